@@ -56,9 +56,9 @@ class Count:
     free_s: float = 0.0
     false_alarms: int = 0
     blind: int = 0
-    felt: list[tuple[float, float]] = field(default_factory=list)
+    detected: list[tuple[float, float]] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
-    force_error: list[float] = field(default_factory=list)  # share of the push
+    force_error: list[float] = field(default_factory=list)  # fraction of the push
     place_error_m: list[float] = field(default_factory=list)  # where a place is found
     largest_ratio: float = 0.0
     pieces: int = 0
@@ -193,7 +193,7 @@ def free_motion(rig: Rig, seeds: int, duration_s: float, learn_s: float) -> dict
 
 
 def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, learn_s: float) -> dict[str, Count]:
-    """Felt and missed ones of as many pushes, with reports in between."""
+    """Detected and missed ones of as many pushes, with reports in between."""
     counts = {method: Count() for method in rig.monitors}
     disks_m = rig.robot.disk_arc_lengths_m
     disks = len(disks_m)
@@ -231,7 +231,7 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, lea
                 reports = risen[(risen >= contact.start_s) & (risen < contact.start_s + PUSH_S + GRACE_S)]
                 counts[method].pieces += max(0, len(reports) - 1)
                 if len(reports):
-                    counts[method].felt.append((size_n, float(reports[0]) - contact.start_s, place))
+                    counts[method].detected.append((size_n, float(reports[0]) - contact.start_s, place))
                     held = [e for t, e in rows if HELD_S[0] <= t - contact.start_s < HELD_S[1] and e.in_contact]
                     judge(counts[method], contact, disks_m[place - 1], held)
                 else:
@@ -244,7 +244,7 @@ def pushes(rig: Rig, number: int, force_n: tuple[float, float], still: bool, lea
 
 
 def judge(count: Count, contact: Contact, place_m: float, held: Sequence[ContactEstimate]) -> None:
-    """Errors of force and place while a felt push is held, as far as it was reported then."""
+    """Errors of force and place while a detected push is held, as far as it was reported then."""
     if not held:
         return
     force_n = np.mean([estimate.wrench.wrench[:3] for estimate in held], axis=0)
@@ -276,21 +276,23 @@ def main() -> None:
             flush=True,
         )
     for method, count in pushes(rig, asked.pushes, tuple(asked.force), asked.still, asked.learn).items():
-        delays_ms = [1e3 * delay for _, delay, _ in count.felt]
-        print(f"{method}: {len(count.felt)} of {asked.pushes} pushes felt, {count.pieces} in more than one piece, ")
+        delays_ms = [1e3 * delay for _, delay, _ in count.detected]
+        print(
+            f"{method}: {len(count.detected)} of {asked.pushes} pushes detected, {count.pieces} in more than one piece, "
+        )
         print(f"  {count.false_alarms} reports in between")
         if delays_ms:
             print(f"  delay ms 10/50/90 %: {np.percentile(delays_ms, [10, 50, 90]).round()}")
         if count.force_error:
-            shares = np.percentile(count.force_error, [50, 90])
-            print(f"  error of the force 50/90 %: {shares.round(2)} of the push")
+            fractions = np.percentile(count.force_error, [50, 90])
+            print(f"  error of the force 50/90 %: {fractions.round(2)} of the push")
         if count.place_error_m:
             errors_mm = 1e3 * np.percentile(count.place_error_m, [50, 90])
-            print(f"  error of the place 50/90 %: {errors_mm.round(1)} mm, told for {len(count.place_error_m)} pushes")
-        for place in sorted({row[-1] for row in (*count.felt, *count.missed)}):
-            felt = sorted(round(size, 2) for size, _, disk in count.felt if disk == place)
+            print(f"  error of the place 50/90 %: {errors_mm.round(1)} mm, found for {len(count.place_error_m)} pushes")
+        for place in sorted({row[-1] for row in (*count.detected, *count.missed)}):
+            detected = sorted(round(size, 2) for size, _, disk in count.detected if disk == place)
             missed = sorted(round(size, 2) for size, disk in count.missed if disk == place)
-            print(f"  disk {place}: felt {felt} N, missed {missed} N")
+            print(f"  disk {place}: detected {detected} N, missed {missed} N")
 
 
 if __name__ == "__main__":

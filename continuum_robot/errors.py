@@ -88,7 +88,7 @@ class ConvergenceError(ContinuumRobotError, ArithmeticError):
 
 
 class IdentifiabilityError(ContinuumRobotError, ValueError):
-    """Data that cannot tell some parameters: ``parameters`` (their names), ``problem``, ``remedy``."""
+    """Data that do not identify some parameters: ``parameters`` (their names), ``problem``, ``remedy``."""
 
     def __init__(self, parameters: tuple[str, ...], problem: str, remedy: str) -> None:
         self.parameters, self.problem, self.remedy = parameters, problem, remedy

@@ -87,19 +87,19 @@ class _Energy:
             step = -np.linalg.solve(self._convex(hessian), gradient)
             step *= min(1.0, _LARGEST_STEP_RAD / float(np.abs(self._lengths_m * step).max()))
             slope = float(gradient @ step)
-            share = 1.0
+            fraction = 1.0
             while True:
-                trial = self.at(c + share * step, load)
+                trial = self.at(c + fraction * step, load)
                 trial_residual = self.residual_rad(trial[1])
                 # Near the solution the energy's decrease drowns in rounding: there the residual decides.
-                if trial[0] <= value + _ARMIJO * share * slope or trial_residual < 0.5 * residual:
+                if trial[0] <= value + _ARMIJO * fraction * slope or trial_residual < 0.5 * residual:
                     break
-                share /= 2
-                if share < 1e-6:
+                fraction /= 2
+                if fraction < 1e-6:
                     raise ConvergenceError(
                         "static equilibrium: line search failed", residual, _RESIDUAL_TOLERANCE, iteration
                     )
-            c = c + share * step
+            c = c + fraction * step
             (value, gradient, hessian), residual = trial, trial_residual
         raise ConvergenceError("static equilibrium", residual, _RESIDUAL_TOLERANCE, _ITERATIONS)
 

@@ -72,7 +72,7 @@ class Device:
     device : what it is
     place : port or channel
     state : "found", "missing", "in use" or "unexpected"
-    detail : what it said, or why it is missing and what to do
+    detail : what it reported, or why it is missing and what to do
     """
 
     device: str

@@ -31,8 +31,8 @@ class Chirp:
 
     def frequency_hz(self, time_s: ArrayLike) -> Array:
         """Instantaneous frequency at times (s), Hz; the same shape."""
-        share = np.asarray(time_s, dtype=float) / self.duration_s
-        return np.asarray(self.start_hz + (self.end_hz - self.start_hz) * share)
+        fraction = np.asarray(time_s, dtype=float) / self.duration_s
+        return np.asarray(self.start_hz + (self.end_hz - self.start_hz) * fraction)
 
     def position(self, time_s: ArrayLike) -> Array:
         """Position at times (s), in the amplitude's unit; the same shape."""

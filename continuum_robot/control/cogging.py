@@ -164,7 +164,7 @@ class CoggingCompensation:
         if age_s > 0.0:
             lead_s += age_s
         fade: cython.double = self.fade
-        share: cython.double
+        fraction: cython.double
         here_n: cython.double[::1] = self.here_n
         ahead_n: cython.double[::1] = self.ahead_n
         for j in indices(self.tendon_count):
@@ -172,10 +172,10 @@ class CoggingCompensation:
             if known - known == 0.0:
                 turns: cython.double = displacement_m[j] * self.turns_per_m[j]
                 moved: cython.double = lead_s * velocity_m_per_s[j] * self.turns_per_m[j]
-                share = 2.0 - abs(velocity_m_per_s[j]) * self.fading_s_per_m[j]
-                share = 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
-                here_n[j] = fade * share * self.at(j, turns)
-                ahead_n[j] = fade * share * self.at(j, turns + moved)
+                fraction = 2.0 - abs(velocity_m_per_s[j]) * self.fading_s_per_m[j]
+                fraction = 0.0 if fraction < 0.0 else 1.0 if fraction > 1.0 else fraction
+                here_n[j] = fade * fraction * self.at(j, turns)
+                ahead_n[j] = fade * fraction * self.at(j, turns + moved)
 
     @stepped
     def at(self, j: cython.int, turns: cython.double) -> cython.double:

@@ -154,7 +154,7 @@ class ContactReaction:
         """Follow the reference as it is, with no memory of the way."""
         self._state, self._reason, self._limited = FOLLOWING, "", False
         self._offset, self._rate = np.zeros(self._size), np.zeros(self._size)
-        self._held, self._felt, self._strongest = (np.zeros(self._size) for _ in range(3))
+        self._held, self._detected, self._strongest = (np.zeros(self._size) for _ in range(3))
         self._way: deque[Vector] = deque(maxlen=_STEPS)
         self._left_m = self._back_s = self._back_m_per_s = 0.0
         self._return_from, self._return_s, self._return_for_s = np.zeros(self._size), 0.0, 0.0
@@ -222,12 +222,12 @@ class ContactReaction:
             self._hold(reference, measured, "something touches")
             if strategy == RETRACT:
                 self._state, self._left_m = RETRACTING, self._clear_m
-                self._felt, self._strongest = np.zeros(self._size), np.zeros(self._size)
+                self._detected, self._strongest = np.zeros(self._size), np.zeros(self._size)
                 self._back_s = self._back_m_per_s = 0.0
             return
         # Measured for comply: no lead of the reference presses on.
         here = self._here(reference, measured if strategy == COMPLY else None)
-        self._offset, self._rate, self._felt = here - reference.position, np.zeros(self._size), np.zeros(self._size)
+        self._offset, self._rate, self._detected = here - reference.position, np.zeros(self._size), np.zeros(self._size)
         self._held = reference.position
         self._state = {COMPLY: COMPLYING, GUIDE: GUIDED, PRESS: PRESSING}[strategy]
         self._reason = "something touches"
@@ -285,13 +285,13 @@ class ContactReaction:
         """
         if not np.all(np.isfinite(sense.force)):
             return 1.0
-        self._felt = np.asarray(self._felt + min(1.0, dt / _RETRACT_FILTER_S) * (sense.force - self._felt))
-        if self._back_s <= _TURN_S and _size_of(self._felt) > _size_of(self._strongest):
-            self._strongest = self._felt
+        self._detected = np.asarray(self._detected + min(1.0, dt / _RETRACT_FILTER_S) * (sense.force - self._detected))
+        if self._back_s <= _TURN_S and _size_of(self._detected) > _size_of(self._strongest):
+            self._strongest = self._detected
         size_n = _size_of(self._strongest)
         if self._back_s <= 2 * _RETRACT_FILTER_S or size_n == 0:
             return 1.0
-        return float(self._felt @ self._strongest) / size_n**2
+        return float(self._detected @ self._strongest) / size_n**2
 
     def _back(self, here: Vector, step_m: float) -> Vector:
         """A step back along the way."""
@@ -325,7 +325,7 @@ class ContactReaction:
         rate = np.linalg.solve(system, mass @ self._rate + dt * (force - stiffness @ self._offset))
         rate = self._rate + shortened(rate - self._rate, dt * self._acceleration_m_per_s2)
         rate = shortened(rate, self._speed_m_per_s)
-        self._felt = np.asarray(self._felt + min(1.0, dt / _DIRECTION_S) * (force - self._felt))
+        self._detected = np.asarray(self._detected + min(1.0, dt / _DIRECTION_S) * (force - self._detected))
         offset = self._offset + dt * (rate + self._standing(reference, sense))
         size_m = float(np.linalg.norm(offset))
         if size_m > self._largest_m and size_m >= float(np.linalg.norm(self._offset)):
@@ -345,10 +345,10 @@ class ContactReaction:
 
     def _standing(self, reference: ClarkeReference, sense: ContactSense) -> Vector:
         """What takes away the reference's motion against the force, (2m,), m/s: damping alone would be pushed by it."""
-        size_n = float(np.linalg.norm(self._felt))
+        size_n = float(np.linalg.norm(self._detected))
         if self._state != COMPLYING or not sense.in_contact or size_n == 0:
             return np.zeros(self._size)
-        along = self._felt / size_n
+        along = self._detected / size_n
         return np.asarray(-min(0.0, float(along @ reference.velocity)) * along)
 
     def _wanted(self, force: Vector, position: Vector) -> Vector:

@@ -203,10 +203,10 @@ class Halt:
         if t_s >= self._duration_s:
             return ClarkeReference.at_rest(self._position + self._velocity * self._duration_s / 2)
         time_s = max(t_s, 0.0)
-        share = 1 - time_s / self._duration_s
+        fraction = 1 - time_s / self._duration_s
         return ClarkeReference(
-            self._position + self._velocity * time_s * (1 + share) / 2,
-            self._velocity * share,
+            self._position + self._velocity * time_s * (1 + fraction) / 2,
+            self._velocity * fraction,
             -self._velocity / self._duration_s,
         )
 

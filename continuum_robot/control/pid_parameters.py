@@ -29,7 +29,7 @@ class PidParameters:
     conditional_integration : where the integral rests while it would drive the output further into its bound
     error_deadband : error up to which the integral rests, m
     derivative_filter_time : time constant of the first-order low-pass on the measured rate, s; 0: none
-    reference_velocity_weight : share of the reference's velocity in the derivative term
+    reference_velocity_weight : fraction of the reference's velocity in the derivative term
     """
 
     p: Vector

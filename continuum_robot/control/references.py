@@ -214,7 +214,7 @@ class Circle(Reference):
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
         t_s = max(t_s, 0.0)
-        share, share_rate, share_acceleration = rest_to_rest_share(t_s, self.entry_s)
+        fraction, fraction_rate, fraction_acceleration = rest_to_rest_fraction(t_s, self.entry_s)
         phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
         phase = phase.copy()
         phase[1::2] -= np.pi / 2  # the sine of the second coordinate as a cosine
@@ -222,9 +222,10 @@ class Circle(Reference):
         turn_rate = -phase_rate * sine
         turn_acceleration = -phase_acceleration * sine - phase_rate**2 * cosine
         return ClarkeReference(
-            self.amplitude_m * share * cosine,
-            self.amplitude_m * (share_rate * cosine + share * turn_rate),
-            self.amplitude_m * (share_acceleration * cosine + 2 * share_rate * turn_rate + share * turn_acceleration),
+            self.amplitude_m * fraction * cosine,
+            self.amplitude_m * (fraction_rate * cosine + fraction * turn_rate),
+            self.amplitude_m
+            * (fraction_acceleration * cosine + 2 * fraction_rate * turn_rate + fraction * turn_acceleration),
         )
 
 
@@ -249,9 +250,9 @@ class RestToRest(Reference):
 
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
-        share, rate, acceleration = rest_to_rest_share(t_s, self.move_s)
+        fraction, rate, acceleration = rest_to_rest_fraction(t_s, self.move_s)
         way = self.end_m - self.start_m
-        return ClarkeReference(self.start_m + share * way, rate * way, acceleration * way)
+        return ClarkeReference(self.start_m + fraction * way, rate * way, acceleration * way)
 
 
 class Interpolated(Reference):
@@ -376,7 +377,7 @@ def _phase(frequency_hz: Vector, rate_hz_per_s: float, t_s: float) -> tuple[Vect
     return 2 * np.pi * turns, 2 * np.pi * (frequency_hz + rate_hz_per_s * t_s), 2 * np.pi * rate_hz_per_s
 
 
-def rest_to_rest_share(t_s: float, duration_s: float) -> tuple[float, float, float]:
+def rest_to_rest_fraction(t_s: float, duration_s: float) -> tuple[float, float, float]:
     """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time.
 
     Parameters

@@ -19,8 +19,8 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-RANGE_SHARE = 0.9
-"""Share of the largest displacement that a person may ask for; the rest is the controller's."""
+RANGE_FRACTION = 0.9
+"""Fraction of the largest displacement that a person may ask for; the rest is the controller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def clarke_range(robot: Robot) -> Range:
     if robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the section limits")
     displacement = clarke_manifold(robot).displacement_matrix
-    end = RANGE_SHARE * robot.limits.maximum_displacement_m
+    end = RANGE_FRACTION * robot.limits.maximum_displacement_m
     return Range(np.concatenate([displacement, -displacement]), np.full(2 * len(displacement), end))
 
 
@@ -99,7 +99,7 @@ class Teleoperation:
     limits : of speed and acceleration; full deflection of one axis is full speed
     position : where it starts at rest, shape (n,)
     within : range of positions
-    deadzone : share of an axis' travel about its middle that counts as zero; the rest is stretched over the whole
+    deadzone : fraction of an axis' travel about its middle that counts as zero; the rest is stretched over the whole
 
     Raises
     ------
@@ -108,7 +108,7 @@ class Teleoperation:
 
     def __init__(self, limits: MotionLimits, position: ArrayLike, within: Range, deadzone: float = 0.1) -> None:
         if not 0 <= deadzone < 1:
-            raise ParameterError("deadzone", deadzone, "a share in [0, 1)")
+            raise ParameterError("deadzone", deadzone, "a fraction in [0, 1)")
         self._motion = LimitedMotion(limits, position)
         self._range, self._deadzone = within, deadzone
 
@@ -129,7 +129,7 @@ class Teleoperation:
         axes : deflections in [-1, 1], shape (n,); beyond counts as the end, not finite as zero
         held : whether the dead man's switch is held
         dt : since the last step, s, positive
-        speed : share of the speed that full deflection asks for, in [0, 1]
+        speed : fraction of the speed that full deflection asks for, in [0, 1]
 
         Returns
         -------

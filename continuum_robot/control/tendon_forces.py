@@ -27,7 +27,7 @@ SHIFT = cython.declare(cython.int, 0)
 REDISTRIBUTE = cython.declare(cython.int, 1)
 CLIP = cython.declare(cython.int, 2)
 LEAST_SUM = cython.declare(cython.int, 3)
-ROUNDING = cython.declare(cython.double, 1e-12)  # share of the wanted force
+ROUNDING = cython.declare(cython.double, 1e-12)  # fraction of the wanted force
 FULL_TURN_RAD = cython.declare(cython.double, 6.283185307179586)
 
 
@@ -65,7 +65,7 @@ class TendonForces:
     basis_tendons: cython.int[::1]
     basis_inverses: cython.double[::1]
     rest: cython.double[::1]
-    share: cython.double[::1]
+    fraction: cython.double[::1]
     _manifold: object
     bounds: cython.int[::1]
     offset_rad: cython.double[::1]
@@ -83,7 +83,7 @@ class TendonForces:
         self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
         self.shift_direction = vector(manifold.shift_direction)
         self.basis_count = self.basis_in_use = 0
-        self.rest, self.share = vector(self.coordinate_count), vector(self.coordinate_count)
+        self.rest, self.fraction = vector(self.coordinate_count), vector(self.coordinate_count)
         self._manifold = manifold
         self.bounds = integers([0, *(rows.stop for rows in manifold.tendon_slices)])
         self.offset_rad = vector([one.angle_offset_rad for one in transforms])
@@ -223,12 +223,12 @@ class TendonForces:
         for j in indices(self.tendon_count):
             self.tension[j] = self.pretension_n
         for k in indices(count):
-            if self.share[k] > 0.0:
-                self.tension[self.basis_tendons[best * count + k]] = self.share[k] + self.pretension_n
+            if self.fraction[k] > 0.0:
+                self.tension[self.basis_tendons[best * count + k]] = self.fraction[k] + self.pretension_n
 
     @stepped
     def pulled(self, i: cython.int) -> cython.double:
-        """Put into ``share`` what the tendons of set ``i`` pull to make the force ``rest``; the least of it."""
+        """Put into ``fraction`` what the tendons of set ``i`` pull to make the force ``rest``; the least of it."""
         k: cython.int
         m: cython.int
         count: cython.int = self.coordinate_count
@@ -238,7 +238,7 @@ class TendonForces:
             total: cython.double = 0.0
             for m in indices(count):
                 total += self.basis_inverses[at + k * count + m] * self.rest[m]
-            self.share[k] = total
+            self.fraction[k] = total
             if total < lowest:
                 lowest = total
         return lowest

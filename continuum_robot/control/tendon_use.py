@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a shape needs of the tendons: displacements, predicted tensions and forces as shares of the robot's limits."""
+"""What a shape needs of the tendons: displacements, tensions and forces as fractions of the robot's limits."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ Vector = NDArray[np.float64]
 
 
 class TendonUse:
-    """Displacements, predicted tensions and generalised forces as shares of what is allowed: all are to be <= 1.
+    """Displacements, predicted tensions and generalised forces as fractions of what is allowed: all are to be <= 1.
 
     Parameters
     ----------
     robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
-    share : of each limit that is used
+    fraction : of each limit that is used
     compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------
     displacement_m : largest displacement that the file allows, m
-    rows : for each kind of limit where its shares stand
+    rows : for each kind of limit where its fractions stand
 
     Raises
     ------
     ParameterError : a robot without limits
     """
 
-    def __init__(self, robot: Robot, share: float, compile: str, progress: Callable[[str], None] | None) -> None:
+    def __init__(self, robot: Robot, fraction: float, compile: str, progress: Callable[[str], None] | None) -> None:
         limits = robot.limits
         if limits is None:
             raise ParameterError("robot", robot.name, "a robot file with the section limits")
         self.displacement_m = limits.maximum_displacement_m
-        self._share = share
+        self._fraction = fraction
         self._manifold = controlled_manifold(robot)
         self._forces = clarke_feedforward(robot, compile=compile, progress=progress)
         control = robot.control
@@ -54,10 +54,10 @@ class TendonUse:
             largest = np.repeat([gain.u_clamp_max for gain in control.gains], 2)
             least = np.repeat([gain.u_clamp_min for gain in control.gains], 2)
         ends = np.concatenate([self._manifold.displacement_matrix, -self._manifold.displacement_matrix])
-        self._displacement = ends / (share * limits.maximum_displacement_m)
-        self._largest_force, self._least_force = share * largest, share * least
-        self._maximum_n = share * limits.maximum_n
-        self._total_n = share * limits.total_n
+        self._displacement = ends / (fraction * limits.maximum_displacement_m)
+        self._largest_force, self._least_force = fraction * largest, fraction * least
+        self._maximum_n = fraction * limits.maximum_n
+        self._total_n = fraction * limits.total_n
         coordinates = self._manifold.coordinate_count
         ends_at = np.cumsum([0, 2 * count, count + 1, 2 * coordinates])
         self.rows = {
@@ -71,7 +71,7 @@ class TendonUse:
         return distribute(self._strategy, elastic + gravity, self._manifold, self._pretension_n)
 
     def use(self, clarke: Vector) -> Vector:
-        """Shares of all limits, (rows,), that Clarke coordinates (2m,), m, need."""
+        """Fractions of all limits, (rows,), that Clarke coordinates (2m,), m, need."""
         elastic, gravity = self._forces(clarke)
         force = elastic + gravity
         tension = distribute(self._strategy, force, self._manifold, self._pretension_n)

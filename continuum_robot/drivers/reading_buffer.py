@@ -23,7 +23,7 @@ class ReadingBuffer:
     Attributes
     ----------
     valid : the devices could be read; where not, what is in here is unknown and as old as the last good values
-    device_faults : how many faults the devices report; their names are the driver's to tell
+    device_faults : how many faults the devices report; their names are reported by the driver
     """
 
     tendon_count: cython.int

@@ -51,9 +51,9 @@ class FilteredDerivative:
 
     def noise_gain(self, dt: float) -> float:
         """Standard deviation of the rate for unit white noise on samples every ``dt`` s, 1/s."""
-        share = dt / (self.time_constant_s + dt)
+        fraction = dt / (self.time_constant_s + dt)
         # Variance of a first-order low-pass, share a, fed with differences of white noise: 2 a^2 / ((2 - a) dt^2).
-        return math.sqrt(2 * share**2 / (2 - share)) / dt
+        return math.sqrt(2 * fraction**2 / (2 - fraction)) / dt
 
     def update(self, value: ArrayLike, dt: float) -> Array:
         """Rate of the newest sample.
@@ -73,9 +73,9 @@ class FilteredDerivative:
             self._previous, self._rate = value.copy(), np.full(value.shape, np.nan)
         elif dt > 0:
             difference = (value - self._previous) / dt
-            share = dt / (self.time_constant_s + dt)
+            fraction = dt / (self.time_constant_s + dt)
             # An unknown rate takes the first difference as it is.
-            filtered = self._rate + share * (difference - self._rate)
+            filtered = self._rate + fraction * (difference - self._rate)
             known = math.isfinite(self._rate.sum())
             self._rate = filtered if known else np.where(np.isfinite(self._rate), filtered, difference)
             self._previous = value.copy()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter, ModalState
-from continuum_robot.estimation.observability import SMALLEST_SINGULAR_SHARE, coefficient_names, unseen_coefficients
+from continuum_robot.estimation.observability import SMALLEST_SINGULAR_FRACTION, coefficient_names, unseen_coefficients
 from continuum_robot.estimation.sensor_errors import sensor_names, sensor_noise_m, sensor_sigma_m
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
@@ -197,7 +197,7 @@ class LengthFit:
         matrix, sigma = self.matrix[sensors], self._sigma[sensors]
         weighted = matrix / sigma[:, None]
         unseen = unseen_coefficients(weighted)
-        inverse = np.linalg.pinv(weighted, rcond=SMALLEST_SINGULAR_SHARE)
+        inverse = np.linalg.pinv(weighted, rcond=SMALLEST_SINGULAR_FRACTION)
         covariance = inverse @ inverse.T
         blind: tuple[str, ...] = ()
         if unseen.any():
@@ -223,4 +223,4 @@ def _rank(matrix: Vector) -> int:
     if matrix.shape[0] == 0:
         return 0
     singular = np.linalg.svd(matrix, compute_uv=False)
-    return int(np.sum(singular > SMALLEST_SINGULAR_SHARE * max(singular[0], math.ulp(0.0))))
+    return int(np.sum(singular > SMALLEST_SINGULAR_FRACTION * max(singular[0], math.ulp(0.0))))

@@ -17,8 +17,8 @@ from continuum_robot.estimation.observability import unseen_coefficients
 
 Array = NDArray[np.float64]
 
-# The gain hardly depends on the period: within this share of the nominal one its gain is used, with the true period in
-# the prediction.
+# The gain hardly depends on the period: within this fraction of the nominal one its gain is used, with the true period
+# in the prediction.
 _PERIOD_TOLERANCE = 0.25
 _SETTLED = 1e-9
 _LONGEST_STEP_S = 10.0
@@ -50,7 +50,7 @@ class SteadyFilter:
 
     Attributes
     ----------
-    gains : of each of the n independent coordinates: shares of the innovation for value, rate and acceleration, (n, 3)
+    gains : of each of the n coordinates: fractions of the innovation for value, rate and acceleration, (n, 3)
     settling_s : slowest time constant of each, shape (n,), s
     period_s : sample period, s
     """

@@ -12,7 +12,7 @@ from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
 
-SMALLEST_SINGULAR_SHARE = 1e-9
+SMALLEST_SINGULAR_FRACTION = 1e-9
 _SMALLEST_PART = 1e-6
 
 
@@ -43,5 +43,5 @@ def unseen_coefficients(matrix: Array) -> NDArray[np.bool_]:
     """
     size = matrix.shape[1]
     _, singular, directions = np.linalg.svd(np.vstack([matrix, np.zeros((1, size))]), full_matrices=True)
-    rank = int(np.sum(singular > SMALLEST_SINGULAR_SHARE * max(singular[0], math.ulp(0.0))))
+    rank = int(np.sum(singular > SMALLEST_SINGULAR_FRACTION * max(singular[0], math.ulp(0.0))))
     return np.asarray(np.linalg.norm(directions[rank:], axis=0) > _SMALLEST_PART)

@@ -30,8 +30,8 @@ class WatchSettings:
     bending_rate_rad_per_s: float = quantity(
         "standard deviation of a segment's bending rate in fast motion", "rad/s", default=3.0, gt=0, le=1000
     )
-    higher_mode_share: float = quantity(
-        "motion of each basis function as a share of the one before", "", default=0.4, gt=0, le=1
+    higher_mode_fraction: float = quantity(
+        "motion of each basis function as a fraction of the one before", "", default=0.4, gt=0, le=1
     )
     noise_m: float = quantity("standard deviation of a reading's noise", "m", default=3e-5, gt=0, le=0.1)
     jump_sigmas: float = quantity(
@@ -173,8 +173,8 @@ class SensorWatch:
             raise ParameterError(
                 "sensors", list(self._sensors), f"sensors that see all coefficients, also {self._named(unseen)}"
             )
-        share = self.settings.higher_mode_share ** np.asarray(coefficient_orders, dtype=float)
-        rates = self.settings.bending_rate_rad_per_s * np.asarray(coefficient_scale, dtype=float) * share
+        fraction = self.settings.higher_mode_fraction ** np.asarray(coefficient_orders, dtype=float)
+        rates = self.settings.bending_rate_rad_per_s * np.asarray(coefficient_scale, dtype=float) * fraction
         self._motion = (self._matrix * rates**2) @ self._matrix.T  # per s^2
         self._unseen_by: dict[bytes, NDArray[np.bool_]] = {}
         self.reset()

@@ -6,7 +6,7 @@ measured, they are forces on the rod, and the lengths of tendons and strings in 
 the most likely one of a rod that bears these tensions, its weight, and unknown forces F of which those that bend it
 easily are as likely as those that bend it little, p ~ exp(-F^T K^-1 F / 2 E), with E the elastic energy of the largest
 contact that is expected (estimation/seen_modes.py). A contact shows in the lengths and does not falsify them. Without
-tensions the spools hold elastic tendons, and loads that nobody told move the true shape away from the estimate. A rod
+tensions the spools hold elastic tendons, and unknown loads move the true shape away from the estimate. A rod
 that swings is seen as the sensors see it, and between them where it would rest.
 """
 
@@ -34,10 +34,10 @@ from continuum_robot.rod.strain.statics import equilibrium
 Vector = NDArray[np.float64]
 
 _ITERATIONS = 12
-_LEAST_SHARE = 1e-3
+_LEAST_FRACTION = 1e-3
 _LAST_STEP = 1e-4  # the same of a whole step of Newton's, which leaves its square
 _LONGEST_LOOK_S = 0.05  # for which a motion is thought to go on
-_LEFT_OPEN = 0.5  # share of what a mode can be up to which it counts as seen
+_LEFT_OPEN = 0.5  # fraction of what a mode can be up to which it counts as seen
 _TOLERANCE = 1e-6  # rad, or relative stretch: far below what the encoders see
 _BLIND = ("the shape is not seen: a tendon is unknown",)
 _LOST = ("the shape is not seen: no equilibrium with these displacements",)
@@ -204,16 +204,16 @@ class StaticFit:
             scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
             force = problem.inverse_root @ gradient
             direction, _ = downhill(scaled, force)
-            step, share = problem.step(direction)
+            step, fraction = problem.step(direction)
             size = float(np.abs(self.rod.strain_scale * step).max())
             if size <= _TOLERANCE:
                 return c, hessian, -taut.T
             while True:  # tendons that become slack or tight on the way would make a whole step go to and fro
-                found = self._terms(c + share * step, readings.wound)
-                if found[0] <= energy_j + 1e-4 * share * float(force @ direction) or share < _LEAST_SHARE:
+                found = self._terms(c + fraction * step, readings.wound)
+                if found[0] <= energy_j + 1e-4 * fraction * float(force @ direction) or fraction < _LEAST_FRACTION:
                     break
-                share /= 2
-            c, (energy_j, gradient, hessian, taut) = c + share * step, found
+                fraction /= 2
+            c, (energy_j, gradient, hessian, taut) = c + fraction * step, found
         raise ConvergenceError("shape", size, _TOLERANCE, _ITERATIONS)
 
     def _terms(self, c: Vector, wound: Vector) -> tuple[float, Vector, Vector, Vector]:
@@ -256,9 +256,9 @@ class StaticFit:
             out_of_balance = gradient + pulled + drawn - bending + jacobian.T @ (force - held)
             scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
             direction, _ = downhill(scaled, problem.inverse_root @ out_of_balance)
-            step, share = problem.step(direction)
+            step, fraction = problem.step(direction)
             size = float(np.abs(rod.strain_scale * step).max())
-            c, held = c + share * step, held + share * (force + taut @ step - held)
+            c, held = c + fraction * step, held + fraction * (force + taut @ step - held)
             if size <= _LAST_STEP:
                 self._held = held
                 return c, hessian, -taut.T

@@ -144,7 +144,7 @@ class TrackedTip:
         ----------
         stamp_s : s, on the clock of the shapes
         position : of the tip, base frame, shape (3,), m
-        orientation : rotation matrix of the tip in the base frame, shape (3, 3), None where it is not told
+        orientation : rotation matrix of the tip in the base frame, shape (3, 3), None where it is unknown
         covariance : of position and turn, shape (6, 6), m^2 and rad^2; None, or zero, where it is not known
 
         Raises
@@ -239,8 +239,8 @@ def _variances(covariance: Vector | None, settings: TrackerSettings) -> tuple[fl
     if covariance is None:
         return metres2, rad2
     diagonal = np.diag(covariance)
-    told = float(np.mean(diagonal[:3])), float(np.mean(diagonal[3:]))
+    reported = float(np.mean(diagonal[:3])), float(np.mean(diagonal[3:]))
     return (
-        told[0] if math.isfinite(told[0]) and told[0] > 0 else metres2,
-        told[1] if math.isfinite(told[1]) and told[1] > 0 else rad2,
+        reported[0] if math.isfinite(reported[0]) and reported[0] > 0 else metres2,
+        reported[1] if math.isfinite(reported[1]) and reported[1] > 0 else rad2,
     )

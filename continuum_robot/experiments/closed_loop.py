@@ -69,13 +69,14 @@ class Series:
 class GainRule:
     """PID gains from the model of the straight robot, on each segment's own stiffness K, mass M and damping D.
 
-    p = stiffness_ratio K; d makes the damping of K + p and M that of ``damping_ratio``, D included; i = integral_share
-    p w with w = sqrt((K + p) / M). Without an integral, p alone leaves a static error of 1 / (1 + stiffness_ratio).
+    p = stiffness_ratio K; d makes the damping of K + p and M that of ``damping_ratio``, D included; i =
+    integral_fraction p w with w = sqrt((K + p) / M). Without an integral, p alone leaves a static error of
+    1 / (1 + stiffness_ratio).
     """
 
     stiffness_ratio: float = 10.0
     damping_ratio: float = 1.0
-    integral_share: float = 0.2
+    integral_fraction: float = 0.2
 
     def gains(self, stiffness: ArrayLike, mass: ArrayLike, damping: ArrayLike) -> tuple[PidGains, ...]:
         """Gains of each segment.
@@ -95,7 +96,7 @@ class GainRule:
             result.append(
                 PidGains(
                     p=float(p),
-                    i=float(self.integral_share * p * frequency),
+                    i=float(self.integral_fraction * p * frequency),
                     d=float(max(0.0, 2 * self.damping_ratio * frequency * M - D)),
                     u_clamp_max=UNBOUNDED_N,
                     u_clamp_min=-UNBOUNDED_N,

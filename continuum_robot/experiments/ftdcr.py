@@ -135,7 +135,7 @@ def _validate(settings: ValidationSettings, progress: Progress) -> Result:
     marker["statics"] = predicted_marker(robot, recording, friction=False)
     progress("friction")
     tendons = robot.displaced_tendons
-    rubs = tendons is not None and any(tendons.friction_share)
+    rubs = tendons is not None and any(tendons.friction_fraction)
     marker["friction"] = predicted_marker(robot, recording) if rubs else marker["statics"]
     numbers = marker_agreement(recording, marker["friction"])
     for step, predicted in marker.items():

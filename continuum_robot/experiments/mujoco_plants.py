@@ -132,8 +132,8 @@ def _track(loop: _Loop, settings: PlantsSettings) -> tuple[Vector, Vector, Vecto
     given = make_reference(robot.reference, robot.coordinate_count, folder)
 
     def wanted(time_s: float, _clarke: Vector) -> ClarkeReference:
-        now, share = given.at(time_s), min(1.0, time_s / _BLEND_S)
-        return ClarkeReference(share * now.position, share * now.velocity, share * now.acceleration)
+        now, fraction = given.at(time_s), min(1.0, time_s / _BLEND_S)
+        return ClarkeReference(fraction * now.position, fraction * now.velocity, fraction * now.acceleration)
 
     rows = list(loop.run(wanted, settings.duration_s))
     time_s, clarke, reference = (np.array(column) for column in zip(*rows, strict=True))

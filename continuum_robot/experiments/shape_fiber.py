@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of a robot that is pushed, from its tendons alone and with the curvatures of a fibre.
 
-The controller holds the tendons of one segment at three bends while a hand that nobody told pushes it at three places
+The controller holds the tendons of one segment at three bends while an unknown force pushes it at three places
 from two sides. The tendons' lengths hardly change: the rod bends between them, which a constant curvature cannot show.
 The same readings go into two estimators: that of the robot's file, and one with more bending functions and a fibre with
 noise and offsets. The error is the distance of the estimated backbone from the true one, at places along it.

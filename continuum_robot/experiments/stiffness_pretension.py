@@ -132,9 +132,9 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
     bent = coefficients_from_clarke(robot) @ goal
 
     def way(time_s: float) -> ClarkeReference:
-        share = min(1.0, time_s / MOVE_S)
-        share = share**3 * (10 - 15 * share + 6 * share**2)
-        return ClarkeReference(start + share * (goal - start), zero, zero)
+        fraction = min(1.0, time_s / MOVE_S)
+        fraction = fraction**3 * (10 - 15 * fraction + 6 * fraction**2)
+        return ClarkeReference(start + fraction * (goal - start), zero, zero)
 
     def hold(_time_s: float) -> ClarkeReference:
         return ClarkeReference(goal, zero, zero)

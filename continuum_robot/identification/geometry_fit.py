@@ -56,7 +56,7 @@ class FitSettings:
     zero_m : displacement at which a tendon begins to bend the robot, about its first estimate
     response_spread : logarithm of a segment's response against that of the whole robot
     direction_rad, sensitivity_spread : direction and logarithm of the sensitivity of one tendon, for step 2
-    deflected_share : samples whose deflection is at least this share of the largest in the same pull are used
+    deflected_fraction : samples whose deflection is at least this fraction of the largest in the same pull are used
     candidates : distributions that go on from step 2 to step 3
     """
 
@@ -70,7 +70,7 @@ class FitSettings:
     response_spread: float = 0.07
     direction_rad: float = math.radians(8)
     sensitivity_spread: float = 0.15
-    deflected_share: float = 0.1
+    deflected_fraction: float = 0.1
     candidates: int = 6
 
 
@@ -176,7 +176,7 @@ def identify_geometry(
             f"{len(recording.columns)} columns servo_<id>_mm where {robot.name} has {robot.tendon_count} tendons",
             "Give the recording of this robot",
         )
-    pulls = find_pulls(recording, settings.deflected_share)
+    pulls = find_pulls(recording, settings.deflected_fraction)
     say(f"{len(pulls.marker_m)} of {len(recording)} samples show one tendon pulled")
     candidates = likeliest_distributions(
         robot,
@@ -232,10 +232,10 @@ class _Model:
         self._angle_in_segment = within[self._tendon]
         self._radius_m = np.array([segment.tendons.pitch_radius_m for segment in segments])[self._segment]
         # One taut tendon of segment k: the same moment on the segments 1 to k, so theta_i ~ l_i / (E I)_i, and
-        # r_k sum theta_i = q whatever the share: muhmann (7) with (13).
+        # r_k sum theta_i = q whatever the fraction: muhmann (7) with (13).
         flexibility = self._lengths_m / [segment.backbone.bending_stiffness_nm2 for segment in segments]
-        share = np.tril(np.ones((m, m))) * flexibility
-        self._share = (share / share.sum(axis=1, keepdims=True))[self._segment]
+        fraction = np.tril(np.ones((m, m))) * flexibility
+        self._fraction = (fraction / fraction.sum(axis=1, keepdims=True))[self._segment]
         self._pulled_m = pulls.displacement_m
         self._measured_m = pulls.marker_m
         self._scale_m = settings.point_scale_m
@@ -263,7 +263,7 @@ class _Model:
         phi = x[self.at["psi"]][self._segment] + self._angle_in_segment
         pose = np.eye(4)
         for index, length in enumerate(self._lengths_m):
-            pose = pose @ arc_pose(phi, angle * self._share[:, index], length, length)
+            pose = pose @ arc_pose(phi, angle * self._fraction[:, index], length, length)
         in_base = se3.apply(pose, x[self.at["marker"]])
         return np.asarray(in_base @ so3.exp([*x[self.at["tilt"]], 0.0]).T + x[self.at["base"]])
 
@@ -338,5 +338,5 @@ def _result(robot: Robot, recording: TendonRecording, pulls: Pulls, fits: list[_
 
 
 def _rounded(values: Array | list[float]) -> tuple[float, ...]:
-    """Values as they go into a file: a micrometre or microradian is far below what the fit can tell."""
+    """Values as they go into a file: a micrometre or microradian is far below what the fit can resolve."""
     return tuple(round(float(value), 6) for value in values)

@@ -2,7 +2,7 @@
 """The moment error lambda of a modulated segment from tracked poses of its end disk: wang, section 4.
 
 Two ways to the same minimum of wang (78): Algorithm 1 as printed, and Levenberg and Marquardt's, which needs a tenth of
-the steps. Data that cannot tell a parameter are refused, with its name.
+the steps. Data that do not identify a parameter are refused, with its name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 _MOST_ITERATIONS = 2000
 _CONDITION = 1e5  # of the columns at length 1: above, rounding and tracking decide on the parameters
 _NO_INFLUENCE = 1e-9  # of what a moment error does at full depth
-_SHARE = 0.1  # of a direction that the data do not see, from which a parameter is named
+_NAMED_FROM = 0.1  # of a direction that the data do not see, from which a parameter is named
 _LM_TOLERANCE = 1e-12
 _LM_FIRST_DAMPING = 1e-3
 
@@ -87,7 +87,7 @@ class FitSettings:
     names : which of k_lambda0, k_lambdaq, k_lambda_theta are fitted; the others stay as they start
     start : where from
     position_std_m, orientation_std_rad : W is the inverse of their squares, wang (78)
-    step : eta in (0, 1] of Algorithm 1, share of the Gauss-Newton step
+    step : eta in (0, 1] of Algorithm 1, fraction of the Gauss-Newton step
     threshold : beta, relative change of the objective at which Algorithm 1 stops
     """
 
@@ -153,7 +153,7 @@ def fit_as_printed(
 
     Raises
     ------
-    IdentifiabilityError : data that cannot tell a parameter
+    IdentifiabilityError : data that do not identify a parameter
     ConvergenceError : the objective goes on changing
     ParameterError : data that do not fit together, or a configuration that the segment cannot have
     """
@@ -184,7 +184,7 @@ def fit(segment: ModulatedSegment, data: ModulationData, settings: FitSettings |
 
     Raises
     ------
-    IdentifiabilityError : data that cannot tell a parameter
+    IdentifiabilityError : data that do not identify a parameter
     ConvergenceError : no minimum found
     ParameterError : data that do not fit together, or a configuration that the segment cannot have
     """
@@ -297,7 +297,7 @@ class _Problem:
         self.history_rmse_m.append(float(np.sqrt(np.mean(np.sum(position**2, axis=1)))))
 
     def check(self, J: Array) -> None:
-        """Refuse data that do not tell all parameters, naming those that they leave open."""
+        """Refuse data that do not identify all parameters, naming those that they leave open."""
         names = self.settings.names
         if len(J) < len(names):
             raise IdentifiabilityError(tuple(names), f"{self.count} samples are fewer than parameters", "Measure more")
@@ -311,11 +311,11 @@ class _Problem:
             )
         _, values, directions = np.linalg.svd(J / sizes, full_matrices=False)
         if values[0] > _CONDITION * values[-1]:
-            unseen = tuple(name for name, part in zip(names, directions[-1], strict=True) if abs(part) > _SHARE)
+            unseen = tuple(name for name, part in zip(names, directions[-1], strict=True) if abs(part) > _NAMED_FROM)
             angles, depths = len(np.unique(np.round(self.theta, 4))), len(np.unique(np.round(self.insertion, 6)))
             raise IdentifiabilityError(
                 unseen,
-                f"{self.count} samples at {depths} depths and {angles} bending angles tell only a sum of them",
+                f"{self.count} samples at {depths} depths and {angles} bending angles determine only a sum of them",
                 "Measure at other depths" if depths == 1 else "Measure at other bending angles, or fit fewer",
             )
 

@@ -120,8 +120,8 @@ class TautTendons:
                 leaves = taut & (wanted <= 0)
                 if not leaves.any():
                     break
-                share = (tension[leaves] / (tension[leaves] - wanted[leaves])).min()
-                tension += share * (wanted - tension)
+                fraction = (tension[leaves] / (tension[leaves] - wanted[leaves])).min()
+                tension += fraction * (wanted - tension)
                 taut &= tension > _OPTIMAL * np.abs(tension).max()
                 tension[~taut] = 0.0
             tension = wanted

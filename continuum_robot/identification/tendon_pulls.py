@@ -47,13 +47,13 @@ class Pulls:
     rest_m: Array
 
 
-def find_pulls(recording: TendonRecording, deflected_share: float) -> Pulls:
+def find_pulls(recording: TendonRecording, deflected_fraction: float) -> Pulls:
     """Find the pulls of a recording.
 
     Parameters
     ----------
     recording : in which every column is pulled alone once at least
-    deflected_share : samples whose deflection is at least this share of the largest in the same pull are used
+    deflected_fraction : samples whose deflection is at least this fraction of the largest in the same pull are used
 
     Raises
     ------
@@ -86,7 +86,7 @@ def find_pulls(recording: TendonRecording, deflected_share: float) -> Pulls:
         pulled = sign[index] * raw[rows, index]
         rest = recording.marker_m[rows[pulled.argmin()]]
         deflection = np.linalg.norm(recording.marker_m[rows] - rest, axis=1)
-        rows = rows[deflection > deflected_share * deflection.max()]
+        rows = rows[deflection > deflected_fraction * deflection.max()]
         if len(rows) < 3:
             raise RecordingError(
                 recording.file, f"pulling {name} does not move the marker", "Is this tendon slack, or the marker lost?"

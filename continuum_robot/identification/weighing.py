@@ -158,7 +158,7 @@ def weigh(robot: Robot, empty: Turn, loaded: Turn, bending_order: int = BENDING_
 
     Raises
     ------
-    ParameterError : of :class:`WeighingModel`; a motion whose tensions tell nothing of the rod's elasticity or of a
+    ParameterError : of :class:`WeighingModel`; a motion whose tensions show nothing of the rod's elasticity or of a
         weight at the tip
     """
     model = WeighingModel(robot, bending_order)

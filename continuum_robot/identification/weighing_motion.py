@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from continuum_robot.control.references import ClarkeReference, Reference, rest_to_rest_share
+from continuum_robot.control.references import ClarkeReference, Reference, rest_to_rest_fraction
 from continuum_robot.errors import ParameterError
 
 ARCS = 12
@@ -87,10 +87,10 @@ class WeighingMotion(Reference):
         """Radius and its derivatives, m, m/s, m/s^2."""
         left_s = self._duration_s - t_s
         into_s = min(t_s, left_s)
-        share, rate, change = rest_to_rest_share(into_s, self._bend_s)
+        fraction, rate, change = rest_to_rest_fraction(into_s, self._bend_s)
         sign = 1.0 if t_s <= left_s else -1.0
         return (
-            self._radius_m * share,
+            self._radius_m * fraction,
             sign * self._radius_m * rate,
             self._radius_m * change,
         )
@@ -98,9 +98,9 @@ class WeighingMotion(Reference):
     def _angle(self, t_s: float) -> tuple[float, float, float]:
         """Angle of the bend and its derivatives, rad, rad/s, rad/s^2."""
         into_s = t_s - self._bend_s
-        share, rate, change = rest_to_rest_share(into_s, self._turn_s)
+        fraction, rate, change = rest_to_rest_fraction(into_s, self._turn_s)
         if into_s > self._turn_s:
-            back, back_rate, back_change = rest_to_rest_share(into_s - self._turn_s, self._turn_s)
-            share, rate, change = share - back, -back_rate, -back_change
+            back, back_rate, back_change = rest_to_rest_fraction(into_s - self._turn_s, self._turn_s)
+            fraction, rate, change = fraction - back, -back_rate, -back_change
         factor = self._angle_rad
-        return factor * share, factor * rate, factor * change
+        return factor * fraction, factor * rate, factor * change

@@ -54,7 +54,7 @@ class RodRobotModel:
         return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)
 
     def shape_estimator(self, watch: WatchSettings) -> ShapeEstimator:
-        """From tendons, and strings where the tendons alone do not tell the shape; ``watch`` is over these sensors."""
+        """From tendons, and strings where the tendons alone do not show the shape; ``watch`` is over these sensors."""
         return ShapeEstimator(self.robot, watch=watch)
 
     def feedforward(self, progress: Progress | None = None) -> Feedforward:

@@ -387,7 +387,7 @@ class ContactMonitorNode(ManagedNode):
         return values.reshape(self._size, self._size) if known else None
 
     def _miss(self, shape: Shape | None) -> None:
-        """Nothing usable came for too long: blind, said once a timeout and latched."""
+        """Nothing usable came for too long: blind, reported once a timeout and latched."""
         monitor, unknown = self._monitor, np.full(self._size, np.nan)
         if monitor is None:
             return

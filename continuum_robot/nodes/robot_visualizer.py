@@ -223,8 +223,8 @@ class RobotVisualizer(ManagedNode):
         scale.x, scale.y, scale.z = (width * robot.length_m for width in _ARROW_WIDTHS)
         self._where = self._marker("contact", 1, Marker.LINE_STRIP, _FAINT_RED)
         self._where.scale.x = 2.5 * self._tube.scale.x
-        self._felt = self._marker("contact", 2, Marker.TEXT_VIEW_FACING, _RED)
-        self._felt.scale.z = _TEXT_HEIGHT * robot.length_m
+        self._detected = self._marker("contact", 2, Marker.TEXT_VIEW_FACING, _RED)
+        self._detected.scale.z = _TEXT_HEIGHT * robot.length_m
         self._prepare_common_markers(robot)
 
     def _prepare_common_markers(self, robot: Robot) -> None:
@@ -276,7 +276,7 @@ class RobotVisualizer(ManagedNode):
         self._tell_state(robot, tension)
         if not robot.traits.without_contact:
             self._draw_contact(robot, drawing)
-            markers += [self._force, self._where, self._felt]
+            markers += [self._force, self._where, self._detected]
         self._publish_stamped([*markers, *self._common_markers], stamp)
 
     def _tell_state(self, robot: Robot, tension: Array) -> None:
@@ -300,21 +300,21 @@ class RobotVisualizer(ManagedNode):
     def _draw_contact(self, robot: Robot, drawing: Drawing) -> None:
         """The force as an arrow at its place; the stretch of backbone within a deviation of it, where it was found."""
         contact, shape = self._contact, self._shape
-        felt = contact is not None and contact.in_contact
-        self._force.action = Marker.ADD if felt else Marker.DELETE
-        found = contact is not None and felt and contact.location_observable
+        detected = contact is not None and contact.in_contact
+        self._force.action = Marker.ADD if detected else Marker.DELETE
+        found = contact is not None and detected and contact.location_observable
         self._where.action = Marker.ADD if found else Marker.DELETE
-        self._felt.action = self._force.action
-        if contact is None or shape is None or not felt:
+        self._detected.action = self._force.action
+        if contact is None or shape is None or not detected:
             return
         coefficients = conversions.vector(shape.coefficients)
         pose = drawing.pose(coefficients, contact.wrench_arc_length)
         force = pose[:3, :3] @ np.nan_to_num(conversions.vector(contact.wrench)[:3])
         tail = pose[:3, 3] - _METRES_PER_NEWTON * robot.length_m * force
         self._force.points = [conversions.point_message(tail), conversions.point_message(pose[:3, 3])]
-        self._felt.pose.position = conversions.point_message(tail)
+        self._detected.pose.position = conversions.point_message(tail)
         where = f" at {1e3 * contact.arc_length:.0f} mm" if found else ""
-        self._felt.text = f"{np.linalg.norm(force):.1f} N{where}"
+        self._detected.text = f"{np.linalg.norm(force):.1f} N{where}"
         if found:
             half_m = contact.arc_length_deviation
             ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)
@@ -355,8 +355,8 @@ def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
     """Grey where unknown, blue at 0 N, over green and yellow, to red at ``limit_n``."""
     if not np.isfinite(tension_n):
         return _GREY
-    share = float(np.clip(tension_n / limit_n, 0.0, 1.0))
-    red, green, blue = colorsys.hsv_to_rgb(_BLUE_HUE * (1.0 - share), 1.0, 0.9)
+    fraction = float(np.clip(tension_n / limit_n, 0.0, 1.0))
+    red, green, blue = colorsys.hsv_to_rgb(_BLUE_HUE * (1.0 - fraction), 1.0, 0.9)
     return ColorRGBA(r=red, g=green, b=blue, a=1.0)
 
 

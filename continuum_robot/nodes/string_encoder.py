@@ -142,7 +142,7 @@ class StringEncoder(SensorNode[StringReading]):
             self.get_logger().warning(self._not_homed)
 
     def _serve_zero(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """The strings count from here; what a homing said before is void."""
+        """The strings count from here; what a homing reported before is void."""
         encoders = self._encoders
         if encoders is None:
             response.message = "refused: configure the string encoder first"

@@ -227,7 +227,7 @@ class TendonDriver(ManagedNode):
         FrozenGarbage.hold()
         self._frozen = True
         loop.switch_on()
-        loop.take_up_slack(self.parameters.get("take_up_share"), self.get_logger().warning)
+        loop.take_up_slack(self.parameters.get("take_up_fraction"), self.get_logger().warning)
         loop.obey()
         self._diagnosis.activated_ns = round(loop.pace.now_s() * 1e9)
         self.reset_statistics()

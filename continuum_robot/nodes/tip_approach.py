@@ -276,7 +276,7 @@ class TipApproachNode(ManagedNode):
             self._taking = None
             if response is not None and response.success:
                 return True
-            self._drop = f"the reference source said {response.message if response is not None else 'nothing'}"
+            self._drop = f"the reference source reported {response.message if response is not None else 'nothing'}"
         elif now_s - asked_s > _TAKE_TIMEOUT_S:
             self._taking, self._drop = None, "the reference source does not answer"
         return False
@@ -286,10 +286,10 @@ class TipApproachNode(ManagedNode):
         if self._way is None:
             raise ParameterError("tip_target", None, "a target to go to")
         start, end, begun_s, period_s = self._way
-        share = (now_s - begun_s) / period_s
-        if share >= 1:
+        fraction = (now_s - begun_s) / period_s
+        if fraction >= 1:
             return end, np.zeros_like(end)
-        return start + max(share, 0.0) * (end - start), (end - start) / period_s
+        return start + max(fraction, 0.0) * (end - start), (end - start) / period_s
 
     def _publish_reference(self, now_s: float) -> None:
         if self._way is None:

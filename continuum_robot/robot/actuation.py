@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from continuum_robot.robot.schema import quantity, refuse
 
 COPPER_PER_K = 0.0039
-"""By which share the resistance of copper rises with each kelvin from 25 degC."""
+"""By which fraction the resistance of copper rises with each kelvin from 25 degC."""
 COPPER_AT_C = 25.0
 
 

@@ -98,7 +98,7 @@ class Basis:
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Shares of the segment's length, inside (0, 1), where a function or a derivative of it jumps."""
+        """Fractions of the segment's length, inside (0, 1), where a function or a derivative of it jumps."""
         return tuple(sorted({float(at) for _, order in self.groups for at in self.family.breaks(order)}))
 
     @property

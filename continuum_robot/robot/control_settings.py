@@ -35,7 +35,7 @@ class PidGains:
         "time constant of the filter on the derivative", "s", default=0.005, ge=0, le=1, live=True
     )
     reference_velocity_weight: float = quantity(
-        "share of the reference's velocity in the derivative; 0: derivative on measurement, 1: of the error",
+        "fraction of the reference's velocity in the derivative; 0: derivative on measurement, 1: of the error",
         default=0.0,
         ge=0,
         le=1,
@@ -61,9 +61,9 @@ class ControlSettings:
         "how fast the pretension goes to another that was asked for", "N/s", default=5.0, gt=0, le=1e6, live=True
     )
     feedforward_stiffness: float = quantity(
-        "share of the elastic force fed forward", "", default=0.0, ge=0, le=1, live=True
+        "fraction of the elastic force fed forward", "", default=0.0, ge=0, le=1, live=True
     )
-    feedforward_gravity: float = quantity("share of gravity fed forward", "", default=0.0, ge=0, le=1, live=True)
+    feedforward_gravity: float = quantity("fraction of gravity fed forward", "", default=0.0, ge=0, le=1, live=True)
     state_timeout_s: float = quantity(
         "age of a state at which the controller falls silent", "s", default=0.02, ge=0.001, le=5
     )

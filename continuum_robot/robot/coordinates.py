@@ -62,7 +62,7 @@ def clarke_from_curvature(robot: Robot) -> Array:
     Returns
     -------
     shape (2m, 2m), m^2: clarke (m) = matrix @ [kappa_x,1, kappa_y,1, ...] (1/m). For a basis with more functions than
-    the constant one, this is the share of the constant one alone
+    the constant one, this is the fraction of the constant one alone
     """
     matrix = np.zeros((robot.coordinate_count, robot.coordinate_count))
     for index, segment in enumerate(robot.segments):

@@ -173,10 +173,10 @@ def antagonistic_tensions(count: int, maximum_n: float, steps: int, directions: 
         )
     tensions = [np.zeros(count)]
     for direction in np.arange(directions) / directions * count:
-        first, share = int(direction), direction % 1.0
+        first, fraction = int(direction), direction % 1.0
         one = np.zeros(count)
-        one[first] += 1 - share
-        one[(first + 1) % count] += share
+        one[first] += 1 - fraction
+        one[(first + 1) % count] += fraction
         tensions += [maximum_n * step / steps * one / one.max() for step in range(1, steps + 1)]
     return np.array(tensions)
 
@@ -207,9 +207,9 @@ def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: 
         draws = Halton(2 * len(counts) + alone, scramble=False).random(samples)
         parts = []
         for index, count in enumerate(counts):
-            turn, share = draws[:, 2 * index], draws[:, 2 * index + 1]
+            turn, fraction = draws[:, 2 * index], draws[:, 2 * index + 1]
             rays = antagonistic_tensions(count, maximum_n, 1, samples)[1:]
-            parts.append(np.sqrt(share)[:, None] * rays[(turn * samples).astype(int)])
+            parts.append(np.sqrt(fraction)[:, None] * rays[(turn * samples).astype(int)])
         tensions = np.hstack([*parts, maximum_n * draws[:, 2 * len(counts) :]])
     return np.hstack([tensions, np.zeros((len(tensions), robot.tendon_count - tensions.shape[1]))])
 

@@ -87,8 +87,8 @@ def simulate(
     time_s : (k,) increasing times at which the state is returned, s
     tension : (time_s, c, c_rate) -> (N,) tensions, N; None for slack tendons
     generalized_force : (time_s, c, c_rate) -> (n,) other loads, N.m^2; None for none
-    relative_tolerance, absolute_tolerance : of a step, on c and c_rate; the former as a share, the latter in the units
-        of both
+    relative_tolerance, absolute_tolerance : of a step, on c and c_rate; the former as a fraction, the latter in the
+        units of both
 
     Returns
     -------

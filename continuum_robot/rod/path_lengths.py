@@ -58,15 +58,15 @@ class PathLengths:
         for stretch in stretches:
             end_m, end = start_m + stretch.length_m, column + stretch.basis.coefficient_count
             near_m = 1e-9 * stretch.length_m
-            inner = sorted({*breaks, *(start_m + stretch.length_m * share for share in stretch.basis.breaks)})
+            inner = sorted({*breaks, *(start_m + stretch.length_m * fraction for fraction in stretch.basis.breaks)})
             cuts = [start_m, *(place for place in inner if start_m + near_m < place < end_m - near_m), end_m]
             for low, high in pairwise(cuts):
                 runs = [path.start_m < high - near_m and path.end_m > low + near_m for path in paths]
                 if not any(runs):
                     continue
-                share = (high - low) / stretch.length_m
+                fraction = (high - low) / stretch.length_m
                 places, weights = gauss_legendre(
-                    max(_LEAST_NODES, math.ceil(share * _node_count(stretch, paths))), high - low
+                    max(_LEAST_NODES, math.ceil(fraction * _node_count(stretch, paths))), high - low
                 )
                 values = np.zeros((len(places), 6, self.size))
                 values[..., column:end] = basis_matrices(stretch.basis, (low + places - start_m) / stretch.length_m)

@@ -23,18 +23,18 @@ class Holder:
     Attributes
     ----------
     name : of the publisher's node, or of the button
-    says : what it does, as the end of a sentence that begins with the name
+    state : what it does, as the end of a sentence that begins with the name
     there : it can still let go by itself
     latches : it has to latch the e-stop itself: a button that was heard once. A publisher's message does that
     """
 
     name: str
-    says: str
+    state: str
     there: bool
     latches: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name} {self.says}" + ("" if self.there else f" ({RELEASE})")
+        return f"{self.name} {self.state}" + ("" if self.there else f" ({RELEASE})")
 
 
 @dataclass(slots=True)
@@ -60,14 +60,14 @@ class _Button:
     """A button by the programs that send its heartbeat: one, or something is wrong."""
 
     senders: dict[bytes, _Sender] = field(default_factory=dict)
-    says: str = ""
+    state: str = ""
     there: bool = True
 
 
 class EstopInputs:
-    """Keeps what each publisher of ``estop`` and each button of ``estop_button`` said last.
+    """Keeps what each publisher of ``estop`` and each button of ``estop_button`` reported last.
 
-    A publisher that said true and has gone holds the e-stop on; so does a button whose heartbeat is lost. Several
+    A publisher that reported true and has gone holds the e-stop on; so does a button whose heartbeat is lost. Several
     threads may use it.
 
     Parameters
@@ -80,16 +80,16 @@ class EstopInputs:
         self._timeout_s = button_timeout_s
         self._gap = OwnGap(button_timeout_s / 2)
         self._switches: dict[bytes, _Switch] = {}
-        self._buttons = {name: _Button(says="is a button that was never heard") for name in needed}
+        self._buttons = {name: _Button(state="is a button that was never heard") for name in needed}
         self._lock = threading.Lock()
 
     def switch(self, publisher: bytes, *, pressed: bool) -> None:
-        """A publisher of the topic said something.
+        """A publisher of the topic reported something.
 
         Parameters
         ----------
-        publisher : its GID; empty where the middleware does not tell, all of these count as one
-        pressed : what it said
+        publisher : its GID; empty where the middleware does not report, all of these count as one
+        pressed : what it reported
         """
         with self._lock:
             switch = self._switches.get(publisher)
@@ -106,7 +106,7 @@ class EstopInputs:
         ----------
         name : of the button
         publisher : GID of who sent it, as in :meth:`switch`
-        pressed : what it said
+        pressed : what it reported
         sequence : of the heartbeat; the same as before: no sign of life, but a press counts
         now_s : monotonic time, s
         """
@@ -168,7 +168,7 @@ class EstopInputs:
             switches = [
                 Holder(
                     switch.name,
-                    "reports true on the topic estop" if there else "said true on the topic estop and has gone",
+                    "reports true on the topic estop" if there else "reported true on the topic estop and has gone",
                     there,
                 )
                 for switch in self._switches.values()
@@ -176,9 +176,9 @@ class EstopInputs:
                 for there in (now_s - switch.unseen_since_s < GONE_S,)
             ]
             buttons = [
-                Holder(name, button.says, button.there, latches=bool(button.senders))
+                Holder(name, button.state, button.there, latches=bool(button.senders))
                 for name, button in self._buttons.items()
-                if button.says
+                if button.state
             ]
         return (*switches, *buttons)
 
@@ -216,11 +216,11 @@ class EstopInputs:
         if not button.senders:
             return
         if not alive:
-            button.says = "is a button whose heartbeat is lost"
+            button.state = "is a button whose heartbeat is lost"
             return
         button.senders = alive  # who sent it before was replaced
         if len(alive) > 1:
-            button.says = f"is a button with {len(alive)} senders: give each a name of its own"
+            button.state = f"is a button with {len(alive)} senders: give each a name of its own"
         else:
             (sender,) = alive.values()
-            button.says = "is a button that is pressed" if sender.pressed else ""
+            button.state = "is a button that is pressed" if sender.pressed else ""

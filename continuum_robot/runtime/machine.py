@@ -308,7 +308,7 @@ def _preemption(root: Path, version: str) -> str:
 
 
 def _config(root: Path) -> dict[str, str]:
-    """Options with which the kernel was built; empty where it does not tell."""
+    """Options with which the kernel was built; empty where it does not report."""
     release = _text(root, "proc/sys/kernel/osrelease")
     text = _text(root, f"boot/config-{release}")
     if not text:

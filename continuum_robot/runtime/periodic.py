@@ -44,7 +44,7 @@ SIMULATOR_PRIORITY = FIFO_PRIORITY - 10
 GIVEN_WAY = 5
 """Nice value of processes whose work can wait for a moment."""
 _WATCHED_NS = 250_000_000
-_LARGEST_SHARE = 0.8
+_LARGEST_FRACTION = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def apply_realtime(settings: RealtimeSettings) -> list[str]:
     return refused
 
 
-class ProcessorShare:
+class ProcessorFraction:
     """Takes SCHED_FIFO from a thread that leaves nothing to the others: one that is late with every cycle never sleeps.
 
     Made in the thread that it watches.
@@ -132,14 +132,14 @@ class ProcessorShare:
         if passed_ns < _WATCHED_NS:
             return ""
         used_ns = self._used_ns()
-        share = (used_ns - self._begun_used_ns) / passed_ns
+        fraction = (used_ns - self._begun_used_ns) / passed_ns
         self._begun_ns, self._begun_used_ns = self._begun_ns + passed_ns, used_ns
-        if share <= _LARGEST_SHARE:
+        if fraction <= _LARGEST_FRACTION:
             return ""
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         return (
-            f"the thread {name} used {100 * share:.0f} % of a core: it gives its SCHED_FIFO priority back, since "
-            f"above {100 * _LARGEST_SHARE:.0f} % it would stop everything else. Lower the rate, or simulate less"
+            f"the thread {name} used {100 * fraction:.0f} % of a core: it gives its SCHED_FIFO priority back, since "
+            f"above {100 * _LARGEST_FRACTION:.0f} % it would stop everything else. Lower the rate, or simulate less"
         )
 
 
@@ -325,7 +325,7 @@ class PeriodicThread:
         if refused:
             self._on_refused(refused)
         first = platform.system() == "Linux" and os.sched_getscheduler(0) == os.SCHED_FIFO
-        share = ProcessorShare() if first else None
+        fraction = ProcessorFraction() if first else None
         deadlines = Deadlines(round(self.period_s * 1e9))
         monotonic_ns, statistics, free_run = time.monotonic_ns, self.statistics, self._free_run
         before_ns = monotonic_ns()
@@ -350,8 +350,8 @@ class PeriodicThread:
                 self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
                 before_ns = now_ns
                 statistics.end(monotonic_ns())
-                if share is not None and (gave_up := share.give_up(self.name)):
-                    share = None
+                if fraction is not None and (gave_up := fraction.give_up(self.name)):
+                    fraction = None
                     self._on_refused([gave_up])
         except BaseException as error:  # the device must be made safe, whatever happened
             self._on_failure(error)

@@ -27,7 +27,7 @@ class Presence:
         self.lost = False
 
     def heard(self, now_s: float, *, same: bool = True) -> None:
-        """It said or answered something.
+        """It reported or answered something.
 
         Parameters
         ----------

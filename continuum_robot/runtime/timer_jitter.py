@@ -66,7 +66,7 @@ def lateness(late_ns: Sequence[int], period_ns: int, *, real_time: bool = False)
         return Lateness(0, float("nan"), float("nan"), float("nan"), 0, real_time)
     values = np.array(late_ns, dtype=np.int64)
     missed = int((values // period_ns).sum())
-    p50, p99, most = (float(np.quantile(values, share)) * 1e-3 for share in (0.5, 0.99, 1.0))
+    p50, p99, most = (float(np.quantile(values, fraction)) * 1e-3 for fraction in (0.5, 0.99, 1.0))
     return Lateness(len(values) + missed, p50, p99, most, missed, real_time)
 
 

@@ -79,7 +79,7 @@ class Contact:
     )
     stiffness_n_per_m: float = quantity("stiffness of the contact", "N/m", default=5000.0, gt=0, le=1e5)
     dissipation_s_per_m: float = quantity(
-        "share by which the normal force grows with the speed of penetration", "s/m", default=2.0, ge=0, le=100
+        "fraction by which the normal force grows with the speed of penetration", "s/m", default=2.0, ge=0, le=100
     )
     friction_coefficient: float = quantity("Coulomb friction on the surface", "", default=0.0, ge=0, le=5)
     start_s: float = quantity("time at which it appears", "s", default=0.0, ge=0, le=1e6)

@@ -31,7 +31,7 @@ class HungWeightBench:
     robot : with ``actuators``
     tendon : index from 0
     mass_kg : of the weight
-    torque_constant_share : the motor's torque constant, relative to the robot file's
+    torque_constant_fraction : the motor's torque constant, relative to the robot file's
     slack_m : of the tendon at the start
     rng : draws the rotor's angle; None: from the robot's seed
 
@@ -53,7 +53,7 @@ class HungWeightBench:
         tendon: int,
         mass_kg: float,
         *,
-        torque_constant_share: float = 1.0,
+        torque_constant_fraction: float = 1.0,
         slack_m: float = 0.003,
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class HungWeightBench:
         )
         self._motor = MotorModel.from_actuators(robot.actuators, robot.tendon_count, rng)
         self._believed_n_per_a = robot.newton_per_ampere
-        self._true_n_per_a = self._motor.newton_per_ampere * torque_constant_share
+        self._true_n_per_a = self._motor.newton_per_ampere * torque_constant_fraction
         self._wound_m = self._speed = self._rise = self._current_a = 0.0
         self._commanded_a, self._command_s = 0.0, -math.inf
         self._is_open = self._is_enabled = False

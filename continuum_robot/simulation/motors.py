@@ -75,7 +75,7 @@ class MotorModel:
 
 
 def tendon_tension(
-    settings: SimulationSettings, stretch: Any, stretch_rate: Any, offset: Any, stiffness_share: Any
+    settings: SimulationSettings, stretch: Any, stretch_rate: Any, offset: Any, stiffness_fraction: Any
 ) -> Any:
     """Tension of tendons as spring and damper in parallel that only pull, N.
 
@@ -85,11 +85,11 @@ def tendon_tension(
     stretch : wound length less the rod's displacement, m, (N,) CasADi expression
     stretch_rate : its rate, m/s
     offset : additional length of a tendon, m
-    stiffness_share : 1, or 0 for a tendon that is cut
+    stiffness_fraction : 1, or 0 for a tendon that is cut
     """
     pull = settings.tendon_stiffness_n_per_m * (stretch - offset)
     if settings.tendon_stiffening_per_n > 0:
         # A stiffness that grows with the tension, dT/ds = k (1 + a T), is T = (exp(a k s) - 1) / a.
         pull = (ca.exp(settings.tendon_stiffening_per_n * pull) - 1) / settings.tendon_stiffening_per_n
     pull = pull + settings.tendon_damping_ns_per_m * stretch_rate
-    return stiffness_share * ca.fmax(pull, 0)
+    return stiffness_fraction * ca.fmax(pull, 0)

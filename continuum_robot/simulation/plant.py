@@ -74,7 +74,7 @@ class Plant:
     ----------
     substep_s : step of the integrator in use: the robot file's, or a fraction of it where that would be unstable
     tendon_offset_m : additional length of each tendon, 0 normally, shape (N,), m; may be written between calls
-    stiffness_share : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
+    stiffness_fraction : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
     current_limit_a : largest current of each motor, shape (N,), A; may be written
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
@@ -143,7 +143,7 @@ class Plant:
         self._push: tuple[float, Vector] | None = None
         self._input = np.zeros(self._tendons)
         self.tendon_offset_m = np.zeros(self._tendons)
-        self.stiffness_share = np.ones(self._tendons)
+        self.stiffness_fraction = np.ones(self._tendons)
         self.motor_free = np.ones(self._tendons)
         largest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
         self.current_limit_a = np.full(self._tendons, largest)
@@ -186,7 +186,7 @@ class Plant:
             self._input,
             force,
             self.tendon_offset_m,
-            self.stiffness_share,
+            self.stiffness_fraction,
             self.motor_free,
             self._time_s,
             self.contacts_from_s,

@@ -62,7 +62,7 @@ class AtRestSettings:
     """How slow and how sure the observer is."""
 
     smoothing_s: float = quantity("time constant of the low-pass", "s", default=0.1, gt=0, le=10)
-    error_share: float = quantity("share of the tendons' forces that may be wrong", default=0.05, gt=0, le=1)
+    error_fraction: float = quantity("fraction of the tendons' forces that may be wrong", default=0.05, gt=0, le=1)
     least_nm2: float = quantity("bound of every channel where these are nothing", "N.m^2", default=5e-4, gt=0, le=1)
 
 
@@ -82,7 +82,7 @@ class AtRest:
     def update(self, cycle, state):
         """Known forces and contacts are in balance: their sum is 0."""
         found = -(state.terms.known_force + state.force)
-        share = 1.0 if self._force is None else cycle.dt / (cycle.dt + self._settings.smoothing_s)
-        self._force = found if self._force is None else self._force + share * (found - self._force)
-        bound = self._settings.error_share * np.abs(state.force) + self._settings.least_nm2
+        fraction = 1.0 if self._force is None else cycle.dt / (cycle.dt + self._settings.smoothing_s)
+        self._force = found if self._force is None else self._force + fraction * (found - self._force)
+        bound = self._settings.error_fraction * np.abs(state.force) + self._settings.least_nm2
         return Finding(self._force, bound, np.diag(bound**2), {"largest_force_nm2": float(np.abs(self._force).max())})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Clarke controller and the rod, which share no formula of mechanics, closed in virtual time with ideal tendons."""
+"""The Clarke controller and the rod, which share no formula, closed in virtual time with ideal tendons."""
 
 import dataclasses
 
@@ -39,9 +39,11 @@ def feedforward(robot):
     return clarke_feedforward(robot, compile="never")
 
 
-def controller_of(robot, feedforward, share, **gains):
+def controller_of(robot, feedforward, fraction, **gains):
     entries = tuple(dataclasses.replace(one, **gains) for one in robot.control.gains)
-    control = dataclasses.replace(robot.control, gains=entries, feedforward_stiffness=share, feedforward_gravity=share)
+    control = dataclasses.replace(
+        robot.control, gains=entries, feedforward_stiffness=fraction, feedforward_gravity=fraction
+    )
     return ClarkeController(dataclasses.replace(robot, control=control), feedforward)
 
 

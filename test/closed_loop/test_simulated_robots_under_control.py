@@ -83,9 +83,9 @@ def test_the_robot_of_two_modal_segments_comes_up_from_its_sag_and_tracks_withou
 @pytest.mark.long
 def test_pd_tracks_too_but_with_the_error_that_the_integral_removes(five_tendon_plant):
     errors = {}
-    for name, share in (("pid", 1.0), ("pd", 0.0)):
+    for name, fraction in (("pid", 1.0), ("pd", 0.0)):
         five_tendon_plant.reset()
-        robot = with_control(FIVE_TENDON, {"i": share * FIVE_TENDON.control.gains[0].i})
+        robot = with_control(FIVE_TENDON, {"i": fraction * FIVE_TENDON.control.gains[0].i})
         loop = VirtualLoop(robot, plant=five_tendon_plant)
         loop.activate()
         errors[name] = rmse(loop.run(6.0))[0]

@@ -30,7 +30,7 @@ PACKAGE = str(ROOT / "continuum_robot")
 LONGEST_CPU_S = 1.0
 """No input may take longer, s of processor time."""
 LONGEST_BYTES = {"robot_file": 96, "cobs_frame": 300, "slcan_line": 200, "dynamixel": 256, "page_message": 256}
-SHARES = {"robot_file": 3, "robot_text": 2, "mcap": 3, "mcap_records": 3, "metadata_yaml": 2}
+FRACTIONS = {"robot_file": 3, "robot_text": 2, "mcap": 3, "mcap_records": 3, "metadata_yaml": 2}
 """Of the time, 1 for all others: these take milliseconds an input."""
 INSTRUMENTED = ["continuum_robot", "rosbags.rosbag2", "rosbags.highlevel", "dynamixel_sdk"]
 _DONE = re.compile(r"#(\d+)\s+DONE\s+cov: (\d+) ft: (\d+)")
@@ -107,9 +107,9 @@ def libfuzzer_arguments(target: str, work: Path, seconds: int, seed: int) -> lis
 def run(targets: list[str], minutes: float, seed: int, work: Path) -> int:
     """Fuzz targets one after the other and print how far each came; 1 where something was found."""
     found = 0
-    share_s = 60 * minutes / sum(SHARES.get(target, 1) for target in targets)
+    fraction_s = 60 * minutes / sum(FRACTIONS.get(target, 1) for target in targets)
     for target in targets:
-        seconds = max(1, round(share_s * SHARES.get(target, 1)))
+        seconds = max(1, round(fraction_s * FRACTIONS.get(target, 1)))
         folder = work / target
         arguments = libfuzzer_arguments(target, folder, seconds, seed)
         log = folder / "log.txt"

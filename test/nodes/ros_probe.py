@@ -42,7 +42,7 @@ PATIENT = {
     "safety.late_latency_s": 5.0,
     "safety.missed_fraction": 1.0,
     "safety.current_mismatch_time_s": 2.0,
-    "safety.command_share": 1000.0,
+    "safety.command_fraction": 1000.0,
 }
 # The controller falls silent where states are old.
 PATIENT_CONTROLLER = {"state_timeout_s": 0.5}

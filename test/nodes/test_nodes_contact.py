@@ -77,11 +77,11 @@ def test_free_motion_raises_no_contact(push):
     assert {m.blind_reason for m in after if m.state == "clear"} == {""}
 
 
-def test_a_push_is_felt_in_time(push):
+def test_a_push_is_detected_in_time(push):
     time_s, contacts, _, _ = push
-    felt = [at_s for at_s, m in zip(time_s, contacts, strict=True) if m.in_contact]
-    assert felt
-    assert 0.0 <= felt[0] < LONGEST_DELAY_S
+    detected = [at_s for at_s, m in zip(time_s, contacts, strict=True) if m.in_contact]
+    assert detected
+    assert 0.0 <= detected[0] < LONGEST_DELAY_S
 
 
 def test_its_force_and_place_are_those_of_the_push(push):
@@ -110,10 +110,10 @@ def test_its_force_and_place_are_those_of_the_push(push):
 
 def test_its_kind_is_told_after_its_first_moments(push):
     _, contacts, _, _ = push
-    felt = [m for m in contacts if m.in_contact]
-    assert felt[0].kind == UNKNOWN
-    assert felt[-1].kind in set(KINDS) - {UNKNOWN, ACCIDENTAL}
-    assert felt[-1].kind_reason
+    detected = [m for m in contacts if m.in_contact]
+    assert detected[0].kind == UNKNOWN
+    assert detected[-1].kind in set(KINDS) - {UNKNOWN, ACCIDENTAL}
+    assert detected[-1].kind_reason
     assert not contacts[0].kind
 
 

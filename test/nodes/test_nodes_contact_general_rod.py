@@ -35,13 +35,13 @@ def probe(domain, tmp_path_factory):
         yield probe
 
 
-def test_a_push_is_felt_at_its_place_with_its_force_and_only_while_it_lasts(probe):
-    truth, felt = probe.received["simulated_contact"], probe.received["contact"]
+def test_a_push_is_detected_at_its_place_with_its_force_and_only_while_it_lasts(probe):
+    truth, detected = probe.received["simulated_contact"], probe.received["contact"]
     probe.wait(lambda: any(m.in_contact for m in truth), 20.0, "nothing touched")
-    assert not any(message.in_contact for message in felt)
-    probe.wait(lambda: felt[-1].in_contact, 1.0, "not felt")
+    assert not any(message.in_contact for message in detected)
+    probe.wait(lambda: detected[-1].in_contact, 1.0, "not detected")
     probe.pause(0.4)
-    newest = [message for message in felt if message.in_contact][-10:]
+    newest = [message for message in detected if message.in_contact][-10:]
     assert len(newest[-1].residual) == contact_channels(ROBOT).count < ROBOT.coefficient_count
     assert len(probe.newest("shape").coefficients) == ROBOT.coefficient_count
     force = np.median([np.linalg.norm(message.wrench[:2]) for message in newest])
@@ -50,5 +50,5 @@ def test_a_push_is_felt_at_its_place_with_its_force_and_only_while_it_lasts(prob
     assert newest[-1].arc_length > 0.7 * ROBOT.length_m
     assert np.isfinite([newest[-1].place.position.x, newest[-1].place.position.z]).all()
     probe.wait(lambda: not truth[-1].in_contact, 10.0, "the push did not end")
-    probe.wait(lambda: not felt[-1].in_contact, 2.0, "still felt")
+    probe.wait(lambda: not detected[-1].in_contact, 2.0, "still detected")
     assert probe.faults() == []

@@ -251,13 +251,13 @@ def test_what_a_kill_left_is_repaired_for_every_reader(killed, tmp_path):
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(share=strategies.floats(0.0, 1.0), zeros=strategies.integers(0, 300))
-def test_a_file_that_ends_anywhere_gives_what_is_whole(killed, tmp_path_factory, share, zeros):
+@given(fraction=strategies.floats(0.0, 1.0), zeros=strategies.integers(0, 300))
+def test_a_file_that_ends_anywhere_gives_what_is_whole(killed, tmp_path_factory, fraction, zeros):
     """Wherever it is cut, and with zeros behind, as power failures leave them: a beginning of what was written."""
     folder, _ = killed
     data = (folder / "bag.mcap").read_bytes()[:900_000]
     file = tmp_path_factory.mktemp("cut") / "cut.mcap"
-    file.write_bytes(data[: 8 + round(share * (len(data) - 8))] + bytes(zeros))
+    file.write_bytes(data[: 8 + round(fraction * (len(data) - 8))] + bytes(zeros))
     scan = McapScan(file)
     read = [message.time_ns for message in scan.messages()]
     assert read == list(range(len(read)))

@@ -240,7 +240,7 @@ def test_push_moves_the_simulated_robot_and_ends(shown: Shown, probe: Probe) -> 
 
     pushing.force.value = 0.5
     pushing.push.value = True
-    shown.wait(lambda: change_n() > 1.5, "the push is not felt in the tendons")
+    shown.wait(lambda: change_n() > 1.5, "the push is not detected in the tendons")
     shown.wait(lambda: change_n() < 0.8, "the push does not end")
 
 

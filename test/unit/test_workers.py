@@ -54,10 +54,10 @@ def two_workers():
 
 
 def through(options: WorkerOptions, function: Any, items: Sequence[Any]) -> list[Any]:
-    told: dict[int, Any] = {}
+    reported: dict[int, Any] = {}
     with tasks(options) as runner:
-        found = runner.run(function, items, told.__setitem__)
-    assert [told[index] for index in range(len(items))] == found
+        found = runner.run(function, items, reported.__setitem__)
+    assert [reported[index] for index in range(len(items))] == found
     return found
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The floor under the 1 kHz loop: the same messages between two processes in which nothing is computed.
 
-What this loop misses, the machine and the middleware miss; the stack's own share is the rest.
+What this loop misses, the machine and the middleware miss; the stack's own part is the rest.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _measure(seconds: float, stop: StopRequest, answerer: int) -> dict[str, Any]
         pids = (os.getpid(), answerer)
         before_s, before = time.monotonic(), sum(processor_time_s(pid) for pid in pids)
         stop.wait(seconds)
-        share = 100.0 * (sum(processor_time_s(pid) for pid in pids) - before) / (time.monotonic() - before_s)
+        fraction = 100.0 * (sum(processor_time_s(pid) for pid in pids) - before) / (time.monotonic() - before_s)
         report, round_trip = loop.statistics.report(), trips.report()
     finally:
         loop.stop()
@@ -106,7 +106,7 @@ def _measure(seconds: float, stop: StopRequest, answerer: int) -> dict[str, Any]
         "round_trip_p50_us": round_trip.p50_us,
         "round_trip_p99_us": round_trip.p99_us,
         "round_trip_max_us": round_trip.maximum_us,
-        "processor_percent": share,
+        "processor_percent": fraction,
     }
 
 

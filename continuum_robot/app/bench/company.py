@@ -96,8 +96,8 @@ def loop_in_company(options: StackOptions, seconds: float, stop: StopRequest) ->
             raise DeviceError("view", "draws nothing", "See the log above")
         before_s, used_s = time.monotonic(), processor_time_s(pids[0])
         wait_or_stop(stop, min(seconds, _PAGE_S))
-        share = 100.0 * (processor_time_s(pids[0]) - used_s) / (time.monotonic() - before_s)
-        return numbers | {"page_frames_hz": frames_hz, "page_processor_percent": share}
+        fraction = 100.0 * (processor_time_s(pids[0]) - used_s) / (time.monotonic() - before_s)
+        return numbers | {"page_frames_hz": frames_hz, "page_processor_percent": fraction}
 
 
 def _address_of(page: ProcessGroup, stop: StopRequest) -> str:

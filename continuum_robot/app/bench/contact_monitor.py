@@ -23,7 +23,7 @@ def measure_contact_monitor(
     repeats: int = 1000,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, float | int | bool]:
-    """Time of one update: model, observer, thresholds, place and wrench, Python's share included.
+    """Time of one update: model, observer, thresholds, place and wrench, Python's part included.
 
     With the shape it is all that a new reading of tendons and strings costs: coefficients and rates by the Kalman
     filter too.

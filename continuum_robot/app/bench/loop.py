@@ -56,11 +56,11 @@ def loop_in_one_process(options: StackOptions, seconds: float, stop: StopRequest
     with running_stack(ComposedStack(options), stop) as stack:
         before_s, processor_s = time.monotonic(), time.process_time()
         numbers = loop_numbers(stack, seconds, stop)
-        share = 100.0 * (time.process_time() - processor_s) / (time.monotonic() - before_s)
+        fraction = 100.0 * (time.process_time() - processor_s) / (time.monotonic() - before_s)
         return {
             "nodes": list(stack.nodes),
             **numbers,
-            "processor_percent": share,
+            "processor_percent": fraction,
             "faults": list(stack.status().faults),
         }
 

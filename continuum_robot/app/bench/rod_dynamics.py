@@ -28,7 +28,7 @@ def robot_of_segments(count: int) -> Robot:
 def measure_forward_dynamics(
     segments: Sequence[int] = (1, 2, 3), repeats: int = 2000, progress: Callable[[str], None] | None = None
 ) -> dict[str, float | int | bool]:
-    """Time of one call of the forward dynamics, Python's share included.
+    """Time of one call of the forward dynamics, Python's part included.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _DAMPING_S = 5e-3
 
 
 def measure_motion(duration_s: float = 2.0, progress: Callable[[str], None] | None = None) -> dict[str, float]:
-    """Motion of three segments with bending of order 2 in steps of 2 ms, Python's share included.
+    """Motion of three segments with bending of order 2 in steps of 2 ms, Python's part included.
 
     Parameters
     ----------

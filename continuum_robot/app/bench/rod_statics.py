@@ -43,7 +43,7 @@ def prototype() -> StrainRod:
 
 
 def measure_statics(repeats: int = 300, progress: Callable[[str], None] | None = None) -> dict[str, float | bool]:
-    """Time of a static solution of one segment with bending and torsion of order 3, Python's share included.
+    """Time of a static solution of one segment with bending and torsion of order 3, Python's part included.
 
     Parameters
     ----------

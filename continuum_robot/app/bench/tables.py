@@ -134,9 +134,9 @@ class Tables:
             cells = (numbers.get(f"{place}_{key}") for place in (ONE, SEPARATE, BARE))
             table.add_row(name, *("" if cell is None else shown(cell) for cell in cells))
         for group in GROUPS:
-            share = numbers.get(f"{SEPARATE}_{group}_processor_percent")
-            if share is not None:
-                table.add_row(f"  {group}", "", f"{share:.0f} %", style="dim")
+            fraction = numbers.get(f"{SEPARATE}_{group}_processor_percent")
+            if fraction is not None:
+                table.add_row(f"  {group}", "", f"{fraction:.0f} %", style="dim")
         self._console.print(table)
         self._console.print(
             "Round trip: of the bare loop from a state to the command that answers it, two hops of DDS; of the stack"

@@ -36,7 +36,7 @@ from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S, FaultRecord
+from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, MOMENTS, MOVE_S, FaultRecord
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import TendonCommands
@@ -194,7 +194,7 @@ class ProcessRobot:
     def _answer(self, expected: str) -> None:
         line = "" if self._devices.stdout is None else self._devices.stdout.readline().strip()
         if line != expected:
-            raise DeviceError("simulated devices", f"said {line!r}", "See their messages above.")
+            raise DeviceError("simulated devices", f"reported {line!r}", "See their messages above.")
 
     def judged_truth(self, begin_s: float) -> dict[str, Vector]:
         """The truth since a time of the monotonic clock, with the reference as ``reference_m``.
@@ -227,9 +227,9 @@ class ProcessRobot:
         return wait_for(lambda: self.link.state().obeys, 1.0, 0.05)
 
     def move(self) -> None:
-        """Move to a share of the largest displacement from where the reference stands."""
+        """Move to a fraction of the largest displacement from where the reference stands."""
         end = np.zeros(self.robot.coordinate_count)
-        end[0] = DISPLACEMENT_SHARE * self.limits.maximum_displacement_m
+        end[0] = DISPLACEMENT_FRACTION * self.limits.maximum_displacement_m
         self._reference.move_to(end)
 
     def step_clock(self, step_s: float) -> None:

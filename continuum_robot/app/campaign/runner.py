@@ -64,7 +64,7 @@ class Effect:
     reaction : what must follow where that depends on what was drawn; "" for the kind's own
     repair : ends the cause
     slack_m : that was made, m
-    found : who found it, by ``who: what``, with the sentence that it said
+    found : who found it, by ``who: what``, with the sentence that it reported
     problems : what was not as it must be
     limits : by which the truth is judged; None: those of the robot
     """
@@ -99,7 +99,7 @@ class CampaignStand(Stand, Protocol):
     """Of the driver."""
 
     def move(self) -> None:
-        """Start the move to a share of the largest displacement."""
+        """Start the move to a fraction of the largest displacement."""
 
     def knowable_after_s(self, kind: FaultKind) -> float:
         """How long after its beginning a fault can be known, s; NaN: from its detection."""
@@ -157,12 +157,12 @@ class Notices:
     Attributes
     ----------
     first_s : on the monotonic clock, s, by ``who: what``
-    told : sentence, by the same
+    reported : sentence, by the same
     """
 
     def __init__(self, link: StackLink) -> None:
         self.first_s: dict[str, float] = {}
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
         self._link, self._ended = link, threading.Event()
         self._thread = threading.Thread(target=self._look, name="notices", daemon=True)
 
@@ -176,7 +176,7 @@ class Notices:
 
     def _note(self, who: str, sentence: str) -> None:
         if who not in self.first_s:
-            self.told[who], self.first_s[who] = sentence, time.monotonic()
+            self.reported[who], self.first_s[who] = sentence, time.monotonic()
 
     def __enter__(self) -> Notices:
         self._thread.start()
@@ -213,7 +213,7 @@ def run_one(
         truth = stand.judged_truth(begin_s)
         if kind.detectors and not effect.found:
             wait_for(lambda: any(who.startswith(kind.detectors) for who in list(notices.first_s)), NOTICE_S, 0.05)
-    told = {**(effect.found or {}), **notices.told}
+    reported = {**(effect.found or {}), **notices.reported}
     first_s = min(notices.first_s.values(), default=begin_s if effect.found else math.nan)
     limits = effect.limits or stand.limits
     stopped = bool((truth["motor_n"][-1] <= limits.safe_n + TORQUE_MARGIN_N).all())
@@ -225,7 +225,7 @@ def run_one(
         knowable_s = _last_pull_s(truth, limits.safe_n)
     judgement = judge(stand.robot, limits, truth, knowable_s=knowable_s, stopped_s=knowable_s if stopped else math.nan)
     problems = [*judgement.problems, *effect.problems]
-    detected = [who for who in told if who.startswith(kind.detectors)] if kind.detectors else []
+    detected = [who for who in reported if who.startswith(kind.detectors)] if kind.detectors else []
     if kind.reaction == table.SAFE and not stopped:
         problems.append("it was tolerated")
     if kind.detectors and not detected:
@@ -233,13 +233,13 @@ def run_one(
     ended_safe = not problems
     if kind.reaction == table.TOLERATED and stopped:
         # Safe as well: a busy computer that stops the nodes too long is a fault of its own.
-        problems.append("it stopped all the same: " + ", ".join(told))
+        problems.append("it stopped all the same: " + ", ".join(reported))
     recovery = _recovery(stand, effect)
     return record_of(
         kind, moment, seed, judgement,
         rate_hz=stand.rate_hz,
-        stopped=stopped, detected=[*detected, *told], detected_after_s=first_s - begin_s, told=tuple(told.values()),
-        ended_safe=ended_safe, problems=problems, recovery=recovery,
+        stopped=stopped, detected=[*detected, *reported], detected_after_s=first_s - begin_s,
+        reported=tuple(reported.values()), ended_safe=ended_safe, problems=problems, recovery=recovery,
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from continuum_robot.app.soak.faults import BOARD_TIMEOUTS, STALL_S, estop_by_tw
 from continuum_robot.app.soak.stand import StackStand
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_SHARE, MOMENTS, MOVE_S, FaultRecord
+from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, MOMENTS, MOVE_S, FaultRecord
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TORQUE_MARGIN_N
 from continuum_robot.experiments.fault_campaign.kind import STACK, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
@@ -90,7 +90,7 @@ class UpStand(StackStand):
         boards_of(robot)
         amplitude_m = np.zeros(robot.coordinate_count)
         if robot.limits is not None:
-            amplitude_m[0] = DISPLACEMENT_SHARE * robot.limits.maximum_displacement_m
+            amplitude_m[0] = DISPLACEMENT_FRACTION * robot.limits.maximum_displacement_m
         motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
         self._parameters = {SOURCE: {**motion, "blend_s": 0.0}, "clarke_controller": {"reference.blend_s": 0.0}}
         self.rate_hz = RATES_HZ[0]
@@ -137,7 +137,7 @@ class UpStand(StackStand):
         return ""
 
     def move(self) -> None:
-        """Move from a straight robot to a share of the largest displacement. Raises :class:`DeviceError`."""
+        """Move from a straight robot to a fraction of the largest displacement. Raises :class:`DeviceError`."""
         self.link.restart()
 
     def knowable_after_s(self, kind: FaultKind) -> float:

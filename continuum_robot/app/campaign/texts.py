@@ -12,7 +12,7 @@ from continuum_robot.drivers.safety.tendon_faults import FAULTS as DRIVER_FAULTS
 
 @dataclass(frozen=True, slots=True)
 class FaultText:
-    """A fault as its page and the browser tell it.
+    """A fault as its page and the browser show it.
 
     Attributes
     ----------
@@ -114,8 +114,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "a controller that works in another unit than N",
             "a defect of its sender",
         ),
-        "A tension outside of [0, `limits.maximum_n`] by more than `safety.command_share` of it. What is "
-        "less far off is limited, and told in `limited`.",
+        "A tension outside of [0, `limits.maximum_n`] by more than `safety.command_fraction` of it. What is "
+        "less far off is limited, and reported in `limited`.",
         ("Lower the gains, or mend the program that writes `tendon_commands`.", RESET),
     ),
     "reading_timeout": (
@@ -166,8 +166,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "current_mismatch": (
         ("a phase of a motor is open", "the motors' supply is off or weak", "a board's stop input is closed"),
-        "Measured and commanded current differ by more than `safety.current_mismatch_share` of the largest current for "
-        "`safety.current_mismatch_time_s`.",
+        "Measured and commanded current differ by more than `safety.current_mismatch_fraction` of the largest current "
+        "for `safety.current_mismatch_time_s`.",
         ("Check the motor's cable and the supply.", "Open the stop input.", RESET),
     ),
     "device_fault": (

@@ -23,8 +23,8 @@ from continuum_robot.robot.description import Robot as RobotDescription
 
 Vector = NDArray[np.float64]
 
-ARRIVED_SHARE = 0.02
-"""A motion has arrived where the measured coordinates are within this share of the largest displacement."""
+ARRIVED_FRACTION = 0.02
+"""A motion has arrived where the measured coordinates are within this fraction of the largest displacement."""
 SETTLE_S = 10.0
 
 
@@ -130,7 +130,8 @@ class Motions:
 
     def _arrived(self, task: Task, goal: Vector, tolerance_m: float | None, begun_s: float) -> MotionResult:
         limits = self._robot.limits
-        tolerance = tolerance_m or ARRIVED_SHARE * (limits.maximum_displacement_m if limits is not None else math.inf)
+        largest_m = limits.maximum_displacement_m if limits is not None else math.inf
+        tolerance = tolerance_m or ARRIVED_FRACTION * largest_m
         end_s = time.monotonic() + SETTLE_S
         while True:
             measured = self._link.state(self._robot).clarke_m

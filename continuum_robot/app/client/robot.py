@@ -240,7 +240,7 @@ class Robot:
         """
         if not wait_for(lambda: self.link.messages.publishers("contact") > 0, 2.0):
             raise DeviceError("contact_monitor", "does not run", "Bring the robot up with contact=True")
-        self.link.wait_until(lambda: self.state.contact.in_contact, timeout_s, "felt no contact")
+        self.link.wait_until(lambda: self.state.contact.in_contact, timeout_s, "detected no contact")
         return self.state.contact
 
     # Motion
@@ -443,7 +443,7 @@ class Robot:
     def estop(self) -> str:
         """Latch the e-stop: tensions go to their safe value, whatever state the stack is in. Not safety-rated.
 
-        Returns what the driver said; where it does not answer, press the hardware's stop.
+        Returns what the driver reported; where it does not answer, press the hardware's stop.
         """
         if self._task is not None:
             self._task.cancel()
@@ -465,7 +465,7 @@ class Robot:
         """Let another controller command the tendons, with the torque on and without a jump of the tensions.
 
         Which one does is in :attr:`state`. Every motion ends; the robot holds where it is until one is asked for.
-        Returns what the driver said.
+        Returns what the driver reported.
 
         Parameters
         ----------
@@ -480,7 +480,7 @@ class Robot:
         return self.link.switch_controller(controller)
 
     def release_estop(self, holder: str) -> str:
-        """Let go of the e-stop in place of a program or button that has gone for good. Returns what the driver said.
+        """Let go of the e-stop in place of a program or button that has gone for good. Returns the driver's answer.
 
         See why it was pressed first: nobody else will. It clears no fault, :meth:`reset` does.
 
@@ -529,7 +529,7 @@ class Robot:
     def tare(self) -> str:
         """What the contact monitor, and the force sensor, measure now counts as nothing; nothing may touch the robot.
 
-        Returns what they said.
+        Returns what they reported.
 
         Raises
         ------
@@ -647,7 +647,7 @@ class Robot:
         return self.link.get_parameter(node, name)
 
     def inject_fault(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> str:
-        """Make the simulated hardware misbehave; see :mod:`continuum_robot.simulation.faults`. Returns what it said.
+        """Make the simulated hardware misbehave; see :mod:`continuum_robot.simulation.faults`. Returns its answer.
 
         Parameters
         ----------

@@ -236,7 +236,7 @@ class StackLink:
             return self._driver_values
 
     def wait_for_driver_values(self, timeout_s: float) -> bool:
-        """Whether the driver said its numbers once more within a time."""
+        """Whether the driver reported its numbers once more within a time."""
 
         def reports() -> int:
             self.driver_values()
@@ -377,7 +377,7 @@ class StackLink:
         return _accepted(service, self.call(kind, service, request, timeout_s, again_s))
 
     def switch_controller(self, controller: str = "") -> str:
-        """Switch to another controller, or ask which one commands. Returns what the driver said. Raises DeviceError.
+        """Switch to another controller, or ask which one commands. Returns the driver's answer. Raises DeviceError.
 
         Parameters
         ----------

@@ -47,7 +47,7 @@ class ContactState:
     residual_ratio : magnitude of each residual over its threshold, shape (n,)
     interval_m : ends of the stretch of backbone that holds it with 90 % probability, m; NaN where unknown
     wrench_arc_length_m : where the force acts, m
-    force_there_n : in the backbone's frame there, shape (3,), N; NaN for a direction that is not felt
+    force_there_n : in the backbone's frame there, shape (3,), N; NaN for a direction that is not detected
     force_deviation_n : standard deviation of its magnitude, N; NaN where unknown
     """
 

@@ -77,5 +77,5 @@ class Task:
     def _main(self) -> None:
         try:
             self._result = self._work(self)
-        except Exception as error:  # told where the result is asked for
+        except Exception as error:  # reported where the result is asked for
             self._error = error

@@ -210,7 +210,7 @@ def momentum_observer(folder: Path) -> Path:
         axis.plot(time_s, residual, color=COLOURS[0], label="residual")
         axis.axhline(bound, color=COLOURS[1], linestyle="--", label="threshold: what errors can make")
         axis.axvspan(time_s[first], time_s[np.flatnonzero(residual > bound)[-1]], color=COLOURS[1], alpha=0.12)
-        axis.set(xlabel="time / s", ylabel="share of the force")
+        axis.set(xlabel="time / s", ylabel="fraction of the force")
         axis.legend()
     return file
 

@@ -21,7 +21,7 @@ from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import STORED, read_stored
 
 _LOG_FROM = 30.0  # ratio of the largest to the smallest number, from which the axis is logarithmic
-_LEAST_SHARE = 1e-9  # of the largest: below, a number is rounding and drawn at the axis' end
+_LEAST_FRACTION = 1e-9  # of the largest: below, a number is rounding and drawn at the axis' end
 _ROW_INCH = 0.24
 
 
@@ -82,7 +82,7 @@ def _bars(axis: Any, unit: str, keys: list[str], paper: Mapping[str, Any], ours:
         "here": np.array([float(ours[key]) for key in keys]),
     }
     sizes = np.abs(np.concatenate(list(values.values())))
-    positive = sizes[sizes > _LEAST_SHARE * max(sizes.max(), 1e-300)]
+    positive = sizes[sizes > _LEAST_FRACTION * max(sizes.max(), 1e-300)]
     logarithmic = (
         all((one >= 0).all() for one in values.values())
         and len(positive)

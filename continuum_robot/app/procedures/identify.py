@@ -108,7 +108,7 @@ def run_identify(
     console.print(_values(fit))
     if fit.unidentified:
         console.print(
-            f"hardly told by this recording, near its start value: {', '.join(fit.unidentified)}", markup=False
+            f"poorly observable in this recording, near its start value: {', '.join(fit.unidentified)}", markup=False
         )
     if json_file is not None:
         json_file.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")

@@ -55,7 +55,7 @@ Vector = NDArray[np.float64]
 
 STRING_CYCLES = 5
 # What the simulated motor's torque constant is, relative to the robot file's: something to be found.
-SIMULATED_TORQUE_SHARE = 1.08
+SIMULATED_TORQUE_FRACTION = 1.08
 STRING_ZERO_LOOKS = 10
 LOOK_S = 0.05
 
@@ -307,7 +307,7 @@ def run_calibrate_torque(
         if ask is not None:
             ask(f"Unhook tendon {tendon} from the robot and hang {mass_kg:g} kg on it, lying on a support.")
         bench = (
-            HungWeightBench(loaded, tendon - 1, mass_kg, torque_constant_share=SIMULATED_TORQUE_SHARE)
+            HungWeightBench(loaded, tendon - 1, mass_kg, torque_constant_fraction=SIMULATED_TORQUE_FRACTION)
             if simulated
             else None
         )

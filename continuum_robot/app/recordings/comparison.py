@@ -13,7 +13,7 @@ from continuum_robot.app.recordings.inputs import CLARKE, COMMANDS, CONTACT, SHA
 from continuum_robot.app.recordings.reading import Recording, Series
 
 ROUNDING = 1e-9
-"""Differences below this share of the largest recorded value come from rounding."""
+"""Differences below this fraction of the largest recorded value come from rounding."""
 
 COMPARED: dict[str, dict[str, str]] = {
     SHAPE: {"coefficients": "per_m", "coefficient_rates": "per_m_s", "residual": "m"},
@@ -33,7 +33,7 @@ class Difference:
     topic, field, unit : which; the unit as keys have it
     largest, largest_later : largest difference, in ``unit``, over all messages and over those later than ``SETTLED_S``
     scale : largest recorded value, in ``unit``
-    exact : share of the messages that agree to rounding
+    exact : fraction of the messages that agree to rounding
     known_in_one_only : messages with a number that only one of the recordings knows; they count as no agreement
     """
 
@@ -58,7 +58,7 @@ class TopicComparison:
     compared : number of those that came again
     same_stamp : number of those with the same stamp
     differences : of each field
-    same_state : share of the messages that say the same state; NaN for a topic without one
+    same_state : fraction of the messages that say the same state; NaN for a topic without one
     """
 
     topic: str
@@ -130,7 +130,7 @@ def _difference(names: tuple[str, str, str], old: Any, new: Any, later: Any) -> 
 
 
 def _same(recorded: Series, again: Series, old: Any, new: Any) -> float:
-    """Share of equal texts in the field ``state``, NaN where there is none."""
+    """Fraction of equal texts in the field ``state``, NaN where there is none."""
     if "state" not in recorded.texts or not len(old):
         return math.nan
     then, now = recorded.texts["state"], again.texts["state"]

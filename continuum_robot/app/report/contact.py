@@ -23,7 +23,7 @@ CONTACT, TRUTH = "contact", "simulated_contact"
 _GAP_S = 0.1
 _TRUTH_GAP_S = 0.3
 _SENSED = 1
-_OF_REPORTS = ("felt_at_s", "felt_force_n", "felt_at_m", "felt_deviation_m", "felt_kind")
+_OF_REPORTS = ("detected_at_s", "detected_force_n", "detected_at_m", "detected_deviation_m", "detected_kind")
 _ESTIMATED, _TRUE, _LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
@@ -51,7 +51,7 @@ def intervals(time_s: Vector, present: Vector, gap_s: float = _GAP_S) -> list[In
     return found
 
 
-def felt_intervals(contact: Series) -> list[Interval]:
+def detected_intervals(contact: Series) -> list[Interval]:
     """Spans in which a contact was reported, s; a span ends where the next message reports that it is clear."""
     return intervals(contact.stamp_s, contact["in_contact"][:, 0])
 
@@ -76,8 +76,8 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
 
     Returns
     -------
-    ``contacts_reported``; of each report ``felt_at_s``, ``felt_force_n``, ``felt_at_m``, ``felt_deviation_m``,
-    ``felt_kind``: empty in recordings without kinds;
+    ``contacts_reported``; of each report ``detected_at_s``, ``detected_force_n``, ``detected_at_m``, ``detected_deviation_m``,
+    ``detected_kind``: empty in recordings without kinds;
     ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_settling_percent``,
     ``contact_largest_ratio``; and beside
     the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
@@ -90,11 +90,11 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
         return {}
     contact = recording.series(CONTACT)
     state = contact.texts["state"]
-    reported = felt_intervals(contact)
+    reported = detected_intervals(contact)
     ratio = contact["ratio"][:, 0]
     numbers: dict[str, Any] = {
         "contacts_reported": len(reported),
-        **_felt(contact, reported),
+        **_detected(contact, reported),
         "contact_blind_percent": 100.0 * sum(one == "blind" for one in state) / len(state),
         "contact_blind_reasons": sorted(
             {reason for one, reason in zip(state, contact.texts["blind_reason"], strict=True) if one == "blind"}
@@ -110,22 +110,22 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     return numbers | _beside_truth(contact, recording.series(TRUTH), reported)
 
 
-def _felt(contact: Series, reported: Sequence[Interval]) -> dict[str, list[Any]]:
+def _detected(contact: Series, reported: Sequence[Interval]) -> dict[str, list[Any]]:
     """For each report: when it began, median force, place and its deviation, kind; NaN where not observable."""
-    felt: dict[str, list[Any]] = {name: [] for name in _OF_REPORTS}
+    detected: dict[str, list[Any]] = {name: [] for name in _OF_REPORTS}
     for start_s, end_s in reported:
         within = contact.between(start_s, end_s)
         known = np.where(within["wrench_sensed"][:, :3] == _SENSED, within["wrench"][:, :3], 0.0)
         found = within["location_observable"][:, 0] > 0
-        felt["felt_at_s"].append(start_s)
-        felt["felt_force_n"].append(float(np.median(np.linalg.norm(known, axis=1))))
-        felt["felt_at_m"].append(float(np.median(within["arc_length"][found, 0])) if found.any() else math.nan)
-        felt["felt_deviation_m"].append(
+        detected["detected_at_s"].append(start_s)
+        detected["detected_force_n"].append(float(np.median(np.linalg.norm(known, axis=1))))
+        detected["detected_at_m"].append(float(np.median(within["arc_length"][found, 0])) if found.any() else math.nan)
+        detected["detected_deviation_m"].append(
             float(np.median(within["arc_length_deviation"][found, 0])) if found.any() else math.nan
         )
         # An accidental contact is reported after its end.
-        felt["felt_kind"].append(kind_of(contact.between(start_s, end_s + _GAP_S).texts.get("kind", ())))
-    return felt
+        detected["detected_kind"].append(kind_of(contact.between(start_s, end_s + _GAP_S).texts.get("kind", ())))
+    return detected
 
 
 def _beside_truth(contact: Series, truth: Series, reported: Sequence[Interval]) -> dict[str, Any]:
@@ -186,14 +186,14 @@ def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
             axis.axvspan(start_s - begin_s, end_s - begin_s, color="0.9", lw=0)
     upper.semilogy(time_s, contact["ratio"][:, 0], color=_ESTIMATED, lw=0.8)
     upper.axhline(1.0, color=_LIMIT, ls="--", lw=1, label="contact threshold")
-    for number, (start_s, end_s) in enumerate(felt_intervals(contact)):
+    for number, (start_s, end_s) in enumerate(detected_intervals(contact)):
         label = "reported" if number == 0 else None
         upper.plot([start_s - begin_s, end_s - begin_s], [1.0, 1.0], color=_TRUE, lw=4, alpha=0.7, label=label)
     upper.set_ylabel("largest residual / threshold")
     upper.set_ylim(bottom=1e-2)
     upper.legend(loc="upper right", frameon=False, ncols=2)
     upper.set_title(f"{robot.name}: contact (grey: something touches the simulated robot)", loc="left")
-    felt = contact["in_contact"][:, 0] > 0
+    detected = contact["in_contact"][:, 0] > 0
     for component, style in (("x", "-"), ("y", "--")):
         column = "xyz".index(component)
         if truth is not None:
@@ -205,11 +205,11 @@ def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
                 lw=1.6,
                 label=f"true {component}",
             )
-        value = np.where(felt, contact["wrench"][:, column], np.nan)
+        value = np.where(detected, contact["wrench"][:, column], np.nan)
         middle.plot(time_s, value, color=_ESTIMATED, ls=style, lw=0.9, label=f"estimated {component}")
     middle.set_ylabel("force at the contact [N]")
     middle.legend(loc="upper right", ncols=2, frameon=False)
-    found = felt & (contact["location_observable"][:, 0] > 0)
+    found = detected & (contact["location_observable"][:, 0] > 0)
     place = np.where(found, contact["arc_length"][:, 0], np.nan)
     spread = np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
     lower.fill_between(time_s, 1e3 * (place - spread), 1e3 * (place + spread), color=_ESTIMATED, alpha=0.25, lw=0)
@@ -237,7 +237,7 @@ def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
         return []
     get = numbers.get
     lines = [
-        f"contact   {get('contacts_detected', 0)} of {get('contacts_true', 0)} felt, "
+        f"contact   {get('contacts_detected', 0)} of {get('contacts_true', 0)} detected, "
         f"{get('false_alarms', get('contacts_reported'))} false alarms"
     ]
     if get("contacts_detected"):
@@ -255,7 +255,7 @@ def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
             f"at {1e3 * at_m:.0f} ± {1e3 * deviation_m:.0f} mm" if math.isfinite(at_m) else "at a place not observable"
         )
         named = f", {in_words(kind)}" if kind not in ("", UNKNOWN) else ""
-        lines.append(f"          felt at {at_s:.2f} s: {force_n:.1f} N {place}{named}")
+        lines.append(f"          detected at {at_s:.2f} s: {force_n:.1f} N {place}{named}")
     for reason in get("contact_blind_reasons", []):
         lines.append(f"          blind: {reason}")
     return lines

@@ -148,8 +148,8 @@ def _histogram(axis: Any, values: Vector, label: str) -> None:
     outside = int(np.sum((values < edges[0]) | (values > edges[-1])))
     axis.hist(values, bins=edges, color=MEASURED)
     axis.set_yscale("log")
-    for share, style in ((50, "-"), (99, "--")):
-        axis.axvline(np.percentile(values, share), color="black", lw=1, ls=style, label=f"p{share}")
+    for fraction, style in ((50, "-"), (99, "--")):
+        axis.axvline(np.percentile(values, fraction), color="black", lw=1, ls=style, label=f"p{fraction}")
     axis.legend(frameon=False, title=f"max {values.max():.0f} µs\n{outside} outside")
 
 

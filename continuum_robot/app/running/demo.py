@@ -57,9 +57,9 @@ class Outcome:
 
 CONTACT_ROBOT = "vanderbilt_segment"
 LEARN_S, SETTLE_S = 8.0, 2.0
-# A robot that swings after a push feels a little of what is left of it: shares of the force across the tip that the
+# A robot that swings after a push feels a little of what is left of it: fractions of the force across the tip that the
 # tendons balance, 5 and 8 N for vanderbilt_segment, which feels a newton or two.
-_LEAST_SHARES = {"contact_force_steady_n": 0.026, "contact_force_accelerating_n": 0.0413}
+_LEAST_FRACTIONS = {"contact_force_steady_n": 0.026, "contact_force_accelerating_n": 0.0413}
 
 
 def contact_least(robot: Robot) -> dict[str, float]:
@@ -70,7 +70,7 @@ def contact_least(robot: Robot) -> dict[str, float]:
     robot : a rod with limits
     """
     force_n = contact_channels(robot).balanced_tip_force_n
-    return {name: float(f"{share * force_n:.2g}") for name, share in _LEAST_SHARES.items()}
+    return {name: float(f"{fraction * force_n:.2g}") for name, fraction in _LEAST_FRACTIONS.items()}
 
 
 def contact_file(given: str, robot: Robot) -> Path:

@@ -28,8 +28,8 @@ Vector = NDArray[np.float64]
 
 CLARKE, TIP = "clarke", "tip"
 TARGET_PERIOD_S = 0.04
-# A target runs ahead of the reachable tip by at most this share of the length: turning round is detected at once.
-AHEAD_SHARE = 0.02
+# A target runs ahead of the reachable tip by at most this fraction of the length: turning round is detected at once.
+AHEAD_FRACTION = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ class TipMode:
             return None
         goal = conversions.position(message.goal)
         ahead = target - goal
-        distance_m, longest_m = float(np.linalg.norm(ahead)), AHEAD_SHARE * self._robot.description.length_m
+        distance_m, longest_m = float(np.linalg.norm(ahead)), AHEAD_FRACTION * self._robot.description.length_m
         moved_m = float(np.linalg.norm(step.reference.velocity)) * 2 * TARGET_PERIOD_S
         if message.distance <= longest_m or distance_m <= longest_m + moved_m:
             return None

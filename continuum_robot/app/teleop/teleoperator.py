@@ -60,7 +60,7 @@ class Teleoperator:
 
     @property
     def speed(self) -> float:
-        """Share of the full speed."""
+        """Fraction of the full speed."""
         return SPEEDS[self._speed]
 
     @property

@@ -109,9 +109,9 @@ class Browser:
         deadline_s = time.monotonic() + timeout_s
         while not (value := self._try(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()")):
             if time.monotonic() > deadline_s:
-                says = " ".join(str(self.run("document.body.innerText")).split())
+                shown = " ".join(str(self.run("document.body.innerText")).split())
                 raise DeviceError(
-                    "browser", f"{script} is not true within {timeout_s:g} s; the page reports: {says[:_SAID]}",
+                    "browser", f"{script} is not true within {timeout_s:g} s; the page reports: {shown[:_SAID]}",
                     "Look at a screenshot",
                 )  # fmt: skip
             time.sleep(0.2)

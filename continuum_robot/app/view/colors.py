@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Color = tuple[int, int, int]
 
-_LEAST_SHARE = 0.2
+_LEAST_FRACTION = 0.2
 
 UNKNOWN: Color = (150, 150, 155)
 ACTUAL: Color = (60, 64, 75)
@@ -39,7 +39,7 @@ def scale_end(largest_n: float, limit_n: float) -> float:
     """
     if not math.isfinite(largest_n) or largest_n <= 0:
         return limit_n
-    wanted = max(largest_n, _LEAST_SHARE * limit_n)  # a slack robot is not to look as if it were about to tear
+    wanted = max(largest_n, _LEAST_FRACTION * limit_n)  # a slack robot is not to look as if it were about to tear
     decade = 10.0 ** math.floor(math.log10(wanted))
     rounded = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= wanted * (1 - 1e-9))
     return min(rounded, limit_n)
@@ -58,8 +58,8 @@ def tension_colors(tension_n: ArrayLike, end_n: float) -> NDArray[np.uint8]:
     shape (N, 3), 0 to 255
     """
     tension = np.asarray(tension_n, dtype=float)
-    share = np.clip(np.nan_to_num(tension) / end_n, 0.0, 1.0) * (len(_STOPS) - 1)
-    mixed = np.stack([np.interp(share, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)], -1)
+    fraction = np.clip(np.nan_to_num(tension) / end_n, 0.0, 1.0) * (len(_STOPS) - 1)
+    mixed = np.stack([np.interp(fraction, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)], -1)
     mixed[~np.isfinite(tension)] = UNKNOWN
     return mixed.astype(np.uint8)
 

@@ -26,7 +26,7 @@ class PageCompanion:
     Parameters
     ----------
     robot : robot file, or the name of a shipped one
-    console : where to tell
+    console : where to report
     namespace : of the stack, "" for none
     wanted : False: no page, and not a word
     out : where the page's recordings go

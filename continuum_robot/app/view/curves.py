@@ -84,10 +84,10 @@ class Curves:
         if self._tip is not None:
             self._tip.history.add(now_s, scale * snapshot.tip_position_m)
         if self._contact is not None:
-            contact, share = snapshot.contact, math.nan
+            contact, fraction = snapshot.contact, math.nan
             if np.any(np.isfinite(contact.residual_ratio)):
-                share = float(np.nanmax(contact.residual_ratio))
-            self._contact.history.add(now_s, [share, 1.0 if contact.state else math.nan])
+                fraction = float(np.nanmax(contact.residual_ratio))
+            self._contact.history.add(now_s, [fraction, 1.0 if contact.state else math.nan])
         self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
 
     def draw(self, now_s: float) -> None:

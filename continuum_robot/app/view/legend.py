@@ -69,14 +69,14 @@ def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], uni
     known = np.all(np.isfinite(snapshot.tip_position_m))
     tip = _cells(("tip x", "y", "z") if known else (), snapshot.tip_position_m, unit)
     contact = html.escape(contact_words(snapshot.contact))
-    says = f"Contact: <b>{contact}</b>" if contact else ""
+    line = f"Contact: <b>{contact}</b>" if contact else ""
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
         "Tendons are coloured by their tension:"
         f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
         f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
         f"<span>{scale_end_n:g} N</span></div>"
-        f'<table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{says}</div>'
+        f'<table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{line}</div>'
     )
 
 

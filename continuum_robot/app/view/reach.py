@@ -14,9 +14,9 @@ from continuum_robot.robot.description import Robot
 Vector = NDArray[np.float64]
 
 # Of the amplitude of the robot file's own reference, which the robot is known to follow.
-_AMPLITUDE_SHARE = 1.25
+_AMPLITUDE_FRACTION = 1.25
 _ONE_PART = 3  # coordinates of a segment at most
-_DISPLACEMENT_SHARE = 0.5
+_DISPLACEMENT_FRACTION = 0.5
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,17 @@ def reach_of(robot: Robot) -> Reach:
     count = robot.coordinate_count
     parts = max(1, len(robot.part_names))
     largest = math.inf if robot.limits is None else robot.limits.maximum_displacement_m
-    fallback = _DISPLACEMENT_SHARE * (largest if math.isfinite(largest) else 0.02) / parts
+    fallback = _DISPLACEMENT_FRACTION * (largest if math.isfinite(largest) else 0.02) / parts
     amplitude = np.zeros(count)
     if robot.reference is not None and len(robot.reference.amplitude_m) == count:
         amplitude = np.abs(np.array(robot.reference.amplitude_m))
     bends = 2 * (count // 2)
     high = np.full(count, fallback)
     for first in range(0, bends, 2):
-        radius = _AMPLITUDE_SHARE * float(amplitude[first : first + 2].max())
+        radius = _AMPLITUDE_FRACTION * float(amplitude[first : first + 2].max())
         high[first : first + 2] = min(radius, largest) if radius > 0 else fallback
     if count == 1 and amplitude[0] > 0:
-        high[0] = _AMPLITUDE_SHARE * amplitude[0]
+        high[0] = _AMPLITUDE_FRACTION * amplitude[0]
     low = -high.copy()
     for index, ends_m in robot.traits.coordinate_ranges_m.items():
         low[index], high[index] = ends_m

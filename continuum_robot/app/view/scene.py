@@ -260,15 +260,15 @@ class Scene:
         self._handles["trail"].points = np.stack([points[:-1], points[1:]], axis=1).astype(np.float32)
 
     def _draw_contact(self, coefficients: Array, contact: ContactState, now_s: float) -> None:
-        felt, place_m = contact.in_contact, contact.wrench_arc_length_m
+        detected, place_m = contact.in_contact, contact.wrench_arc_length_m
         force = np.nan_to_num(contact.force_there_n)
         size_n = float(np.sqrt(force @ force))
-        shown = felt and size_n > 0 and math.isfinite(place_m)
+        shown = detected and size_n > 0 and math.isfinite(place_m)
         self.show("force", shown)
         self.show("force_label", shown)
-        known = felt and all(math.isfinite(end) for end in contact.interval_m)
+        known = detected and all(math.isfinite(end) for end in contact.interval_m)
         self.show("band", known)
-        if not felt:
+        if not detected:
             return
         if known:
             stretch = self._stretch(coefficients, contact.interval_m)

@@ -27,7 +27,7 @@ from continuum_robot.robot.schema import quantity
 Array = NDArray[np.float64]
 
 MOVING, REACHED, STOPPED, LOST = "moving", "reached", "stopped", "lost"
-_TENSION_SHARE = 0.9  # of the greatest tension, the rest is for what swinging adds
+_TENSION_FRACTION = 0.9  # of the greatest tension, the rest is for what swinging adds
 _AZIMUTHS = 24
 _BEFORE_TURN = 0.9  # of the way to the turning point, where the tip still moves
 _USUAL_BENDS_RAD = np.deg2rad([30.0, 60.0])
@@ -152,7 +152,7 @@ def largest_bend_rad(robot: Robot) -> float:
     tension_per_newton = max(
         float(distribute(control.tendon_forces, one, manifold)[: mechanism.backbone_count].max()) for one in directions
     )
-    force = (_TENSION_SHARE * limits.maximum_n - control.pretension_n) / tension_per_newton
+    force = (_TENSION_FRACTION * limits.maximum_n - control.pretension_n) / tension_per_newton
     gains = control.gains[0]
     force = min(force, gains.u_clamp_max, -gains.u_clamp_min)
     displacement = min(force / ModulationForce(robot).stiffness_n_per_m, limits.maximum_displacement_m)
@@ -319,9 +319,9 @@ class TipApproach:
             return
         self._micro_s += dt
         # As the plain mean at first, so that the first measurement counts no more than the others.
-        share = dt / min(self.settings.average_s, self._micro_s)
-        self._mean = self._mean + min(share, 1.0) * (error_m - self._mean)
-        self._mean_along += min(share, 1.0) * (along_m - self._mean_along)
+        fraction = dt / min(self.settings.average_s, self._micro_s)
+        self._mean = self._mean + min(fraction, 1.0) * (error_m - self._mean)
+        self._mean_along += min(fraction, 1.0) * (along_m - self._mean_along)
 
 
 def _inside(low: float, high: float) -> tuple[float, float]:

@@ -28,9 +28,9 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-_TOLERANCE_SHARE = 0.005
-_LEAST_SINGULAR_SHARE = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
-_NEAR_SHARE = 0.05
+_TOLERANCE_FRACTION = 0.005
+_LEAST_SINGULAR_FRACTION = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
+_NEAR_FRACTION = 0.05
 _PATH_ITERATIONS = 2  # from one cycle to the next a path moves by a fraction of a millimetre
 
 
@@ -40,18 +40,18 @@ class TipSettings:
 
     Attributes
     ----------
-    limit_share : share of each limit that is used; the rest is left to the controller
+    limit_fraction : fraction of each limit that is used; the rest is left to the controller
     reachable_m : distance within which a target counts as reached by the model, m
     integral_per_s : rate at which the error of the estimated tip is taken away, 1/s
-    integral_share : largest correction, share of the largest displacement
+    integral_fraction : largest correction, fraction of the largest displacement
     tolerance_m : error of the estimated tip within which it has arrived, m; 0: half a percent of the robot's length
     settle_s : time over which the error is averaged for that, s
     """
 
-    limit_share: float = 0.95
+    limit_fraction: float = 0.95
     reachable_m: float = 1e-4
     integral_per_s: float = 2.0
-    integral_share: float = 0.25
+    integral_fraction: float = 0.25
     tolerance_m: float = 0.0
     settle_s: float = 0.2
 
@@ -107,11 +107,11 @@ class TipControl:
         self.settings = settings or TipSettings()
         self.kinematics = TipKinematics(robot)
         limits = motion_limits(robot)
-        self._limits = TendonUse(robot, self.settings.limit_share, compile, progress)
+        self._limits = TendonUse(robot, self.settings.limit_fraction, compile, progress)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
         self._length_m = robot.length_m
-        self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_SHARE * robot.length_m
-        self._largest_m = self._limits.displacement_m * self.settings.integral_share
+        self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m
+        self._largest_m = self._limits.displacement_m * self.settings.integral_fraction
         self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
         self._polynomial = Polynomial(coordinate_scale_m(robot))
         self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
@@ -134,8 +134,8 @@ class TipControl:
         return self._limits.tension(np.asarray(clarke, dtype=float))
 
     def use_of_limits(self, clarke: ArrayLike) -> dict[str, float]:
-        """Largest share of each kind of limit that Clarke coordinates (2m,), m, need; 1 is the limit itself."""
-        used = self._limits.use(np.asarray(clarke, dtype=float)) * self.settings.limit_share
+        """Largest fraction of each kind of limit that Clarke coordinates (2m,), m, need; 1 is the limit itself."""
+        used = self._limits.use(np.asarray(clarke, dtype=float)) * self.settings.limit_fraction
         return {name: float(used[rows].max()) for name, rows in self._limits.rows.items()}
 
     def solve(self, target: ArrayLike, start: ArrayLike | None = None, *, search: bool = True) -> TipSolution:
@@ -176,7 +176,7 @@ class TipControl:
         ----------
         before, target : places of the tip, base frame, shape (3,), m
         """
-        return float(np.linalg.norm(target - before)) < _NEAR_SHARE * self._length_m
+        return float(np.linalg.norm(target - before)) < _NEAR_FRACTION * self._length_m
 
     def adopt(self, solution: TipSolution) -> None:
         """Go to the goal of a solution of :meth:`solve` from now on, wherever it was found."""
@@ -245,7 +245,7 @@ class TipControl:
         position = before.position + dt * before.velocity
         for _ in range(_PATH_ITERATIONS):
             here, jacobian = self.kinematics.place(position)
-            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE) @ (wanted - here)
+            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION) @ (wanted - here)
             position = position + step
         if self._limits.exceeded(position + self._correction):
             motion, limited = self._motion.along(np.zeros_like(position), dt), True
@@ -270,7 +270,7 @@ class TipControl:
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
-            inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_SHARE)
+            inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION)
             lag = self._lag(motion.position + self._correction, clarke)
             missing = inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)

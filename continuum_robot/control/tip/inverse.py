@@ -37,10 +37,10 @@ _LEAST_GAIN = 1e-9  # of the cost, in each of two steps
 _LARGEST_DAMPING = 1e3
 _DIFFERENCE_RAD = 1e-6
 _EVEN_WEIGHT = 1e-3  # mu: costs 1e-6 of the length where segments bend a radian apart
-_NEAR_AXIS_SHARE = 0.05
+_NEAR_AXIS_FRACTION = 0.05
 _SEARCH_ANGLES_RAD = (0.5, 1.5, 2.5)
-# A solution elsewhere has to be better by this share of the length to be worth the way.
-_WORTH_SHARE = 1e-4
+# A solution elsewhere has to be better by this fraction of the length to be worth the way.
+_WORTH_FRACTION = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class TipInverse:
             for other in self._starts(place):
                 found, found_m, count = self._descend(place, self._limits.inside(other))
                 iterations += count
-                if found_m < best_m - _WORTH_SHARE * self._length_m:
+                if found_m < best_m - _WORTH_FRACTION * self._length_m:
                     best, best_m = found, found_m
         return self._solved(place, best, iterations)
 
@@ -158,7 +158,7 @@ class TipInverse:
         """Robots bent towards the target, by several angles, all segments the same way or in an S."""
         count = self._radius_m.size // 2
         directions = [math.atan2(target[1], target[0])]
-        if math.hypot(target[0], target[1]) < _NEAR_AXIS_SHARE * self._length_m:
+        if math.hypot(target[0], target[1]) < _NEAR_AXIS_FRACTION * self._length_m:
             # No direction is better by itself, and the limits differ: all around, and not along an edge of theirs.
             directions = [0.3 + turn for turn in np.arange(3) * 2 * math.pi / 3]
         starts = []

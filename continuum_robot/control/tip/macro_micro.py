@@ -32,8 +32,8 @@ Array = NDArray[np.float64]
 MACRO, TRIM, MICRO = "macro", "trim", "micro"
 _DEPTHS = 41  # on the stroke, when curves are compared
 _MOST_TRIMS = 3
-_MARGIN_SHARE = 0.05  # of the stroke, kept free at both ends when a trim is chosen
-_ALONG_SHARE = 0.05  # of the largest J_mu on the stroke: below, the insertion does not move the tip any more
+_MARGIN_FRACTION = 0.05  # of the stroke, kept free at both ends when a trim is chosen
+_ALONG_FRACTION = 0.05  # of the largest J_mu on the stroke: below, the insertion does not move the tip any more
 _LEAST_SPEED = 1e-9  # of the tip, a metre a metre of insertion
 _LEAST_BEND_RAD = 0.02
 
@@ -245,13 +245,13 @@ class MacroMicroController:
         # What all backbones are pulled alike only strains them.
         steps = steps[np.abs(steps.sum(axis=1)) <= self._segment.count / 2 * own.macro_resolution_m]
         bias = mean - self._tips(self._displacement[None], np.array([self._insertion]))[0, 0]
-        margin = _MARGIN_SHARE * (own.insertion_high_m - own.insertion_low_m)
+        margin = _MARGIN_FRACTION * (own.insertion_high_m - own.insertion_low_m)
         depths = np.linspace(own.insertion_low_m + margin, own.insertion_high_m - margin, _DEPTHS)
         tips = self._tips(self._displacement + steps, depths) + bias
         ahead = target - tips[:, :-1]
         way = np.diff(tips, axis=1)
-        share = np.clip(np.sum(ahead * way, axis=-1) / np.maximum(np.sum(way * way, axis=-1), 1e-30), 0, 1)
-        miss = np.linalg.norm(ahead - share[..., None] * way, axis=-1).min(axis=1)
+        fraction = np.clip(np.sum(ahead * way, axis=-1) / np.maximum(np.sum(way * way, axis=-1), 1e-30), 0, 1)
+        miss = np.linalg.norm(ahead - fraction[..., None] * way, axis=-1).min(axis=1)
         stays = miss[np.argmin(np.abs(steps).sum(axis=1))]
         if stays <= max(own.trim_tolerance_m, miss.min()) or self._trims == _MOST_TRIMS:
             self._begin(MICRO)
@@ -268,7 +268,7 @@ class MacroMicroController:
         depths = np.array([own.insertion_low_m, self._insertion, own.insertion_high_m])
         speeds = np.linalg.norm(jacobians(self._segment, theta, delta, depths, self._error).micro[:, :3], axis=1)
         along_m = float(column @ error / max(speeds[1], _LEAST_SPEED))
-        if speeds[1] < max(_ALONG_SHARE * speeds.max(), _LEAST_SPEED):
+        if speeds[1] < max(_ALONG_FRACTION * speeds.max(), _LEAST_SPEED):
             return True, along_m
         rate = own.micro_gain_per_s * along_m / speeds[1]
         step = float(np.clip(rate, -own.insertion_speed_m_per_s, own.insertion_speed_m_per_s)) * dt

@@ -113,7 +113,7 @@ class Board:
         number : of this board in it
         following : the next board; None at the end
         """
-        self._telemetry.share(samples, number * 8)
+        self._telemetry.fraction(samples, number * 8)
         self._wire_at = 2 * number
         self.following = following
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a motor board that does not tell it: silence, too many frames, currents that do not follow."""
+"""What is wrong with a motor board that it does not report: silence, too many frames, currents that do not follow."""
 
 from __future__ import annotations
 

@@ -151,11 +151,11 @@ class Velocity(NamedTuple):
 
 
 class Adc(NamedTuple):
-    """Board to host at 1 kHz: analog inputs A6 and B6 as shares of their full scale.
+    """Board to host at 1 kHz: analog inputs A6 and B6 as fractions of their full scale.
 
     Attributes
     ----------
-    a6, b6 : shares of full scale
+    a6, b6 : fractions of full scale
     """
 
     a6: float

@@ -187,7 +187,7 @@ class FramePort:
         )
 
     def last_error(self) -> str:
-        """What the newest failed call said, "" before the first."""
+        """What the newest failed call reported, "" before the first."""
         if self._errno == 0:
             return "" if self.receive_errors == 0 else "the other end hung up"
         return os.strerror(self._errno)

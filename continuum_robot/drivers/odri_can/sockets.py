@@ -161,7 +161,7 @@ class SocketChannel:
 
     @property
     def last_error(self) -> str:
-        """What the newest failed call said, "" before the first."""
+        """What the newest failed call reported, "" before the first."""
         return str(self.port.last_error())
 
     @property

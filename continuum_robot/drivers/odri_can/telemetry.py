@@ -102,7 +102,7 @@ class Telemetry:
         self.incomplete_ticks = self.refused_positions = 0
         self.forget()
 
-    def share(self, samples: Any, at: int) -> None:
+    def fraction(self, samples: Any, at: int) -> None:
         """Put samples into a vector that others use too, from now on.
 
         Parameters

@@ -50,7 +50,7 @@ class CommandWatch:
     _sequence: cython.longlong
 
     def __init__(self, limits: TensionLimits, tendon_count: int, settings: SafetySettings) -> None:
-        margin_n = settings.command_share * limits.maximum_n
+        margin_n = settings.command_fraction * limits.maximum_n
         self._count = tendon_count
         self._lowest_n, self._highest_n = -margin_n, limits.maximum_n + margin_n
         self._timeout_s, self._grace_s = limits.command_timeout_s, settings.activation_grace_s

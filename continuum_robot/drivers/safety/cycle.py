@@ -170,13 +170,13 @@ class SafetyCycle:
         self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())
         self.heat = HeatWatch(robot.actuators, (1.0 / robot.newton_per_ampere).tolist())
         largest_a = 0.0 if robot.actuators is None else robot.actuators.maximum_current_a
-        self._tolerated_a = settings.current_mismatch_share * largest_a
+        self._tolerated_a = settings.current_mismatch_fraction * largest_a
         self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
         self._compared_s = UNKNOWN
         self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
         self._maximum_step_s, self._maximum_n = settings.maximum_step_s, limits.maximum_n
-        self._highest_n = (1 - settings.headroom_share) * limits.maximum_n
-        self._soft_n = min(self._highest_n, settings.soft_share * limits.maximum_n)
+        self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n
+        self._soft_n = min(self._highest_n, settings.soft_fraction * limits.maximum_n)
         self._soft_time_s, self._soft = settings.soft_time_s, vector(count)
 
     @stepped

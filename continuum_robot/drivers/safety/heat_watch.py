@@ -195,8 +195,8 @@ class HeatWatch:
     def _warm(self, j: cython.int, current_a: cython.double, passed_s: cython.double) -> cython.void:
         """Go on by a time in which the motor had a current."""
         winding_c: cython.double = self._winding_c[j]
-        share: cython.double = 1.0 + self._copper_per_k * (winding_c - self._copper_at_c)
-        loss_w: cython.double = self._loss_w_per_a2 * current_a * current_a * (share if share > 0.0 else 0.0)
+        fraction: cython.double = 1.0 + self._copper_per_k * (winding_c - self._copper_at_c)
+        loss_w: cython.double = self._loss_w_per_a2 * current_a * current_a * (fraction if fraction > 0.0 else 0.0)
         a: cython.double = passed_s * self._inner_w_per_k / self._winding_j_per_k
         b: cython.double = passed_s * self._inner_w_per_k / self._housing_j_per_k
         c: cython.double = passed_s * self._outer_w_per_k / self._housing_j_per_k

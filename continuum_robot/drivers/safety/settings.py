@@ -12,15 +12,15 @@ from continuum_robot.robot.schema import quantity
 class SafetySettings:
     """Thresholds of the driver's safety logic that do not stand in the robot's limits."""
 
-    command_share: float = quantity(
-        "how far a command may lie outside 0 to maximum_n to be limited and not refused, as a share of maximum_n",
+    command_fraction: float = quantity(
+        "how far a command may lie outside 0 to maximum_n to be limited and not refused, as a fraction of maximum_n",
         "",
         default=1.0,
         gt=0,
         le=1e3,
     )
-    soft_share: float = quantity(
-        "share of maximum_n above which a tension rises slowly: motors that swing on elastic tendons overshoot",
+    soft_fraction: float = quantity(
+        "fraction of maximum_n above which a tension rises slowly: motors that swing on elastic tendons overshoot",
         "",
         default=0.5,
         gt=0,
@@ -29,8 +29,8 @@ class SafetySettings:
     soft_time_s: float = quantity(
         "time constant with which a tension approaches its highest from there", "s", default=0.1, gt=0, le=10
     )
-    headroom_share: float = quantity(
-        "share of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1
+    headroom_fraction: float = quantity(
+        "fraction of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1
     )
     activation_grace_s: float = quantity(
         "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
@@ -54,8 +54,8 @@ class SafetySettings:
     tension_margin_n: float = quantity(
         "how far a measured tension may lie outside 0 to maximum_n", "N", default=2.0, gt=0, le=1e3
     )
-    current_mismatch_share: float = quantity(
-        "tolerated difference of currents, as a share of maximum_current_a", "", default=0.05, gt=0, le=1
+    current_mismatch_fraction: float = quantity(
+        "tolerated difference of currents, as a fraction of maximum_current_a", "", default=0.05, gt=0, le=1
     )
     current_mismatch_time_s: float = quantity(
         "how long currents must disagree without a break", "s", default=0.05, ge=0, le=10

@@ -20,7 +20,7 @@ STOP_HOLD_TENSION = cython.declare(cython.int, 1)
 STOP_RELEASE = cython.declare(cython.int, 2)
 STOP_BRAKE = cython.declare(cython.int, 3)
 
-_AUTHORITY_SHARE = 0.1
+_AUTHORITY_FRACTION = 0.1
 
 
 @cython.cclass
@@ -67,7 +67,7 @@ class StopAction:
             [codes[getattr(policy, stop_class(fault_name(code)))] for code in range(FAULT_BIT_COUNT)]
         )
         bandwidth = policy.hold_bandwidth_rad_per_s
-        self._longest_s, self._authority_n = policy.hold_s, policy.hold_authority_n or _AUTHORITY_SHARE * maximum_n
+        self._longest_s, self._authority_n = policy.hold_s, policy.hold_authority_n or _AUTHORITY_FRACTION * maximum_n
         self._stiffness_n_per_m = reflected_mass_kg * bandwidth * bandwidth
         self._damping_ns_per_m = 2.0 * reflected_mass_kg * bandwidth
         self.tension_n, self._held_n, self._place_m = vector(tendon_count), vector(tendon_count), vector(tendon_count)

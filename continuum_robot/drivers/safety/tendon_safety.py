@@ -211,7 +211,7 @@ class TendonSafety(SafetyCycle):
     def torque_off(self) -> None:
         """The driver switched torque off or closed the bus: nothing is sent until the next activation.
 
-        What earlier readings said is forgotten, so that an e-stop can be reset while there are none.
+        What earlier readings reported is forgotten, so that an e-stop can be reset while there are none.
         """
         j: cython.int
         self.deactivate()

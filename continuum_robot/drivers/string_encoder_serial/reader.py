@@ -55,7 +55,7 @@ class StringEncoderReader:
     Attributes
     ----------
     string_count : number of strings
-    board : what the board said last about itself, None before
+    board : what the board reported last about itself, None before
     reconnects : how often it was plugged in again
 
     Raises

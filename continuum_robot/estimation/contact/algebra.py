@@ -15,7 +15,7 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact.error_budget import COVARIANCE_FLOOR, SHARES, Budget
+from continuum_robot.estimation.contact.error_budget import COVARIANCE_FLOOR, FRACTIONS, Budget
 from continuum_robot.estimation.contact.residual_sensitivity import ResidualSensitivity
 from continuum_robot.rod.code.generation import compile_functions
 
@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 
 
 class FilterAlgebra:
-    """One cycle of the Kalman disturbance observer. Not for use by two threads at once.
+    """One cycle of the Kalman disturbance observer. For one thread.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class FilterAlgebra:
 
 
 class BudgetAlgebra:
-    """Error budgets of the three methods; ``shares`` are the values of ``SHARES``. Not for use by two threads at once.
+    """Error budgets of the three methods; ``fractions`` are the values of ``FRACTIONS``. For one thread.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class BudgetAlgebra:
 
     def kalman_budget(
         self,
-        shares: Vector,
+        fractions: Vector,
         elastic: Vector,
         *,
         spread: Vector,
@@ -132,18 +132,18 @@ class BudgetAlgebra:
 
         Parameters
         ----------
-        shares : values of ``SHARES``, in the units of their names, (5,)
+        fractions : values of ``FRACTIONS``, in the units of their names, (5,)
         elastic : force of the stiffness by the strain that it comes from, (strains, n), N.m^2
         spread : the observer's own covariance of the residual, (n, n)
         by_c : derivative of all known forces by c, (n, n)
         rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
         friction : generalised force, (n,), N.m^2; None: no friction
         """
-        return self._budget("kalman", shares, elastic, by_c, friction, rod_by_rate, spread)[0]
+        return self._budget("kalman", fractions, elastic, by_c, friction, rod_by_rate, spread)[0]
 
     def gmo_budget(
         self,
-        shares: Vector,
+        fractions: Vector,
         elastic: Vector,
         *,
         lag: Vector,
@@ -157,7 +157,7 @@ class BudgetAlgebra:
 
         Parameters
         ----------
-        shares, elastic, friction : as in :meth:`kalman_budget`
+        fractions, elastic, friction : as in :meth:`kalman_budget`
         lag : what the residual is late by, (n,), N.m^2
         sensitivity : of the observer; it is updated
         dt : of the cycle, s
@@ -167,13 +167,13 @@ class BudgetAlgebra:
         steps = (0.0 if sensitivity.fresh else dt, dt)
         old = (sensitivity.matrix, sensitivity.momentum, sensitivity.force)
         given = (lag, sensitivity.gain, steps, *old, *by_state, *noise)
-        budget, more = self._budget("gmo", shares, elastic, by_state[1][:, : self.size], friction, *given)
+        budget, more = self._budget("gmo", fractions, elastic, by_state[1][:, : self.size], friction, *given)
         sensitivity.take(more[0].copy(), *by_state)
         return budget
 
     def jfd_budget(
         self,
-        shares: Vector,
+        fractions: Vector,
         elastic: Vector,
         *,
         by_c: Vector,
@@ -187,19 +187,19 @@ class BudgetAlgebra:
 
         Parameters
         ----------
-        shares, elastic, noise, friction : as in :meth:`kalman_budget` and :meth:`gmo_budget`
+        fractions, elastic, noise, friction : as in :meth:`kalman_budget` and :meth:`gmo_budget`
         by_c, by_rate : derivatives of all known forces, (n, n)
         mass : M, (n, n), kg.m^4
         acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
         """
-        return self._budget("jfd", shares, elastic, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
+        return self._budget("jfd", fractions, elastic, by_c, friction, by_rate, mass, *noise, acceleration_noise)[0]
 
     def _budget(
-        self, method: str, shares: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
+        self, method: str, fractions: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
     ) -> tuple[Budget, tuple[Vector, ...]]:
         function = self._budgets[method]
         given = (
-            shares,
+            fractions,
             elastic.T.reshape(function.inputs[1].shape),
             by_c,
             self._friction_free if friction is None else friction,
@@ -242,7 +242,7 @@ class PlaceAlgebra:
         self._places = made["place_evidence"]
 
     def place_evidence(
-        self, B: Vector, residual: Vector, information: Vector, *, prior: float, before: Vector, share: float
+        self, B: Vector, residual: Vector, information: Vector, *, prior: float, before: Vector, fraction: float
     ) -> tuple[Vector, Vector, float, float, Vector]:
         """Likelihood of the places, averaged with what was known of them.
 
@@ -252,7 +252,7 @@ class PlaceAlgebra:
         residual, information : generalised force (n,), N.m^2, and the inverse of its covariance (n, n)
         prior : 1 over the variance of an expected force, 1/N^2
         before : averaged log likelihoods so far, (p,)
-        share : weight of the newest in the average
+        fraction : weight of the newest in the average
 
         Returns
         -------
@@ -266,7 +266,7 @@ class PlaceAlgebra:
         plain.T.reshape(rows.shape)[:] = rows
         np.matmul(rows, information, out=weighted.T.reshape(rows.shape))
         np.matmul(information, residual, out=along)
-        expected[:], past[:], newest[:] = prior, before, share
+        expected[:], past[:], newest[:] = prior, before, fraction
         function.run()
         profile, cumulative, numbers, of_segment = function.outputs
         top, spread_m = numbers.tolist()
@@ -457,13 +457,13 @@ class _BudgetSymbols:
     def __init__(self, blocks: _Blocks, of: tuple[int, float]) -> None:
         self.blocks = blocks
         self.strains, self.trace = of
-        self.shares = ca.MX.sym("shares", len(SHARES))
+        self.fractions = ca.MX.sym("fractions", len(FRACTIONS))
         self.elastic = ca.MX.sym("elastic", blocks.n, self.strains)
         self.by_c, self.friction = blocks.symbol("by_c"), blocks.vector("friction")
 
     def by_errors(self, by_c: Any, by_rate: Any) -> Any:
         """Largest change of each channel by the constant errors of c and c_rate."""
-        return ca.sum2(ca.fabs(by_c)) * self.shares[0] + ca.sum2(ca.fabs(by_rate)) * self.shares[1]
+        return ca.sum2(ca.fabs(by_c)) * self.fractions[0] + ca.sum2(ca.fabs(by_rate)) * self.fractions[1]
 
     def function(
         self,
@@ -475,19 +475,19 @@ class _BudgetSymbols:
         errors: Sequence[Any] = (),
         results: Sequence[Any] = (),
     ) -> ca.Function:
-        """(shares, elastic, by_c, friction, more) -> bound, covariance, its inverse, results."""
+        """(fractions, elastic, by_c, friction, more) -> bound, covariance, its inverse, results."""
         n = self.blocks.n
-        stiffer = self.shares[2] * self.elastic
-        rubbing = self.shares[3] * self.friction
-        bound = systematic + ca.sum2(ca.fabs(stiffer)) + ca.fabs(rubbing) + self.shares[4] * ca.sqrt(ca.diag(spread))
+        stiffer = self.fractions[2] * self.elastic
+        rubbing = self.fractions[3] * self.friction
+        bound = systematic + ca.sum2(ca.fabs(stiffer)) + ca.fabs(rubbing) + self.fractions[4] * ca.sqrt(ca.diag(spread))
         columns = ca.horzcat(stiffer, rubbing, *errors)
-        shift = self.by_c * (self.shares[0] / np.sqrt(3))
+        shift = self.by_c * (self.fractions[0] / np.sqrt(3))
         floor = COVARIANCE_FLOOR * self.trace**2
         covariance = spread + ca.mtimes(columns, columns.T) + self.blocks.transposed(shift, shift)
         covariance = covariance + ca.MX(floor * ca.DM(np.eye(n)))
         return ca.Function(
             f"{method}_budget",
-            [self.shares, self.elastic, self.by_c, self.friction, *more],
+            [self.fractions, self.elastic, self.by_c, self.friction, *more],
             [bound, ca.densify(covariance), self.blocks.inverse(covariance), *results],
         )
 
@@ -521,8 +521,8 @@ def _place_evidence(n: int, free: int, places_m: Vector, cells_m: Vector, segmen
     value = (explained - log_determinant + free * ca.log(prior)) / 2
     one = ca.Function("place_likelihood", [rows, weighted, along, prior], [value])
 
-    newest, before, share = ca.SX.sym("newest", count), ca.SX.sym("before", count), ca.SX.sym("share")
-    profile = before + (newest - before) * share
+    newest, before, fraction = ca.SX.sym("newest", count), ca.SX.sym("before", count), ca.SX.sym("fraction")
+    profile = before + (newest - before) * fraction
     top = profile[0]
     for k in range(1, count):
         top = ca.fmax(top, profile[k])
@@ -540,12 +540,12 @@ def _place_evidence(n: int, free: int, places_m: Vector, cells_m: Vector, segmen
     ]
     summary = ca.Function(
         "place_summary",
-        [newest, before, share],
+        [newest, before, fraction],
         [profile, ca.vertcat(*edges) / total, ca.vertcat(top, spread), ca.vertcat(*of_segment)],
         {"cse": True},
     )
     B, W = ca.MX.sym("B", free * n, count), ca.MX.sym("W", free * n, count)
     a, p = ca.MX.sym("a", n), ca.MX.sym("prior")
-    old, weight = ca.MX.sym("before", count), ca.MX.sym("share")
+    old, weight = ca.MX.sym("before", count), ca.MX.sym("fraction")
     values = one.map("place_likelihoods", "serial", count, [2, 3], [])(B, W, a, p)
     return ca.Function("place_evidence", [B, W, a, p, old, weight], list(summary(values.T, old, weight)))

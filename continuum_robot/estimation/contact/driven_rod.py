@@ -65,13 +65,13 @@ class _Motors:
             force_by_rate=terms.force_by_rate - self.damping,
         )
 
-    def widened(self, errors: Budget, share: float) -> Budget:
-        """An error budget with a share of dry friction and cogging."""
-        if share == 0 or not self.largest.any():
+    def widened(self, errors: Budget, fraction: float) -> Budget:
+        """An error budget with a fraction of dry friction and cogging."""
+        if fraction == 0 or not self.largest.any():
             return errors
-        covariance = errors.covariance + share**2 * self.covariance
+        covariance = errors.covariance + fraction**2 * self.covariance
         information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
-        return Budget(errors.bound + share * self.largest, covariance, information)
+        return Budget(errors.bound + fraction * self.largest, covariance, information)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,23 +253,23 @@ class DrivenRod:
             rows += list(lost[:, None] * self.capstan_jacobian)
         return np.array(rows)
 
-    def uncertain_shares(self, stiffness_share: float, friction_share: float) -> list[float]:
-        """Standard deviations of the shares by which :meth:`uncertain_forces` are off, m of them.
+    def uncertain_fractions(self, stiffness_fraction: float, friction_fraction: float) -> list[float]:
+        """Standard deviations of the fractions by which :meth:`uncertain_forces` are off, m of them.
 
         Parameters
         ----------
-        stiffness_share, friction_share : of stiffness and masses, and of friction
+        stiffness_fraction, friction_fraction : of stiffness and masses, and of friction
         """
-        return [stiffness_share] * (self.strain_count + 1) + (
-            [friction_share] * len(self.capstan_jacobian) if self.rubs else []
+        return [stiffness_fraction] * (self.strain_count + 1) + (
+            [friction_fraction] * len(self.capstan_jacobian) if self.rubs else []
         )
 
-    def widened(self, errors: Budget, share: float) -> Budget:
-        """An error budget with a share of the motors' dry friction and cogging.
+    def widened(self, errors: Budget, fraction: float) -> Budget:
+        """An error budget with a fraction of the motors' dry friction and cogging.
 
         Parameters
         ----------
         errors : without them
-        share : of what they are
+        fraction : of what they are
         """
-        return errors if self._motors is None else self._motors.widened(errors, share)
+        return errors if self._motors is None else self._motors.widened(errors, fraction)

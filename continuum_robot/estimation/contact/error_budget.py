@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 # Settings of the contact monitor that the budgets take, in this order.
-SHARES = (
+FRACTIONS = (
     "coefficient_error_per_m",
     "rate_error_per_m_s",
-    "stiffness_error_share",
-    "friction_error_share",
+    "stiffness_error_fraction",
+    "friction_error_fraction",
     "sigma",
 )
 COVARIANCE_FLOOR = 1e-12  # of the square of the stiffnesses' sum, so that the covariance has an inverse

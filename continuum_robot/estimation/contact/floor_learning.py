@@ -120,11 +120,11 @@ class FloorLearning:
 
     @property
     def progress(self) -> float:
-        """Share of the time that was seen, 0 to 1."""
+        """Fraction of the time that was seen, 0 to 1."""
         return min(1.0, self._seen_s / self._duration_s)
 
     def take(self, estimate: ContactEstimate, displacement_m: ArrayLike, dt: float) -> None:
-        """What the monitor said after an update.
+        """What the monitor reported after an update.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the residual does while nothing touches: the mean that a tare takes, and what is learnt from free motion.
 
-Derived here: shares of the model's forces by least squares with a prior, the rest by its covariance.
+Derived here: fractions of the model's forces by least squares with a prior, the rest by its covariance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Vector = NDArray[np.float64]
 
 _MOST_ROWS = 100_000  # residuals that are kept while learning; then every other one
 _LEAST_ROWS = 10  # for each channel, for a covariance
-_LEAST_SHARE = 1e-9  # of the variance in every direction, so that the covariance has an inverse
+_LEAST_FRACTION = 1e-9  # of the variance in every direction, so that the covariance has an inverse
 
 
 class NoiseFloor:
@@ -32,7 +32,7 @@ class NoiseFloor:
     motion. A contact is detected first where that is small, so r^T S^-1 r distinguishes contacts from motion better
     than channels do. Errors along given directions, those of the friction of the drives, are large only where a drive
     turns back, which is rare: there the largest counts, not the mean. Forces of the model that are wrong by a constant
-    share, as a stiffness is, are fitted and taken off.
+    fraction, as a stiffness is, are fitted and taken off.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class NoiseFloor:
         Parameters
         ----------
         residual : (n,), N.m^2
-        regressors : forces of the model that may be wrong by a share each, (m, n); the same number in every call
+        regressors : forces of the model that may be wrong by a fraction each, (m, n); the same number in every call
         """
         values = np.asarray(residual, dtype=float)
         self._largest = np.fmax(self._largest, np.where(np.isfinite(values), np.abs(values), 0.0))
@@ -84,23 +84,23 @@ class NoiseFloor:
 
         Parameters
         ----------
-        sigma : standard deviation of each regressor's share before anything is known, (m,)
+        sigma : standard deviation of each regressor's fraction before anything is known, (m,)
         """
         if len(self._rows) < _LEAST_ROWS * self._largest.size:
             return None
         rows, regressors = np.array(self._rows), np.array(self._regressors)
         precision = np.diag(float(np.mean(rows**2)) / np.asarray(sigma, dtype=float) ** 2)
         normal = np.einsum("kin,kjn->ij", regressors, regressors) + precision
-        shares = np.linalg.solve(normal, np.einsum("kin,kn->i", regressors, rows))
-        rows = rows - shares @ regressors
+        fractions = np.linalg.solve(normal, np.einsum("kin,kn->i", regressors, rows))
+        rows = rows - fractions @ regressors
         largest = np.abs(rows @ np.linalg.pinv(self._directions)).max(axis=0)
         along = largest[:, None] * self._directions
         covariance = rows.T @ rows / len(rows) + along.T @ along
-        covariance += _LEAST_SHARE * float(np.trace(covariance)) * np.eye(len(covariance))
+        covariance += _LEAST_FRACTION * float(np.trace(covariance)) * np.eye(len(covariance))
         information = np.linalg.inv(covariance)
         evidence = np.einsum("ki,ij,kj->k", rows, information, rows)
         return FreeMotion(
-            shares,
+            fractions,
             covariance,
             self._margin**2 * float(evidence.max()),
             self._margin * np.abs(rows).max(axis=0),
@@ -113,13 +113,13 @@ class FreeMotion:
 
     Attributes
     ----------
-    shares : by which the model's forces are off, (m,)
+    fractions : by which the model's forces are off, (m,)
     covariance, information : of what is left without those, and the inverse, (n, n), (N.m^2)^2
     evidence : r^T S^-1 r of what is left stays below it; dimensionless
     bound : each channel of what is left stays below it, (n,), N.m^2
     """
 
-    shares: Vector
+    fractions: Vector
     covariance: Vector
     evidence: float
     bound: Vector
@@ -254,8 +254,10 @@ class FreeMotionLearning:
             return
         motion: FreeMotion | None = None
         if settings.method == KALMAN:
-            shares = self._rod.uncertain_shares(settings.stiffness_error_share, settings.friction_error_share)
-            motion = self._seen.free_motion(shares)
+            fractions = self._rod.uncertain_fractions(
+                settings.stiffness_error_fraction, settings.friction_error_fraction
+            )
+            motion = self._seen.free_motion(fractions)
         self.floor = Floor(self._seen.bound, motion)
 
     def applied(self, found: Residual, errors: Budget, tare: Vector) -> tuple[Vector, Budget]:
@@ -275,7 +277,7 @@ class FreeMotionLearning:
             return raw, errors
         if floor.motion is None or found.spread is None:
             return raw, Budget(np.maximum(errors.bound, floor.bound), errors.covariance, errors.information)
-        raw = raw - floor.motion.shares @ self._rod.uncertain_forces(found.c, found.model)
+        raw = raw - floor.motion.fractions @ self._rod.uncertain_forces(found.c, found.model)
         covariance = floor.motion.covariance + found.spread
         bound = np.maximum(errors.bound, floor.motion.bound)
         return raw, Budget(bound, covariance, np.asarray(np.linalg.inv(covariance)))

@@ -45,7 +45,7 @@ class LocationSettings:
         "size of forces that are expected, N; wide rather than narrow", "N", default=50.0, gt=0, le=1e5
     )
     confidence: float = quantity("probability of the reported interval", default=0.9, ge=0.5, le=0.999)
-    widest_share: float = quantity(
+    widest_fraction: float = quantity(
         "interval over the robot's length above which the place counts as not observable", default=0.4, gt=0, le=1
     )
     least_evidence: float = quantity(
@@ -147,7 +147,7 @@ class ContactLocator:
         self._to_coarse = np.ascontiguousarray(self._to_fine[self._coarse])
         self._rows = np.ascontiguousarray(self._directions.T)
         self._fine: list[float] = self._fine_m.tolist()
-        # The share of the arc length that each place stands for, and where the shares meet.
+        # The fraction of the arc length that each place stands for, and where the fractions meet.
         self._edges_m = np.concatenate([[0.0], (self.places_m[1:] + self.places_m[:-1]) / 2, [robot.length_m]])
         self.cells_m = np.diff(self._edges_m)
         self._nothing = np.zeros(self.places_m.size)
@@ -209,7 +209,7 @@ class ContactLocator:
             return self._undecided("the residual is not a number", self._nothing, 0.0)
         if self._size <= self._free:
             return self._undecided(
-                f"{self._size} coefficients cannot tell a place besides {self._free} components of the wrench",
+                f"{self._size} coefficients cannot determine a location besides {self._free} components of the wrench",
                 self._nothing,
                 0.0,
             )
@@ -223,7 +223,7 @@ class ContactLocator:
         self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
         B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
         belief = _Belief(
-            *self.algebra.place_evidence(B, r, information, prior=prior, before=before, share=1 / self._weight)
+            *self.algebra.place_evidence(B, r, information, prior=prior, before=before, fraction=1 / self._weight)
         )
         self._profile = belief.profile
         return self._decided(belief)
@@ -238,10 +238,10 @@ class ContactLocator:
         """
         row = min(max(bisect_left(self._fine, arc_length_m), 1), self._last_row)
         left, right = self._fine[row - 1], self._fine[row]
-        share = min(max((arc_length_m - left) / (right - left), 0.0), 1.0)
+        fraction = min(max((arc_length_m - left) / (right - left), 0.0), 1.0)
         weights = self._to_fine[row]
-        if share < 1:
-            weights = (1 - share) * self._to_fine[row - 1] + share * weights
+        if fraction < 1:
+            weights = (1 - fraction) * self._to_fine[row - 1] + fraction * weights
         return np.asarray((weights @ jacobians.reshape(weights.size, -1)).reshape(6, -1))
 
     def _decided(self, belief: _Belief) -> LocationEstimate:
@@ -258,10 +258,10 @@ class ContactLocator:
             sigma, tail = belief.spread_m, (1 - settings.confidence) / 2
             low, high = np.interp([tail, 1 - tail], belief.cumulative, self._edges_m).tolist()
         interval = np.array([min(low, place_m), max(high, place_m)])
-        share = float(interval[1] - interval[0]) / self._robot_length_m
-        if share > settings.widest_share:
+        fraction = float(interval[1] - interval[0]) / self._robot_length_m
+        if fraction > settings.widest_fraction:
             return self._undecided(
-                f"the interval covers {share:.0%} of the robot",
+                f"the interval covers {fraction:.0%} of the robot",
                 profile,
                 evidence,
                 best_m=place_m,

@@ -16,7 +16,7 @@ from continuum_robot.estimation.contact.algebra import BudgetAlgebra, FilterAlge
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
-from continuum_robot.estimation.contact.error_budget import SHARES, Budget
+from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
@@ -200,7 +200,7 @@ class ContactMonitor:
             self._places[free] = self.locator.algebra
             self._method, self._wrench = method, wrench
         self._settings = settings
-        self._shares: Vector = np.array([getattr(settings, name) for name in SHARES])
+        self._fractions: Vector = np.array([getattr(settings, name) for name in FRACTIONS])
         self._rate_noise: Vector = np.eye(self.size) * settings.rate_noise_per_m_s**2
         self._limits = ForceLimits.of(settings, "steady"), ForceLimits.of(settings, "accelerating")
 
@@ -259,7 +259,7 @@ class ContactMonitor:
         The thresholds are raised above every residual that was seen, once learning has ended. With the method
         ``kalman_disturbance_observer``, all channels together then distinguish contacts from motion, and what the
         residual did in motion weighs the wrench and the place, instead of the errors that the settings assume. What of
-        it are constant shares of the model's forces, of its stiffness in each plane, its masses and its friction, is
+        it are constant fractions of the model's forces, of its stiffness in each plane, its masses and its friction, is
         taken off. Both are kept until the method changes.
 
         Parameters
@@ -381,8 +381,8 @@ class ContactMonitor:
         self._blind = self._blind or fault or self._check.problem(cycle, settings)
         if self._blind:
             return self._blind_estimate()
-        found = self._method.update(cycle, settings, self._shares)
-        widened = self._rod.widened(found.errors, settings.motor_friction_share)
+        found = self._method.update(cycle, settings, self._fractions)
+        widened = self._rod.widened(found.errors, settings.motor_friction_fraction)
         raw, errors = self._learning.applied(found, widened, self._tare.residual)
         self._blind = found.blind_reason
         if self._blind:
@@ -398,8 +398,8 @@ class ContactMonitor:
         self._jacobians = terms.jacobians
         covariance, information = errors.covariance, errors.information
         if self._last_momentum is not None and dt > 0:
-            share = dt / (MOTION_FILTER_S + dt)
-            self._motion = self._motion + share * ((terms.momentum - self._last_momentum) / dt - self._motion)
+            fraction = dt / (MOTION_FILTER_S + dt)
+            self._motion = self._motion + fraction * ((terms.momentum - self._last_momentum) / dt - self._motion)
         self._last_momentum = terms.momentum
         accelerating = bool((np.abs(self._motion) > bound).any())
         limits = self._limits[accelerating]

@@ -35,7 +35,7 @@ class Finding:
     bound : of each channel, what free motion makes of it at most, (n,), N.m^2
     covariance : of the error of ``force``, (n, n), (N.m^2)^2; it weighs place and wrench
     named_values : more numbers, by name, for the message and the recording
-    problem : why nothing can be said any more; empty while all is well
+    problem : why nothing can be reported any more; empty while all is well
     """
 
     force: ArrayLike
@@ -81,7 +81,7 @@ class OwnResidual:
         """Restart after a time without shapes."""
         self._observer.reset()
 
-    def update(self, cycle: CycleInput, _settings: MonitorSettings, _shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, _fractions: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters

@@ -66,13 +66,13 @@ class MomentumResidual:
         self._observer.with_gain(gain)
         self._sensitivity.gain = self._observer.gain
 
-    def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, fractions: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters
         ----------
         cycle : what is measured
-        shares : values of ``SHARES``, in the units of their names, (5,)
+        fractions : values of ``FRACTIONS``, in the units of their names, (5,)
         """
         dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
         terms = state.terms
@@ -80,12 +80,12 @@ class MomentumResidual:
         if self._smoother is not None and not self._observer.blind_reason:
             raw = self._smoother.update(raw)
         if self._last is not None and dt > 0:
-            share = dt / (MOTION_FILTER_S + dt)
+            fraction = dt / (MOTION_FILTER_S + dt)
             change = (raw - self._last) / dt / self._observer.gain  # johnston (54): what r is late by
-            self._lag = self._lag + share * (change - self._lag)
+            self._lag = self._lag + fraction * (change - self._lag)
         self._last = raw
         errors = self._budgets.gmo_budget(
-            shares,
+            fractions,
             self._rod.elastic(cycle.c, state),
             lag=self._lag,
             sensitivity=self._sensitivity,
@@ -122,12 +122,12 @@ class DeviationResidual:
         """Restart after a time without shapes."""
         self.reset()
 
-    def update(self, cycle: CycleInput, settings: MonitorSettings, shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, settings: MonitorSettings, fractions: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters
         ----------
-        cycle, shares : as of :meth:`MomentumResidual.update`
+        cycle, fractions : as of :meth:`MomentumResidual.update`
         settings : in use
         """
         dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
@@ -144,7 +144,7 @@ class DeviationResidual:
         raw = self._deviation.update(state.terms, cycle.rate, acceleration, state.force)
         by_c, by_rate = _force_derivatives(state)
         errors = self._budgets.jfd_budget(
-            shares,
+            fractions,
             self._rod.elastic(cycle.c, state),
             by_c=by_c,
             by_rate=by_rate,
@@ -181,19 +181,19 @@ class KalmanResidual:
         """
         self._observer.bridge(gap_s)
 
-    def update(self, cycle: CycleInput, _settings: MonitorSettings, shares: Vector) -> Residual:
+    def update(self, cycle: CycleInput, _settings: MonitorSettings, fractions: Vector) -> Residual:
         """Residual of one more cycle.
 
         Parameters
         ----------
-        cycle, shares : as of :meth:`MomentumResidual.update`
+        cycle, fractions : as of :meth:`MomentumResidual.update`
         """
         rod, observer = self._rod, self._observer
         drives, other = cycle.drives, cycle.other
         raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, drives, other), cycle.dt)
         state, c, spread = observer.model, observer.coefficients, observer.covariance
         errors = self._budgets.kalman_budget(
-            shares,
+            fractions,
             rod.elastic(c, state),
             spread=spread,
             by_c=_force_derivatives(state)[0],

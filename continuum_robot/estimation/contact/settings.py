@@ -18,8 +18,8 @@ from continuum_robot.robot.schema import quantity, quantity_of
 
 KALMAN = "kalman_disturbance_observer"
 METHODS = ("gmo", "jfd", KALMAN)
-_WALK_SHARE = 0.15
-_COLLISION_SHARES = (0.25, 0.3)
+_WALK_FRACTION = 0.15
+_COLLISION_FRACTIONS = (0.25, 0.3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +83,14 @@ class MonitorSettings:
         le=1e6,
         live=True,
     )
-    stiffness_error_share: float = quantity(
+    stiffness_error_fraction: float = quantity(
         "error of the bending stiffness: a calibration finds it to 2 %, temperature and wear add to that",
         default=0.03,
         ge=0,
         le=1,
         live=True,
     )
-    friction_error_share: float = quantity(
+    friction_error_fraction: float = quantity(
         "error of the friction of the tendons in the disks: a calibration finds the coefficients to 10 %, and the "
         "pretension, which it is proportional to, drifts by a fifth",
         default=0.3,
@@ -98,8 +98,8 @@ class MonitorSettings:
         le=1,
         live=True,
     )
-    motor_friction_share: float = quantity(
-        "share of the motors' dry friction and cogging that a threshold lies above, where tensions are the motors'",
+    motor_friction_fraction: float = quantity(
+        "fraction of the motors' dry friction and cogging that a threshold lies above, where tensions are the motors'",
         default=1.0,
         ge=0,
         le=10,
@@ -133,7 +133,7 @@ class MonitorSettings:
         "force at a known or found place that is a collision, accelerating", "N", default=60.0, gt=0, le=1e5, live=True
     )
     hysteresis: float = quantity(
-        "share of a threshold below which it is left again", default=0.7, gt=0, le=1, live=True
+        "fraction of a threshold below which it is left again", default=0.7, gt=0, le=1, live=True
     )
     raise_after_s: float = quantity(
         "time above a threshold until it is reported", "s", default=0.01, ge=0, le=10, live=True
@@ -225,7 +225,7 @@ def default_settings(robot: Robot) -> MonitorSettings:
       of all coefficients; 0.041 1/m for vanderbilt_segment.
     - ``rate_noise_per_m_s``: standard deviation of the rates of the shape's Kalman filter at 100 Hz, the largest;
       used only where a shape comes without its own covariance.
-    - forces, as shares of what the tendons balance at the tip in the weakest direction, F = min over phi of
+    - forces, as fractions of what the tendons balance at the tip in the weakest direction, F = min over phi of
       sum of r max(cos(psi_j - phi), 0) (maximum - minimum) / length, the least of all segments (194 N for
       vanderbilt_segment, 1.1 N for opencr_five_tendon; see :class:`.channels.ContactChannels`):
       ``force_walk_n_per_sqrt_s`` 0.15 F, so that a contact that grows to a seventh of F within a second is followed;
@@ -243,9 +243,9 @@ def default_settings(robot: Robot) -> MonitorSettings:
     force_n = channels.balanced_tip_force_n
     if math.isfinite(force_n):
         values |= {
-            "force_walk_n_per_sqrt_s": _two_digits(_WALK_SHARE * force_n),
-            "collision_force_steady_n": _two_digits(_COLLISION_SHARES[0] * force_n),
-            "collision_force_accelerating_n": _two_digits(_COLLISION_SHARES[1] * force_n),
+            "force_walk_n_per_sqrt_s": _two_digits(_WALK_FRACTION * force_n),
+            "collision_force_steady_n": _two_digits(_COLLISION_FRACTIONS[0] * force_n),
+            "collision_force_accelerating_n": _two_digits(_COLLISION_FRACTIONS[1] * force_n),
         }
     return MonitorSettings(**values)
 
@@ -255,7 +255,7 @@ def default_location(robot: Robot) -> LocationSettings:
     force_n = contact_channels(robot).balanced_tip_force_n
     if not math.isfinite(force_n):
         return LocationSettings()
-    return LocationSettings(plausible_force_n=_two_digits(_COLLISION_SHARES[0] * force_n))
+    return LocationSettings(plausible_force_n=_two_digits(_COLLISION_FRACTIONS[0] * force_n))
 
 
 def _two_digits(value: float) -> float:

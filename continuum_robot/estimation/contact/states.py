@@ -78,7 +78,7 @@ class _Level:
 
 
 class ContactStates:
-    """Contact and collision, each left below a share of its threshold; a suspected sensor holds both back."""
+    """Contact and collision, each left below a fraction of its threshold; a suspected sensor holds both back."""
 
     def __init__(self) -> None:
         self.reset()

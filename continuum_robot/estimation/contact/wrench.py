@@ -29,7 +29,7 @@ CONTACT_TYPES: dict[str, tuple[int, ...]] = {
     "bending": (0, 1, 3, 4),
     "any": (0, 1, 2, 3, 4, 5),
 }
-_SMALLEST_SHARE = 1e-9
+_SMALLEST_FRACTION = 1e-9
 _MIXED = 1e-6
 
 
@@ -66,14 +66,14 @@ def free_directions(constraint: ArrayLike) -> Vector:
     if A.shape[0] == 0:
         return np.eye(6)
     _, singular, right = np.linalg.svd(A, full_matrices=True)
-    rank = int(np.sum(singular > _SMALLEST_SHARE * max(float(singular[0]), math.ulp(0.0))))
+    rank = int(np.sum(singular > _SMALLEST_FRACTION * max(float(singular[0]), math.ulp(0.0))))
     if rank == 6:
         raise ParameterError(
             "constraint", constraint, "a contact type that leaves a component of the wrench to estimate"
         )
     null = right[rank:].T
     # Where the components themselves span it, take them: exact zeros, and a basis that a reader knows.
-    own = np.flatnonzero(np.abs(np.linalg.norm(null, axis=1) - 1) < _SMALLEST_SHARE)
+    own = np.flatnonzero(np.abs(np.linalg.norm(null, axis=1) - 1) < _SMALLEST_FRACTION)
     return np.eye(6)[:, own] if own.size == null.shape[1] else null
 
 
@@ -139,7 +139,7 @@ class WrenchEstimator:
         self._sizes = np.linalg.norm(self._wrenches, axis=1)
         self._least_gain = sensible_sigma / plausible
         self._pair = self._wrenches.shape[1] == 2
-        self.assumed_zero: Mask = np.linalg.norm(N, axis=1) < _SMALLEST_SHARE
+        self.assumed_zero: Mask = np.linalg.norm(N, axis=1) < _SMALLEST_FRACTION
 
     def estimate(
         self,
@@ -155,7 +155,7 @@ class WrenchEstimator:
         ----------
         residual : r, (n,), N.m^2
         jacobian : body Jacobian J (linear, angular) at the contact, (6, n)
-        covariance : of r, (n, n), positive definite; None: no noise is known, directions are sensed above a share of
+        covariance : of r, (n, n), positive definite; None: no noise is known, directions are sensed above a fraction of
             1e-9 of the strongest, and the covariance that comes out is NaN
         information : inverse of ``covariance`` where it is at hand already, (n, n); not checked
 
@@ -177,7 +177,7 @@ class WrenchEstimator:
         if covariance is not None:
             return self._weighted(r, B, _inverse(covariance) if information is None else information)
         left, gains, right = np.linalg.svd(B, full_matrices=False)
-        rank = int((gains > _SMALLEST_SHARE * max(float(gains[0]), math.ulp(0.0))).sum())
+        rank = int((gains > _SMALLEST_FRACTION * max(float(gains[0]), math.ulp(0.0))).sum())
         to_wrench = self._wrenches @ (right[:rank].T / gains[:rank])  # johnston (59), (60)
         unknown = np.full((6, 6), np.nan)
         wrench = to_wrench @ (left.T[:rank] @ r)
@@ -198,15 +198,15 @@ class WrenchEstimator:
         if rank < seen.size:
             squares, right = squares[seen], right[:, seen]
         along = right.T @ (weighted @ r)
-        shares = along / squares
+        fractions = along / squares
         to_wrench = self._wrenches @ right  # johnston (59), (60)
         return WrenchEstimate(
-            to_wrench @ shares,
+            to_wrench @ fractions,
             (to_wrench / squares) @ to_wrench.T,
             self._seen(right.T),
             self.assumed_zero.copy(),
             rank,
-            max(float(r @ information @ r - along @ shares), 0.0),
+            max(float(r @ information @ r - along @ fractions), 0.0),
             r.size - rank,
         )
 
@@ -218,15 +218,15 @@ class WrenchEstimator:
             return None
         determinant = xx * yy - xy * xy
         inverse = np.array([[yy, -xy], [-xy, xx]]) / determinant
-        shares = inverse @ h
+        fractions = inverse @ h
         to_wrench = self._wrenches @ inverse
         return WrenchEstimate(
-            self._wrenches @ shares,
+            self._wrenches @ fractions,
             to_wrench @ self._wrenches.T,
             ~self.assumed_zero,
             self.assumed_zero.copy(),
             2,
-            max(float(r @ information @ r - h @ shares), 0.0),
+            max(float(r @ information @ r - h @ fractions), 0.0),
             r.size - 2,
         )
 

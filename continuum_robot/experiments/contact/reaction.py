@@ -145,9 +145,9 @@ def _numbers(of: dict[str, list[Run]], suffix: str) -> dict[str, object]:
         for key in ("falling_s", "given_up_m"):
             values = [getattr(run, key) for run in of[strategy]]
             numbers[f"{key}_{strategy}{suffix}"] = float(np.nanmean(values)) if np.any(np.isfinite(values)) else None
-    felt = [run.felt_s for run in of[RETRACT]]
-    numbers[f"felt_s{suffix}"] = float(np.nanmean(felt)) if np.any(np.isfinite(felt)) else None
-    numbers[f"not_felt{suffix}"] = int(np.count_nonzero(~np.isfinite(felt)))
+    detected = [run.detected_s for run in of[RETRACT]]
+    numbers[f"detected_s{suffix}"] = float(np.nanmean(detected)) if np.any(np.isfinite(detected)) else None
+    numbers[f"not_detected{suffix}"] = int(np.count_nonzero(~np.isfinite(detected)))
     return numbers
 
 

@@ -68,7 +68,7 @@ class Run:
     ----------
     peak_n : largest force on the wall, N
     falling_s : from touch to the first time at which the force has fallen to nine tenths of its peak, s
-    felt_s : from touch to the report, s; NaN where it was not felt
+    detected_s : from touch to the report, s; NaN where it was not detected
     given_up_m : largest distance of the reference from the one asked for, Clarke coordinates, m
     time_s, force_n : of the force over time, shape (T,), s and N
     kinds : of the contact, as reported in each update
@@ -76,7 +76,7 @@ class Run:
 
     peak_n: float
     falling_s: float
-    felt_s: float
+    detected_s: float
     given_up_m: float
     time_s: Array
     force_n: Array
@@ -89,7 +89,7 @@ class Sensing:
     Parameters
     ----------
     robot : as known
-    progress : told what is compiled
+    progress : receives what is compiled
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class TouchedRobot:
     ----------
     robot : as known, and as simulated
     seed : of the sensors' noise
-    progress : told what is compiled
+    progress : receives what is compiled
     """
 
     def __init__(self, robot: Robot, seed: int, progress: Progress) -> None:
@@ -195,17 +195,17 @@ class TouchedRobot:
         stack = VirtualStack(self.robot, plant, seed=self._seed)
         self._sensing.begin(stack, self._floor, self._seed)
         reaction = ContactReaction(self.robot, answer)
-        current, felt_s, given_up_m = motion.at(0.0), np.nan, 0.0
+        current, detected_s, given_up_m = motion.at(0.0), np.nan, 0.0
         rows: list[tuple[float, float]] = []
         kinds: list[str] = []
 
         def react(time_s: float) -> ClarkeReference:
-            nonlocal current, felt_s, given_up_m
+            nonlocal current, detected_s, given_up_m
             asked, estimate, reading = motion.at(time_s - SETTLE_S), self._sensing.feel(), stack.loop.reading
             if estimate is not None and reading is not None and time_s > SETTLE_S / 2:
                 kinds.append(self._sensing.kind)
-                if estimate.in_contact and not np.isfinite(felt_s):
-                    felt_s = time_s
+                if estimate.in_contact and not np.isfinite(detected_s):
+                    detected_s = time_s
                 blind = estimate.reason if estimate.state == BLIND else ""
                 sense = ContactSense(estimate.in_contact, reaction.force_of(estimate.residual), blind)
                 clarke = self._manifold.clarke(reading.displacement_m)
@@ -230,14 +230,14 @@ class TouchedRobot:
         finally:
             stack.close()
         time_s, force_n = np.array(rows).T
-        return dataclasses.replace(_judge(time_s, force_n, felt_s, given_up_m), kinds=tuple(kinds))
+        return dataclasses.replace(_judge(time_s, force_n, detected_s, given_up_m), kinds=tuple(kinds))
 
 
-def _judge(time_s: Array, force_n: Array, felt_s: float, given_up_m: float) -> Run:
+def _judge(time_s: Array, force_n: Array, detected_s: float, given_up_m: float) -> Run:
     touched = np.flatnonzero(force_n > 0)
     if touched.size == 0:
         return Run(0.0, np.nan, np.nan, given_up_m, time_s, force_n)
     touch_s, top = float(time_s[touched[0]]), int(force_n.argmax())
     fallen = np.flatnonzero(force_n[top:] < 0.9 * force_n[top])
     falling_s = float(time_s[top + fallen[0]]) - touch_s if fallen.size else np.nan
-    return Run(float(force_n[top]), falling_s, felt_s - touch_s, given_up_m, time_s - touch_s, force_n)
+    return Run(float(force_n[top]), falling_s, detected_s - touch_s, given_up_m, time_s - touch_s, force_n)

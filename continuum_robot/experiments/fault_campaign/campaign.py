@@ -28,8 +28,8 @@ from continuum_robot.simulation.plant import Plant
 MOVE_S = 1.0
 MOMENTS: dict[str, float] = {"early in the ramp": 0.15, "at speed": 0.5, "at rest, bent": 1.4}
 """When a fault begins, after the start of the move, s."""
-DISPLACEMENT_SHARE = 0.7
-"""Amplitude of the move, as a share of limits.maximum_displacement_m."""
+DISPLACEMENT_FRACTION = 0.7
+"""Amplitude of the move, as a fraction of limits.maximum_displacement_m."""
 WATCH_S = 0.9
 GOES_ON_S = 0.3
 LIMITS = "limits"
@@ -51,7 +51,7 @@ class FaultRecord:
     time_to_safe_ms : from the instant at which it can be known to the safe state; NaN where it is tolerated
     tension_peak_n, tension_left_n : largest true tension from the fault on, and in the end
     slack_ms, deviation_mm : longest slack and largest deviation under control
-    told : what the user was shown
+    reported : what the user was shown
     ended_safe : whether all criteria hold
     recovered_without_restart : whether the robot moved again in the same process
     problems : why not, sentences
@@ -70,7 +70,7 @@ class FaultRecord:
     tension_left_n: float
     slack_ms: float
     deviation_mm: float
-    told: tuple[str, ...]
+    reported: tuple[str, ...]
     ended_safe: bool
     recovered_without_restart: bool
     problems: tuple[str, ...]
@@ -87,7 +87,7 @@ def record_of(
     stopped: bool = False,
     detected: Sequence[str] = (),
     detected_after_s: float = math.nan,
-    told: Sequence[str] = (),
+    reported: Sequence[str] = (),
     ended_safe: bool = False,
     recovery: str = "",
 ) -> FaultRecord:
@@ -101,7 +101,7 @@ def record_of(
     stopped : it went to the safe state
     detected : who found it, repetitions are left out
     detected_after_s : s
-    problems, told, ended_safe : as of the record
+    problems, reported, ended_safe : as of the record
     recovery : why it did not recover, "" where it did
     """
     known = judgement is not None
@@ -120,7 +120,7 @@ def record_of(
         tension_left_n=judgement.tension_left_n,
         slack_ms=1e3 * judgement.slack_s,
         deviation_mm=1e3 * judgement.deviation_m,
-        told=tuple(told),
+        reported=tuple(reported),
         ended_safe=ended_safe,
         recovered_without_restart=known and not recovery,
         problems=(*problems, *([f"not recovered: {recovery}"] if recovery else [])),
@@ -173,7 +173,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
         detected = [who for who in stand.found if who.startswith(kind.detectors)] if kind.detectors else []
         if stand.limited and LIMITS in kind.detectors:
             detected.append(LIMITS)
-            stand.told.append("tendon_states.limited reports which limits changed the command")
+            stand.reported.append("tendon_states.limited reports which limits changed the command")
         detected_by = tuple(dict.fromkeys([*detected, *stand.found]))
         first_s = min((stand.found[who] for who in stand.found), default=math.nan)
         safety = [time_s for who, time_s in stand.found.items() if who.startswith("tendon_safety")]
@@ -190,7 +190,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
             spared=spared,
             largest_deviation_m=math.inf if kind.astray else DEVIATION_M,
         )
-        told = tuple(stand.told)
+        reported = tuple(stand.reported)
         problems = list(judgement.problems)
         reaction = table.SAFE if stopped else table.TOLERATED
         if kind.reaction not in (table.EITHER, reaction):
@@ -205,8 +205,8 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
             problems.append(f"in the recovery a tendon had {peak_n:.1f} N")
     return record_of(
         kind, moment, seed, judgement,
-        rate_hz=1 / PERIOD_S, stopped=stopped, detected=detected_by, detected_after_s=first_s - begin_s, told=told,
-        ended_safe=ended_safe, problems=problems, recovery=recovery,
+        rate_hz=1 / PERIOD_S, stopped=stopped, detected=detected_by, detected_after_s=first_s - begin_s,
+        reported=reported, ended_safe=ended_safe, problems=problems, recovery=recovery,
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _move(robot: Robot) -> RestToRest:
     if limits is None:
         raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
     end = np.zeros(robot.coordinate_count)
-    end[0] = DISPLACEMENT_SHARE * limits.maximum_displacement_m
+    end[0] = DISPLACEMENT_FRACTION * limits.maximum_displacement_m
     return RestToRest(np.zeros_like(end), end, MOVE_S)
 
 

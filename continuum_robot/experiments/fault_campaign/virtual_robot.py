@@ -155,7 +155,7 @@ class VirtualRobot(QuietWatcher):
     ----------
     loop : the driver's
     truth : what really happened
-    told : what a user was reported, sentences in the order in which they came
+    reported : what a user was reported, sentences in the order in which they came
     found : who found something, ``who: name``, in the order in which they did, with the time
     limited : cycles in which the limits changed a command
     reference : wanted Clarke coordinates; starts with :meth:`follow`
@@ -175,7 +175,7 @@ class VirtualRobot(QuietWatcher):
         self.hardware.open()
         self._time = VirtualPace(PERIOD_S, 1.0, self._on_step)
         self.truth = Truth()
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.found: dict[str, float] = {}
         self.limited = 0
         self.reference: RestToRest | None = None
@@ -356,12 +356,12 @@ class VirtualRobot(QuietWatcher):
         """
         if who not in self.found:
             self.found[who] = self.now_s
-            self.told.append(sentence)
+            self.reported.append(sentence)
 
     def forget_told(self) -> None:
         """Begin again with what was reported and found."""
         self.found.clear()
-        self.told.clear()
+        self.reported.clear()
         self.limited = 0
 
     def _note_truth(self, now_s: float) -> None:

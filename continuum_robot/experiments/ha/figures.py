@@ -175,7 +175,7 @@ def _fit_friction(
         "friction_mean_without_mm": float(without.mean()),
         "friction_mean_with_mm": float(with_it.mean()),
         "friction_explains_mm": float(without.mean() - with_it.mean()),
-        "friction_explains_share": float(1 - with_it.mean() / without.mean()),
+        "friction_explains_fraction": float(1 - with_it.mean() / without.mean()),
     }
 
 

@@ -31,7 +31,7 @@ class RobustnessSettings:
     """Options of ha.robustness."""
 
     cases: int = quantity("number of unloaded cases, and of loaded ones", default=100, ge=1, le=10000)
-    largest_share: float = quantity("largest side load relative to the sum of the tensions", default=0.4, ge=0, le=5)
+    largest_fraction: float = quantity("largest side load relative to the sum of the tensions", default=0.4, ge=0, le=5)
     seed: int = quantity("seed of the random cases", default=1, ge=0, le=2**31)
     count_all: bool = quantity("search each solved loaded case for further equilibria", default=True)
 
@@ -50,33 +50,33 @@ class CaseSeries:
     Attributes
     ----------
     ratio : tension of the left tendon over that of the right one, shape (cases,)
-    share : side load relative to the sum of the tensions, shape (cases,)
+    fraction : side load relative to the sum of the tensions, shape (cases,)
     outcome : what became of each case
     """
 
     ratio: Array
-    share: Array
+    fraction: Array
     outcome: list[str]
 
 
 def _run(settings: RobustnessSettings, progress: Progress) -> Result:
     statics = ha.make_statics()
     generator = np.random.default_rng(settings.seed)
-    ratios, shares, outcomes = [], [], []
+    ratios, fractions, outcomes = [], [], []
     numbers: dict[str, object] = {}
     for kind in ("unloaded", "loaded"):
         counts = dict.fromkeys(("solved", "proved_none", "undecided", "published", "published_only"), 0)
         largest, several = 0.0, 0
         for number in range(settings.cases):
             ratio = 10.0 ** generator.uniform(-1.0, 1.0)
-            share = generator.uniform(-1.0, 1.0) * settings.largest_share if kind == "loaded" else 0.0
+            fraction = generator.uniform(-1.0, 1.0) * settings.largest_fraction if kind == "loaded" else 0.0
             tension = np.array([ratio, 1.0])
-            loads = ha.pull_to_the_right(share * float(tension.sum())) if share else []
+            loads = ha.pull_to_the_right(fraction * float(tension.sum())) if fraction else []
             outcome = "solved"
             try:
                 found = statics.solve_tension(tension, loads)
                 largest = max(largest, found.residual)
-                if share and settings.count_all:
+                if fraction and settings.count_all:
                     several += len(statics.all_equilibria(tension, loads)) > 1
             except NoEquilibriumError:
                 outcome = "proved_none"
@@ -90,7 +90,7 @@ def _run(settings: RobustnessSettings, progress: Progress) -> Result:
             counts["published"] += by_published
             counts["published_only"] += by_published and outcome != "solved"
             ratios.append(ratio)
-            shares.append(share)
+            fractions.append(fraction)
             outcomes.append(outcome)
             if number % 10 == 0:
                 progress(f"{kind} case {number} of {settings.cases}")
@@ -98,7 +98,7 @@ def _run(settings: RobustnessSettings, progress: Progress) -> Result:
         numbers[f"{kind}_largest_residual"] = largest
         if kind == "loaded" and settings.count_all:
             numbers["loaded_with_several_equilibria"] = several
-    return Result(numbers, CaseSeries(np.array(ratios), np.array(shares), outcomes))
+    return Result(numbers, CaseSeries(np.array(ratios), np.array(fractions), outcomes))
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
@@ -115,7 +115,13 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             chosen = outcome == name
             if chosen.any():
                 axis.scatter(
-                    series.ratio[chosen], series.share[chosen], s=16, color=color, marker=marker, label=label, alpha=0.8
+                    series.ratio[chosen],
+                    series.fraction[chosen],
+                    s=16,
+                    color=color,
+                    marker=marker,
+                    label=label,
+                    alpha=0.8,
                 )
         axis.set_xscale("log")
         axis.set_xlabel("left over right tension")
@@ -135,7 +141,7 @@ def _run_scaling(settings: ScalingSettings, progress: Progress) -> Result:
     numbers: dict[str, object] = {f"links_{count}_median_us": 1e6 * value[0] for count, value in times.items()}
     numbers |= {f"links_{count}_least_us": 1e6 * value[1] for count, value in times.items()}
     numbers["slope_us_per_link"] = float(slope)
-    numbers["largest_deviation_from_line_share"] = float(np.abs(least / straight - 1).max())
+    numbers["largest_deviation_from_line_fraction"] = float(np.abs(least / straight - 1).max())
     return Result(numbers, (links, least, straight))
 
 

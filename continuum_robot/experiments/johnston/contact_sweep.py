@@ -52,7 +52,7 @@ EXAMPLE_DISK = 4
 
 def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> Recording:
     monitors.reset(case.arc_length_m)
-    felt: list[bool] = []
+    detected: list[bool] = []
     shapes: list[Array] = []
     rows: dict[str, list[Array]] = {"truth": [], **{method: [] for method in METHODS}}
     statistic: dict[str, list[float]] = {method: [] for method in METHODS}
@@ -60,7 +60,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
     for index, sample in enumerate(rig.approach(case, present=present)):
         cycle = monitors.update(sample)
         ratios = monitors.statistics(cycle)
-        felt.append(cycle.estimate.in_contact)
+        detected.append(cycle.estimate.in_contact)
         shapes.append(sample.c)
         rows["truth"].append(sample.wrench[:2])
         forces = monitors.forces(cycle, case.arc_length_m) if present else dict.fromkeys(METHODS, np.zeros(2))
@@ -81,7 +81,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
         {method: np.array(rows[method]) for method in METHODS},
         {method: np.array(statistic[method]) for method in METHODS},
         {method: np.array(places[method]) for method in METHODS},
-        np.array(felt),
+        np.array(detected),
         np.array(shapes),
     )
 

@@ -74,10 +74,10 @@ class MultisegmentSettings:
     speed_deg_per_s: float = quantity("of the capstans on the way to the sensor", "deg/s", default=36.0, gt=1, le=180)
     withdrawal_deg: float = quantity("how far they turn away before", "deg", default=180.0, ge=0, le=180)
     farthest_deg: float = quantity("how far they turn towards it", "deg", default=225.0, gt=1, le=225)
-    parameter_error: float = quantity("share by which the observers' parameters are off", default=0.05, ge=0, le=0.5)
+    parameter_error: float = quantity("fraction by which the observers' parameters are off", default=0.05, ge=0, le=0.5)
     encoder_error_ratio: float = quantity("errors of the string encoders over the paper's", default=1.0, ge=0, le=100)
     torque_error: float = quantity(
-        "share by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5
+        "fraction by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5
     )
     gear_efficiency: float = quantity(
         "of motor and gearhead; the paper takes the rated one and does not name it", default=0.8, gt=0, le=1

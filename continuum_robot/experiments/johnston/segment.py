@@ -262,8 +262,8 @@ class CapstanRobot:
         load = np.concatenate([torque, wrench])
         for index, time_s in enumerate(times):
             rising = time_s < ramp_s - h / 2
-            share, slope = (time_s / ramp_s, 1 / ramp_s) if rising else (1.0, 0.0)
-            loads = _loads(tip_m, share * load, slope * load, self.capstans)
+            fraction, slope = (time_s / ramp_s, 1 / ramp_s) if rising else (1.0, 0.0)
+            loads = _loads(tip_m, fraction * load, slope * load, self.capstans)
             x[-1] = 0.0
             states[index, : 2 * n] = x[: 2 * n]
             states[index, 2 * n :] = motion(x, loads).ravel()[n : 2 * n]
@@ -355,18 +355,18 @@ def point_force(residual: Array, jacobian: Array) -> Array:
     return np.asarray(np.linalg.solve(rows @ rows.T, rows @ residual))
 
 
-def perturbed(robot: Robot, share: float, rng: np.random.Generator) -> Robot:
-    """The robot with stiffnesses, masses and friction that are wrong by a share, each up or down by lot.
+def perturbed(robot: Robot, fraction: float, rng: np.random.Generator) -> Robot:
+    """The robot with stiffnesses, masses and friction that are wrong by a fraction, each up or down by lot.
 
     Parameters
     ----------
     robot : as the monitor believes it to be; backbone with its own stiffnesses, disks one by one, capstans
-    share : largest share by which each is wrong, e.g. 0.05
+    fraction : largest fraction by which each is wrong, e.g. 0.05
     rng : draws the signs
     """
 
     def off() -> float:
-        return float(1 + share * rng.choice([-1.0, 1.0]))
+        return float(1 + fraction * rng.choice([-1.0, 1.0]))
 
     segments = []
     for segment in robot.segments:

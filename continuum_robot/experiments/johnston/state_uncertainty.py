@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Johnston table 5: forces from a state that is wrong by a constant share.
+"""Johnston table 5: forces from a state that is wrong by a constant fraction.
 
 The procedure is the paper's: 21 tip forces with capstan torques grow from zero over a second, the motion is integrated
 by the Dormand-Prince pair with four points a step, as ode45 gives them, and the estimators work on those points. The
@@ -60,7 +60,7 @@ class UncertaintySeries:
 
     Attributes
     ----------
-    level : of each run, shape (levels,), as shares
+    level : of each run, shape (levels,), as fractions
     rmse_n : root mean square error of the force by method, shape (wrenches, levels, 2), N
     norm_rmse_n : length of that error by method, shape (wrenches, levels), N
     direction_rmse_rad : error of the force's direction by method, shape (wrenches, levels), rad
@@ -97,11 +97,11 @@ def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
         motion = _motion(segment, force, torque, settings)
         time_s = motion.time_s
         samples.append(len(time_s))
-        share = time_s / settings.duration_s
+        fraction = time_s / settings.duration_s
         for k, level in enumerate(levels):
             found = _estimates(segment, motion, float(level), settings)
             for method in METHODS:
-                error = found[method] - share[:, None] * force
+                error = found[method] - fraction[:, None] * force
                 weights = _weights(time_s)
                 rmse[method][index, k] = np.sqrt(weights @ error**2)
                 norm[method][index, k] = np.sqrt(weights @ np.sum(error**2, axis=1))

@@ -153,7 +153,7 @@ class Monitors:
 
         Raises
         ------
-        ContinuumRobotError : the contact monitor felt something
+        ContinuumRobotError : the contact monitor detected something
         """
         rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
         settled = round(SETTLE_S / self.dt)

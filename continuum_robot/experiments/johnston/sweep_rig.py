@@ -37,7 +37,7 @@ class SweepSettings:
 
     robot: str = quantity("robot file or name, one segment with capstans", default="vanderbilt_segment")
     rate_hz: int = quantity("of the monitor", "Hz", default=200, ge=200, le=1000)
-    parameter_error: float = quantity("share by which the monitor's parameters are off", default=0.05, ge=0, le=0.5)
+    parameter_error: float = quantity("fraction by which the monitor's parameters are off", default=0.05, ge=0, le=0.5)
     withdrawal_deg: float = quantity(
         "how far the capstan turns away before it approaches; the paper: 180", "deg", default=60.0, ge=10, le=180
     )
@@ -50,7 +50,7 @@ class SweepSettings:
         le=1e4,
     )
     torque_error: float = quantity(
-        "share by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5
+        "fraction by which the torque that a current stands for is off, for each capstan", default=0.05, ge=0, le=0.5
     )
     gear_efficiency: float = quantity(
         "of motor and gearhead; the paper takes the rated one and does not name it", default=0.8, gt=0, le=1

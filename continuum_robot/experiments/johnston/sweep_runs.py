@@ -38,9 +38,9 @@ class Recording:
     direction, disk, speed_deg, arc_length_m : of the contact
     truth : force in x and y of the backbone's frame at the contact, (k, 2), N
     forces : of each method at the true place, (k, 2), N
-    statistic : of each method, as a share of its threshold, (k,)
+    statistic : of each method, as a fraction of its threshold, (k,)
     places : arc length by each method, (k,), m; NaN between the cycles in which it is looked for
-    felt : what the contact monitor reports, (k,); empty: its statistic decides as for the others
+    detected : what the contact monitor reports, (k,); empty: its statistic decides as for the others
     c : true coefficients, (k, n), 1/m
     """
 
@@ -53,7 +53,7 @@ class Recording:
     forces: dict[str, Array] = field(default_factory=dict)
     statistic: dict[str, Array] = field(default_factory=dict)
     places: dict[str, Array] = field(default_factory=dict)
-    felt: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    detected: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
     c: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     @property
@@ -68,8 +68,8 @@ class Recording:
 
     def raised(self, method: str) -> NDArray[np.bool_]:
         """Where a method reports contact: after some cycles above its threshold, until below 0.7 of it, (k,)."""
-        if method == KALMAN and len(self.felt):
-            return self.felt & (self.time_s >= SETTLE_S)
+        if method == KALMAN and len(self.detected):
+            return self.detected & (self.time_s >= SETTLE_S)
         found, state, above = np.zeros(len(self.time_s), dtype=bool), False, 0
         for index, value in enumerate(self.statistic[method]):
             above = above + 1 if value > 1 else 0

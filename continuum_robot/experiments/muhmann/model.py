@@ -104,14 +104,14 @@ def _run_energies(settings: StepSettings, progress: Progress) -> Result:
     motion = _step_motion(settings, progress)
     translational, rotational = motion.translational_j, motion.rotational_j
     moving = translational > 1e-6 * translational.max()
-    share = rotational[moving] / translational[moving]
+    fraction = rotational[moving] / translational[moving]
     return Result(
         {
             "max_translational_j": float(translational.max()),
             "max_rotational_j": float(rotational.max()),
             "ratio_rotational_to_translational_of_maxima": float(rotational.max() / translational.max()),
             "ratio_rotational_to_translational_of_means": float(rotational.mean() / translational.mean()),
-            "ratio_rotational_to_translational_greatest": float(share.max()),
+            "ratio_rotational_to_translational_greatest": float(fraction.max()),
             "duration_s": float(3 * settings.dwell_s),
             "n_samples": len(translational),
         },

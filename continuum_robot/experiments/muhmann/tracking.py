@@ -41,7 +41,7 @@ class TrackingSettings:
     gains: str = quantity("rule: from the model; file: the robot file's own", default="rule", choices=("rule", "file"))
     margin: float = quantity("p over the ultimate p, for the rule", default=0.5, gt=0, lt=1)
     damping_ratio: float = quantity("of p and the straight robot's mass, for the rule", default=1.0, gt=0, le=10)
-    integral_share: float = quantity("i over p and the loop's frequency, for the rule", default=0.2, ge=0, le=10)
+    integral_fraction: float = quantity("i over p and the loop's frequency, for the rule", default=0.2, ge=0, le=10)
     plant: str = quantity("what moves: our rod, or MuJoCo's chain of links", default=ROD, choices=tuple(PLANTS))
     sweep: bool = quantity("repeat with other gains", default=True)
 
@@ -74,7 +74,7 @@ def _run(settings: TrackingSettings, progress: Progress) -> Result:
         Path(described.file_name).parent if described.file_name else None,
     )
     robot = IdealRobot(described, plant=settings.plant, progress=progress)
-    rule = GainRule(damping_ratio=settings.damping_ratio, integral_share=settings.integral_share)
+    rule = GainRule(damping_ratio=settings.damping_ratio, integral_fraction=settings.integral_fraction)
     poses = np.array([reference.at(t).position for t in np.arange(0.0, settings.duration_s, _POSE_EVERY_S)])
     if settings.gains == "file":
         gains = _file_gains(described.control)
@@ -141,9 +141,9 @@ def _sweep(
         dataclasses.replace(rule, stiffness_ratio=rule.stiffness_ratio / 4),
         dataclasses.replace(rule, stiffness_ratio=rule.stiffness_ratio / 2),
         dataclasses.replace(rule, stiffness_ratio=rule.stiffness_ratio * 1.5),
-        dataclasses.replace(rule, integral_share=0.0),
-        dataclasses.replace(rule, integral_share=rule.integral_share / 4),
-        dataclasses.replace(rule, integral_share=rule.integral_share * 2.5),
+        dataclasses.replace(rule, integral_fraction=0.0),
+        dataclasses.replace(rule, integral_fraction=rule.integral_fraction / 4),
+        dataclasses.replace(rule, integral_fraction=rule.integral_fraction * 2.5),
         dataclasses.replace(rule, damping_ratio=rule.damping_ratio * 0.7),
         dataclasses.replace(rule, damping_ratio=rule.damping_ratio * 1.3),
     ]
@@ -155,8 +155,8 @@ def _sweep(
             reduction = float(pair.reduction_percent.mean())
         except ConvergenceError:
             reduction = None  # unstable
-        rows.append((variant.stiffness_ratio, variant.integral_share, variant.damping_ratio, reduction))
-    names = ("stiffness_ratio", "integral_share", "damping_ratio", "mean_rmse_reduction_percent")
+        rows.append((variant.stiffness_ratio, variant.integral_fraction, variant.damping_ratio, reduction))
+    names = ("stiffness_ratio", "integral_fraction", "damping_ratio", "mean_rmse_reduction_percent")
     return {f"sweep_{name}": [row[column] for row in rows] for column, name in enumerate(names)}
 
 

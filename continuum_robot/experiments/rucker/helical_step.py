@@ -99,9 +99,11 @@ def section_inertia(kind: str) -> SectionInertia:
     if kind == "prototype":
         return own
     backbone = prototype_robot().segments[0].backbone
-    share = backbone.density_kg_per_m3 * backbone.area_m2 / own.mass_kg_per_m
+    fraction = backbone.density_kg_per_m3 * backbone.area_m2 / own.mass_kg_per_m
     x, y, z = own.rotary_kg_m
-    return SectionInertia(mass_kg_per_m=share * own.mass_kg_per_m, rotary_kg_m=(share * x, share * y, share * z))
+    return SectionInertia(
+        mass_kg_per_m=fraction * own.mass_kg_per_m, rotary_kg_m=(fraction * x, fraction * y, fraction * z)
+    )
 
 
 def backbone(inertia: str, order: int) -> StrainRod:
@@ -205,8 +207,8 @@ def _shapes(fine: Snapshots, static: CosseratSolution, folder: Path) -> Path:
     with figure(file, title, 1, 2, size=(8.4, 3.4)) as (_, axes):
         for axis, row in zip(axes, (0, 1), strict=True):
             for k, shape in enumerate(fine.position_m):
-                share = k / max(1, len(fine.time_s) - 1)
-                axis.plot(shape[:, 2], shape[:, row], color=COLOURS[0], alpha=0.15 + 0.85 * share, linewidth=0.8)
+                fraction = k / max(1, len(fine.time_s) - 1)
+                axis.plot(shape[:, 2], shape[:, row], color=COLOURS[0], alpha=0.15 + 0.85 * fraction, linewidth=0.8)
             axis.plot(rest[:, 2], rest[:, row], "--", color=REFERENCE, label="at rest")
             axis.set(xlabel="z in m", ylabel=f"{'xy'[row]} in m")
         axes[0].legend()

@@ -88,11 +88,11 @@ def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weigh
     """
     robot = prototype_robot()
     rod = StrainRod.from_robot(robot)
-    (segment,), share = rod.segments, 1.0
+    (segment,), fraction = rod.segments, 1.0
     if modulus_pa is not None:
-        share = modulus_pa / robot.segments[0].backbone.youngs_modulus_pa
+        fraction = modulus_pa / robot.segments[0].backbone.youngs_modulus_pa
     basis = Basis(kind="chebyshev", bending_order=order, torsion_order=order, shear_order=order, extension_order=order)
-    segment = replace(segment, basis=basis, stiffness=tuple(share * value for value in segment.stiffness))
+    segment = replace(segment, basis=basis, stiffness=tuple(fraction * value for value in segment.stiffness))
     gravity = robot.gravity_m_per_s2 if weighs else (0.0, 0.0, 0.0)
     return StrainRod([segment], [rod.tendon_paths[tendon - 1]], gravity_m_per_s2=gravity, name=robot.name)
 

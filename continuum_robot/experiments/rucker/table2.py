@@ -61,7 +61,7 @@ class TableSeries:
     answers : both solutions by case
     point_moment : of the high-tension case
     orders : (k,)
-    differences : (k, cases) distance of the tips, share of the length
+    differences : (k, cases) distance of the tips, fraction of the length
     """
 
     answers: dict[Case, Answers]
@@ -83,7 +83,7 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
     point_moment = _solve_high_tension(high.rod, "point_moment")
     nominal = prototype(HIGH_TENSION.tendon, settings.order, NOMINAL_MODULUS_PA)
     nominal_tip_m = _solve_high_tension(nominal, "coupled").tip_m
-    share = np.array([answer.difference_m / length_m for answer in answers.values()])
+    fraction = np.array([answer.difference_m / length_m for answer in answers.values()])
     numbers: dict[str, Any] = {
         "n_cases": len(TABLE_II),
         "n_converged": sum(answer.converged for answer in table),
@@ -97,8 +97,8 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
         "high_tension_models_differ_percent_of_length_nominal_modulus": 100
         * float(np.linalg.norm(nominal_tip_m - _solve_high_tension(nominal, "point_moment").tip_m))
         / length_m,
-        "max_difference_percent_of_length": 100 * float(share.max()),
-        "mean_difference_percent_of_length": 100 * float(share.mean()),
+        "max_difference_percent_of_length": 100 * float(fraction.max()),
+        "mean_difference_percent_of_length": 100 * float(fraction.mean()),
         "order": settings.order,
         "max_residual": max((answer.cosserat.residual for answer in table if answer.cosserat), default=math.nan),
         "max_integration_error_mm": 1e3
@@ -120,7 +120,7 @@ def _solve_high_tension(rod: StrainRod, model: str) -> CosseratSolution:
 
 
 def _over_orders(answers: dict[Case, Answers], settings: TableSettings, progress: Progress) -> tuple[list[int], Array]:
-    """Distance of the tips for every order and case, share of the length; NaN where one did not converge."""
+    """Distance of the tips for every order and case, fraction of the length; NaN where one did not converge."""
     orders = list(range(1, settings.highest_order + 1))
     rows = np.full((len(orders), len(answers)), np.nan)
     for index, order in enumerate(orders):

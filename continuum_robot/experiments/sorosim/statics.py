@@ -58,7 +58,7 @@ class Shapes:
 
     Attributes
     ----------
-    stations : (k,) share of the rod's length
+    stations : (k,) fraction of the rod's length
     position_m : (shapes, k, 3)
     gravity_m_per_s2 : (shapes, 3)
     mid_wrench, tip_wrench : (shapes, 6) force (N), moment (N.m), base frame

@@ -8,8 +8,8 @@
 4. ``tendons``: stiffness of each segment's tendons, zero and spool of each tendon, about what they have in common.
 
 Every step is judged on blocks of the recording that were left out of its fit, and kept where this error falls.
-Parameters have weak priors, so that one which the data do not tell stays where it was and is named. Forces are known
-through the weight alone: stiffnesses and friction are as good as the masses of the file.
+Parameters have weak priors, so that one which the data do not identify stays where it was and is named. Forces are
+known through the weight alone: stiffnesses and friction are as good as the masses of the file.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def identify_displaced(
 
     Returns
     -------
-    the fitted robot, what each step was worth on blocks left out, and what the data did not tell
+    the fitted robot, what each step was worth on blocks left out, and what the data did not identify
 
     Raises
     ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robust least squares of the marker with priors on the parameters, and how well the samples tell them."""
+"""Robust least squares of the marker with priors on the parameters, and how well the samples identify them."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class DisplacedModel:
             stiffness_n_per_m=tuple(map(float, stiffness)),
             zero_m=tuple(map(float, zero)),
             gain=tuple(map(float, 1 + _of(values, "gain_of_tendon", count))),
-            friction_share=tuple(map(float, friction)),
+            friction_fraction=tuple(map(float, friction)),
         )
 
     def marker(self, values: Values, displacement_m: Array) -> Array:
@@ -143,7 +143,7 @@ class DisplacedModel:
         free : p parameters
         displacement_m : as for :meth:`marker`
         """
-        place, friction = self.place(values), np.array(self.tendons(values).friction_share)
+        place, friction = self.place(values), np.array(self.tendons(values).friction_fraction)
         model = DisplacedStatics(self.robot(values))
         shown = model.replay(displacement_m, point_m=place.marker_in_tip_m, sensitivities=True)
         vector = np.array(place.base_rotation_in_tracker_rad)
@@ -176,7 +176,7 @@ class DisplacedModel:
             "log_tendon_stiffness_of_segment": lambda: raw["log_tendon_stiffness"] @ by_segment,
             "zero_of_tendon_m": lambda: raw["zero_m"],
             "gain_of_tendon": lambda: raw["gain"],
-            "log_friction": lambda: (raw["friction_share"] @ friction)[..., None],
+            "log_friction": lambda: (raw["friction_fraction"] @ friction)[..., None],
         }
         return marker, np.concatenate([parts[name]() for name in free.names], axis=-1)
 

@@ -54,7 +54,7 @@ PARAMETERS = {
     "log_tendon_stiffness": Parameter("statics", 1.5, "robot", "log_tendon_over_bending_stiffness"),
     "zero_m": Parameter("statics", 0.002, "segment", "tendon_zero_{}_m"),
     "gravity_turn_rad": Parameter("statics", 1.5, "xy", "gravity_turn_{}_rad"),
-    "log_friction": Parameter("friction", 2.0, "robot", "log_friction_share"),
+    "log_friction": Parameter("friction", 2.0, "robot", "log_friction_fraction"),
     "log_tendon_stiffness_of_segment": Parameter("tendons", 0.3, "segment", "log_tendon_stiffness_{}"),
     "zero_of_tendon_m": Parameter("tendons", 0.0005, "tendon", "tendon_zero_{}_m"),
     "gain_of_tendon": Parameter("tendons", 0.05, "tendon", "gain_{}"),
@@ -79,7 +79,7 @@ class Free:
 
     @classmethod
     def of(cls, robot: Robot, steps: Sequence[str]) -> Free:
-        """The parameters of steps, without those that only the robot's weight would tell where it has none."""
+        """The parameters of steps, without those that only the robot's weight would identify where it has none."""
         slices: dict[str, slice] = {}
         priors: list[float] = []
         titles: list[str] = []

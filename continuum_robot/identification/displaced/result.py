@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of the fit: the robot with all that goes into its file, what each step was worth, what was not told."""
+"""The result of the fit: the robot with all that goes into its file, the steps, the unidentified parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from continuum_robot.robot.segments.displaced_tendons import FittedValue
 
 Array = NDArray[np.float64]
 
-_IDENTIFIED = 0.7  # largest share of the prior's deviation that may be left
+_IDENTIFIED = 0.7  # largest fraction of the prior's deviation that may be left
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class DisplacedFit:
     held_out_first_m : the same of constant curvature, (T, 3), m
     pulls : what is missing of the pulls on the blocks left out, with the kept model
     repeat : how well the recording repeats itself
-    unidentified : names of parameters that the recording does not tell
+    unidentified : names of parameters that the recording does not identify
     """
 
     robot: Robot
@@ -141,12 +141,12 @@ def result_of(
 
     Raises
     ------
-    RecordingError : it does not tell the angles of the segments
+    RecordingError : it does not identify the angles of the segments
     """
     last = last_kept(taken)
     listed = _listed(last)
-    untold = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
-    lost = [name for name in untold if name.startswith("angle_offset")]
+    unidentified = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
+    lost = [name for name in unidentified if name.startswith("angle_offset")]
     if lost:
         raise RecordingError(
             recording.file,
@@ -178,7 +178,7 @@ def result_of(
         held_out_first_m=taken[0].left_out.error_m,
         pulls=pulls,
         repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
-        unidentified=untold,
+        unidentified=unidentified,
     )
 
 
@@ -188,7 +188,7 @@ def _listed(step: TakenStep) -> tuple[FittedValue, ...]:
     robot, place, tendons = model.robot(values), model.place(values), model.tendons(values)
     stiffness = robot.segments[0].backbone.bending_stiffnesses_nm2[0]
     ratio = float(np.mean(tendons.stiffness_n_per_m)) * model.radius_m**2 * robot.length_m / len(robot.segments)
-    share = tendons.friction_share[0]
+    fraction = tendons.friction_fraction[0]
     shown: dict[str, ArrayLike] = {
         **values,
         "angle_rad": [segment.tendons.angle_offset_rad for segment in robot.segments],
@@ -198,7 +198,7 @@ def _listed(step: TakenStep) -> tuple[FittedValue, ...]:
         "log_bending_stiffness": [math.log(stiffness)],
         "log_tendon_stiffness": [math.log(ratio / stiffness)],
         "gain_of_tendon": tendons.gain,
-        "log_friction": [math.log(share)] if share else [],
+        "log_friction": [math.log(fraction)] if fraction else [],
     }
     flat = np.concatenate([shown[name] for name in step.free.names])
     return tuple(

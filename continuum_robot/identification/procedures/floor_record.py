@@ -58,7 +58,7 @@ class ObserverSettings:
 class MotionRecord:
     """The residual of free motion, of all channels together."""
 
-    shares: tuple[float, ...] = quantity("by which forces of the model are off")
+    fractions: tuple[float, ...] = quantity("by which forces of the model are off")
     covariance: tuple[float, ...] = quantity("of what is left, row by row", "(N.m^2)^2")
     evidence: float = quantity("r^T S^-1 r of what is left stays below it", gt=0)
     bound: tuple[float, ...] = quantity("every channel of what is left stays below it", "N.m^2", ge=0)
@@ -96,7 +96,7 @@ class FloorRecord(RobotRecord):
         covariance = np.reshape(motion.covariance, (size, size))
         return Floor(
             np.array(self.bound),
-            FreeMotion(np.array(motion.shares), covariance, motion.evidence, np.array(motion.bound)),
+            FreeMotion(np.array(motion.fractions), covariance, motion.evidence, np.array(motion.bound)),
         )
 
 
@@ -139,7 +139,7 @@ def make_floor_record(
         motion=None
         if motion is None
         else MotionRecord(
-            shares=_numbers(motion.shares),
+            fractions=_numbers(motion.fractions),
             covariance=_numbers(motion.covariance),
             evidence=motion.evidence,
             bound=_numbers(motion.bound),

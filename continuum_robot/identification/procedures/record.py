@@ -28,7 +28,7 @@ from continuum_robot.robot.schema import Source, quantity, read
 Vector = NDArray[np.float64]
 
 FOLDER_VARIABLE = "CONTINUUM_ROBOT_CALIBRATION"
-LEAST_KNOWN_SHARE = 0.9
+LEAST_KNOWN_FRACTION = 0.9
 HOME_FIRST = "Home the robot: continuum-robot home, or the action home_tendons."
 
 
@@ -217,7 +217,7 @@ def string_zeros(names: Sequence[str], readings: Sequence[Vector]) -> dict[str, 
         return {}
     extension = np.array(readings)
     known = np.isfinite(extension)
-    enough = known.mean(axis=0) >= LEAST_KNOWN_SHARE
+    enough = known.mean(axis=0) >= LEAST_KNOWN_FRACTION
     return {name: float(np.nanmean(extension[:, index])) for index, name in enumerate(names) if enough[index]}
 
 

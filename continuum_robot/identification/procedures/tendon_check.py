@@ -51,7 +51,7 @@ class TendonCheckSettings:
     hold_s: float = quantity("time that it is held", "s", default=0.4, gt=0, le=60)
     least_m: float = quantity("displacement below which a tendon counts as stuck", "m", default=3e-4, gt=0, le=0.1)
     misfit: float = quantity(
-        "largest share of the movement that the model may not explain", "", default=0.5, gt=0, le=1
+        "largest fraction of the movement that the model may not explain", "", default=0.5, gt=0, le=1
     )
     better: float = quantity(
         "misfit of another order of tendons, relative to the robot file's, that convinces", "", default=0.6, gt=0, le=1
@@ -67,7 +67,7 @@ class TendonVerdicts:
     verdicts : for each tendon "ok" or what is wrong
     response_m : response_m[j, k] is where tendon k was when j was pulled, from its mean over the pulls at tendons of
         the same segment, shape (N, N), m
-    misfit : share of the movement that the model does not explain, 0 to 1
+    misfit : fraction of the movement that the model does not explain, 0 to 1
     string_response_m : where each string was when a tendon was pulled, as ``response_m``, shape (N, strings), m; NaN
         where it was not read
     orientation_known : the strings tell the order from turned and mirrored ones
@@ -115,10 +115,10 @@ class TendonCheck:
         self._robot = robot
         _, limits = driven_parts(robot)
         count = robot.tendon_count
-        share_n = min(limits.maximum_n, limits.total_n / count)
+        fraction_n = min(limits.maximum_n, limits.total_n / count)
         pretension_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
-        self._base_n = min(max(pretension_n, limits.minimum_n), share_n / 2)
-        self._pull_n = settings.pull_n or share_n / 3
+        self._base_n = min(max(pretension_n, limits.minimum_n), fraction_n / 2)
+        self._pull_n = settings.pull_n or fraction_n / 3
         if self._base_n + self._pull_n > min(limits.maximum_n, limits.total_n - (count - 1) * self._base_n):
             raise ParameterError(
                 "pull_n", self._pull_n, f"at most {limits.maximum_n - self._base_n:g} N, by the limits"
@@ -131,7 +131,7 @@ class TendonCheck:
         self._tight = self._stopped = False
         self._pulled = 0
         self._response = np.full((count, count), np.nan)
-        self._share = self._held_s = self._rested_s = 0.0
+        self._fraction = self._held_s = self._rested_s = 0.0
         self._before: Vector | None = None
         self._held: list[Vector] = []
         self.result: TendonVerdicts | None = None
@@ -153,17 +153,17 @@ class TendonCheck:
             self._before = reading.displacement_m.copy()
         # Rise until the tendon has moved, hold, fall, rest: the movement is the mean of the hold's later half.
         moved_m = abs(float(reading.displacement_m[self._pulled] - self._before[self._pulled]))
-        if self._held_s == 0 and moved_m < settings.move_m and self._share < 1:
-            self._share = min(1.0, self._share + dt / settings.rise_s)
+        if self._held_s == 0 and moved_m < settings.move_m and self._fraction < 1:
+            self._fraction = min(1.0, self._fraction + dt / settings.rise_s)
         elif self._held_s < settings.hold_s:
             self._held_s += dt
             if self._held_s > settings.hold_s / 2:
                 self._held.append(reading.displacement_m.copy())
-        elif self._share > 0:
-            self._share = max(0.0, self._share - dt / settings.rise_s)
+        elif self._fraction > 0:
+            self._fraction = max(0.0, self._fraction - dt / settings.rise_s)
         else:
             self._rested_s += dt
-        base[self._pulled] += self._pull_n * self._share
+        base[self._pulled] += self._pull_n * self._fraction
         if self._rested_s > settings.hold_s:
             self._response[self._pulled] = np.mean(self._held, axis=0)
             if self._string_samples:
@@ -176,7 +176,7 @@ class TendonCheck:
         return Step(base, f"pulling {name}", progress)
 
     def _begin_pull(self) -> None:
-        self._share = self._held_s = self._rested_s = 0.0
+        self._fraction = self._held_s = self._rested_s = 0.0
         self._before, self._held, self._string_samples = None, [], []
 
     @property
@@ -317,7 +317,7 @@ def _by_the_strings(
 
 
 def misfit(response: Vector, expected: Vector) -> float:
-    """Share of a movement, 0 to 1, that a multiple of the expected one does not explain.
+    """Fraction of a movement, 0 to 1, that a multiple of the expected one does not explain.
 
     Parameters
     ----------

@@ -163,8 +163,8 @@ def modulated_equilibrium(
 def _moment(segment: ModulatedSegment, curvature: Array, offsets: Array) -> Array:
     """F: what bends all backbones so that the central one has a curvature, N.m."""
     secondary = np.asarray(segment.secondary_stiffness_nm2)
-    shares = np.sum(secondary / (1 + offsets * curvature[..., None]), axis=-1)  # L / L_i of wang (4) to (6)
-    return np.asarray(curvature * (segment.central_stiffness_nm2 + shares))
+    fractions = np.sum(secondary / (1 + offsets * curvature[..., None]), axis=-1)  # L / L_i of wang (4) to (6)
+    return np.asarray(curvature * (segment.central_stiffness_nm2 + fractions))
 
 
 def _moment_slope(segment: ModulatedSegment, curvature: Array, offsets: Array) -> Array:
@@ -235,8 +235,8 @@ def _locked_empty(
             'a depth that leaves each backbone some length in the empty part, or empty_lengths "bent"',
         )
     secondary = np.asarray(segment.secondary_stiffness_nm2)
-    shares = left[..., None] / lengths
-    stiffness = segment.central_stiffness_nm2 + np.sum(secondary * shares, axis=-1)  # wang (12), times L - q_s
+    fractions = left[..., None] / lengths
+    stiffness = segment.central_stiffness_nm2 + np.sum(secondary * fractions, axis=-1)  # wang (12), times L - q_s
     curvature = moment / stiffness
     left_by = np.zeros_like(moment_by)
     left_by[..., 2] = -1.0
@@ -248,6 +248,6 @@ def _locked_empty(
     lengths_by = (
         left_by[..., None, :] + offsets_by * turned[..., None, None] + offsets[..., None] * turned_by[..., None, :]
     )
-    shares_by = (left_by[..., None, :] - shares[..., None] * lengths_by) / lengths[..., None]
-    stiffness_by = np.sum(secondary[:, None] * shares_by, axis=-2)
+    fractions_by = (left_by[..., None, :] - fractions[..., None] * lengths_by) / lengths[..., None]
+    stiffness_by = np.sum(secondary[:, None] * fractions_by, axis=-2)
     return curvature, (moment_by - curvature[..., None] * stiffness_by) / stiffness[..., None]

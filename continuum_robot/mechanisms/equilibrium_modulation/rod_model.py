@@ -28,7 +28,7 @@ Array = NDArray[Any]
 
 _NO_STRAIN = 1e6  # N.m^2 and N: torsion and shear have no basis functions
 _PRETENSION = 3.0  # of the largest tension, on the backbone that is not held
-_SHORTEST_SHARE = 1e-9  # of the length: no piece of rod is shorter
+_SHORTEST_FRACTION = 1e-9  # of the length: no piece of rod is shorter
 
 
 class ModulatedRod:
@@ -120,11 +120,11 @@ class ModulatedRod:
     def _rod(self, depths: Array) -> StrainRod:
         """Pieces between the ends of the wires."""
         length = self.segment.length_m
-        ends = np.unique(np.append(depths[depths > _SHORTEST_SHARE * length], length))
-        if len(ends) > 1 and ends[-1] - ends[-2] < _SHORTEST_SHARE * length:
+        ends = np.unique(np.append(depths[depths > _SHORTEST_FRACTION * length], length))
+        if len(ends) > 1 and ends[-1] - ends[-2] < _SHORTEST_FRACTION * length:
             ends = np.delete(ends, -2)
         pieces = [
-            self._piece(end - start, depths >= end - _SHORTEST_SHARE * length)
+            self._piece(end - start, depths >= end - _SHORTEST_FRACTION * length)
             for start, end in zip([0.0, *ends[:-1]], ends, strict=True)
         ]
         return StrainRod(pieces, self._paths, name="modulated segment")
@@ -136,8 +136,8 @@ class ModulatedRod:
         if self._offsets:
             k = self.nominal
             by = np.stack([self._places[:, 1], -self._places[:, 0]], axis=-1)  # D_i = by_i . k
-            shares = 1 + by @ k
-            gradient = wire * (k / shares[:, None] - 0.5 * (k @ k) * by / shares[:, None] ** 2)
+            fractions = 1 + by @ k
+            gradient = wire * (k / fractions[:, None] - 0.5 * (k @ k) * by / fractions[:, None] ** 2)
             rest = (wire * inserted.sum() * k - gradient[inserted].sum(axis=0)) / stiffness
         return RodSegment(
             length_m=float(length_m),

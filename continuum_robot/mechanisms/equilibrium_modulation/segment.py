@@ -139,8 +139,8 @@ class ModulatedSegment:
         if np.any(outside):
             wrong = float(np.atleast_1d(insertion)[np.atleast_1d(outside)][0])
             raise ParameterError("insertion_m", wrong, f"a depth in [0, {self.length_m:g}] m, the segment's length")
-        share = 1 + self.offsets_m(delta) * ((theta - STRAIGHT_RAD) / self.length_m)[..., None]
-        if np.any(share <= 0):
+        fraction = 1 + self.offsets_m(delta) * ((theta - STRAIGHT_RAD) / self.length_m)[..., None]
+        if np.any(fraction <= 0):
             wrong = float(np.max(np.abs(theta - STRAIGHT_RAD)))
             raise ParameterError(
                 "theta_rad",

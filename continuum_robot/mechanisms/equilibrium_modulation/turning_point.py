@@ -16,7 +16,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedS
 Array = NDArray[Any]
 
 _SAMPLES = 400
-_END_SHARE = 1e-4  # of the length: at 0 the tip has not yet gone anywhere, at L the last bit moves it no more
+_END_FRACTION = 1e-4  # of the length: at 0 the tip has not yet gone anywhere, at L the last bit moves it no more
 _TOLERANCE_M = 1e-9
 
 
@@ -52,7 +52,7 @@ def turning_point(
         found = jacobians(segment, theta_rad, 0.0, insertion, moment_error)
         return np.sum((found.pose[..., :3, 3] - start) * found.micro[..., :3], axis=-1)
 
-    margin = _END_SHARE * segment.length_m
+    margin = _END_FRACTION * segment.length_m
     depths = np.linspace(margin, min(deepest, segment.length_m - margin), _SAMPLES)
     rates = leaving(depths)
     turns = np.flatnonzero((rates[:-1] > 0) & (rates[1:] <= 0))

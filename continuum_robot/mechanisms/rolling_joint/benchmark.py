@@ -47,7 +47,7 @@ def time_solutions(link_counts: Sequence[int], repeats: int) -> dict[int, tuple[
 
 
 def measure_rolling_joints(repeats: int = 1000) -> dict[str, float]:
-    """Time of a warm solution of the five-link mechanism, Python's share included.
+    """Time of a warm solution of the five-link mechanism, Python's part included.
 
     Parameters
     ----------

@@ -16,16 +16,16 @@ from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, Rollin
 Array = NDArray[np.float64]
 
 METHODS = ("levenberg_marquardt", "gradient")
-LEAST_SHARE = 1e-3
+LEAST_FRACTION = 1e-3
 """Least tension on the way, relative to the sum of both; a tendon that stays there is let go at the end."""
 _RATIOS = np.geomspace(1e-3, 1e3, 31)
 _FEW_RATIOS = np.geomspace(0.05, 20.0, 9)
-_SHARES = (2.0, 6.0, 20.0, 100.0)
+_FRACTIONS = (2.0, 6.0, 20.0, 100.0)
 """Sums of the tensions to start from, relative to the loads."""
 _LENGTH_M = 1e-12
 _STEP = 1e-10
 _FLAT = 1e-13
-_NEARLY_FLAT = 1e-6  # where a tendon was let go: its share of the way to there was not optimised
+_NEARLY_FLAT = 1e-6  # where a tendon was let go: its fraction of the way to there was not optimised
 _DAMPING = 1e-3
 _DAMPING_STEPS = 4.0
 _GREATEST_DAMPING = 1e12
@@ -110,7 +110,7 @@ def solve_displacement(
         raise ParameterError("method", method, "one of " + ", ".join(METHODS))
     tension = _start(statics, wanted, loads) if start_n is None else np.asarray(start_n, dtype=float)
     now = statics.solve_tension(tension, loads)
-    least = LEAST_SHARE * float(tension.sum())
+    least = LEAST_FRACTION * float(tension.sum())
     advance = _MarquardtStep() if method == "levenberg_marquardt" else _GradientStep()
     for iteration in range(_ITERATIONS[method]):
         error = now.tendon_length_m - wanted
@@ -219,7 +219,9 @@ def _start(statics: RollingStatics, wanted: Array, loads: Sequence[Load]) -> Arr
     """Of a grid of tensions, those whose lengths come closest; without loads only their ratio matters."""
     force = sum(float(np.hypot(*load.force_n)) + abs(load.moment_nm) / statics.linkage.size_m for load in loads)
     best, found = np.inf, np.full(2, 0.5)
-    for total, ratios in [(1.0, _RATIOS)] if force == 0 else [(share * force, _FEW_RATIOS) for share in _SHARES]:
+    for total, ratios in (
+        [(1.0, _RATIOS)] if force == 0 else [(fraction * force, _FEW_RATIOS) for fraction in _FRACTIONS]
+    ):
         for ratio in ratios:
             tension = total * np.array([ratio, 1.0]) / (1 + ratio)
             tried = _try(statics, tension, loads, None)

@@ -17,7 +17,7 @@ from continuum_robot.mechanisms.rolling_joint.surfaces import Surface, evaluate,
 Array = NDArray[np.float64]
 
 TENDONS = ("left", "right")
-_PIVOT_SHARE = 1e-9
+_PIVOT_FRACTION = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def _check_rolling(number: int, child: Surface, parent: Surface, low: float, hig
     probes = np.unique(np.clip(np.concatenate([s - near, s + near, (s[:-1] + s[1:]) / 2]), low, high))
     away = parent.frame(probes)[:, 3] - child.frame(probes)[:, 3]
     worst = int(np.argmin(away))
-    if away[worst] <= _PIVOT_SHARE / (high - low):
+    if away[worst] <= _PIVOT_FRACTION / (high - low):
         raise IntersectingSurfacesError(
             f"surfaces of joint {number} at s = {probes[worst] * 1e3:.4g} mm: curvature of the upper less that of the"
             " lower one",

@@ -47,7 +47,7 @@ class Equilibrium:
     tension_n : of the left and the right tendon where they are pulled, shape (2,), N
     gap_tension_n : tension of both tendons between the links, shape (n - 1, 2), N; less than that by friction
     tendon_length_m : shape (2,), m
-    residual : largest moment left on a link, as a share of the sum of tensions and loads times the size of a link
+    residual : largest moment left on a link, as a fraction of the sum of tensions and loads times the size of a link
     iterations : of Newton's method
     stable : whether the pose is a minimum of the potential, judged by the pivots of the recursion
     lifted_joints : joints, from 1, whose contact would have to pull
@@ -235,14 +235,14 @@ class RollingStatics:
             reach = float((np.abs(direction) / np.maximum(room, 1e-300)).max())
             if not np.isfinite(reach):
                 break
-            share = 1.0 if reach < _INSIDE else _INSIDE / reach
+            fraction = 1.0 if reach < _INSIDE else _INSIDE / reach
             merit = float(step.moments @ step.moments)
             for _ in range(_HALVINGS):
-                trial = contact + share * direction
+                trial = contact + fraction * direction
                 tried = self.evaluate(trial, tension, weights, loads, base)
-                if float(tried.moments @ tried.moments) <= (1 - _DECREASE * share) * merit:
+                if float(tried.moments @ tried.moments) <= (1 - _DECREASE * fraction) * merit:
                     break
-                share /= 2
+                fraction /= 2
             else:
                 break
             contact, step = trial, tried
@@ -306,8 +306,8 @@ class RollingStatics:
                 jac=True,
                 bounds=self.linkage.limits_m,
             ).x
-        share = np.maximum(contact / self._high, contact / self._low)
-        joint = int(np.argmax(share))
+        fraction = np.maximum(contact / self._high, contact / self._low)
+        joint = int(np.argmax(fraction))
         end = self._high[joint] if contact[joint] > 0 else self._low[joint]
         return NoEquilibriumError(joint + 1, float(end), proved=True)
 

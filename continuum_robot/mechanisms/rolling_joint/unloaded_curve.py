@@ -65,12 +65,12 @@ class UnloadedCurve:
         left, root mean square over both tendons, m
         """
         away = displacement_m - self.displacement_m[:-1]
-        share = np.clip(np.sum(away * self._steps, axis=1) / self._squares, 0.0, 1.0)
-        miss = away - share[:, None] * self._steps
+        fraction = np.clip(np.sum(away * self._steps, axis=1) / self._squares, 0.0, 1.0)
+        miss = away - fraction[:, None] * self._steps
         best = int(np.argmin(np.sum(miss**2, axis=1)))
         change = self.contact_m[best + 1] - self.contact_m[best]
         slope = np.outer(change, self._steps[best] / self._squares[best])
-        contact = self.contact_m[best] + share[best] * change
+        contact = self.contact_m[best] + fraction[best] * change
         return contact, slope, float(np.sqrt(np.mean(miss[best] ** 2)))
 
     def force(self, coordinate_m: ArrayLike, least_tension_n: float) -> Array:

@@ -133,11 +133,11 @@ class LoopThresholds:
         self._node = node
         percent = Quantity("", "%", ge=0.0, le=100.0)
         for name, default in (("loop.missed_warn_percent", 0.5), ("loop.missed_error_percent", 5.0)):
-            node.parameters.declare(name, default, "share of missed cycles at which to complain", rules=percent)
-        share = Quantity("", "%", gt=0.0, le=1000.0)
+            node.parameters.declare(name, default, "fraction of missed cycles at which to complain", rules=percent)
+        fraction = Quantity("", "%", gt=0.0, le=1000.0)
         for name, default in (("loop.execution_warn_percent", 70.0), ("loop.execution_error_percent", 100.0)):
             node.parameters.declare(
-                name, default, "99th percentile of a cycle's duration, in percent of the period", rules=share
+                name, default, "99th percentile of a cycle's duration, in percent of the period", rules=fraction
             )
         node.parameters.add_check(self._ordered)
 

@@ -58,7 +58,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     Attributes
     ----------
-    last_error : what the last failed transition said, empty when there was none or it was overcome
+    last_error : what the last failed transition reported, empty when there was none or it was overcome
     defect : an exception that a callback or thread raised, empty for none; the program then exits with 1
     ended : the node has nothing left to do
     exit_code : with which its program then ends, unless something else failed

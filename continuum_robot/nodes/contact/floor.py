@@ -181,7 +181,7 @@ class ContactFloor:
         self._range = MotionRange()
 
     def take(self, estimate: ContactEstimate, displacement_m: Vector, dt: float) -> None:
-        """What the monitor said, with the lock held and the tendons driven.
+        """What the monitor reported, with the lock held and the tendons driven.
 
         Parameters
         ----------

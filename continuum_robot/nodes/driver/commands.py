@@ -17,8 +17,8 @@ from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
 from continuum_robot.runtime.writer_claim import NOBODY
 
 TOPIC = "tendon_commands"
-SILENCE_SHARE = 0.5
-"""Share of limits.command_timeout_s after which a silent writer has given the commands back: who follows it is heard
+SILENCE_FRACTION = 0.5
+"""Fraction of limits.command_timeout_s after which a silent writer has given the commands back: who follows it is heard
 before they time out."""
 
 
@@ -26,7 +26,7 @@ class CommandInput:
     """Hands commands to the loop while the tendons are under power. In the executor's thread.
 
     The first program that writes has the commands while it writes; another one is refused, counted and named. Where the
-    middleware does not tell who published a message, :class:`WriterWatch` looks at sequence numbers instead.
+    middleware does not report who published a message, :class:`WriterWatch` looks at sequence numbers instead.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class CommandInput:
         trips : knows when the states left
         """
         self._layout, self._count = commands_layout(loop.tendon_count), loop.tendon_count
-        self.owner = TopicClaim(self._node, TOPIC, SILENCE_SHARE * loop.safety.limits.command_timeout_s)
+        self.owner = TopicClaim(self._node, TOPIC, SILENCE_FRACTION * loop.safety.limits.command_timeout_s)
         self._loop, self._trips = loop, trips
 
     def report(self) -> RoundTripReport | None:

@@ -133,7 +133,7 @@ class EstopListener:
         before, self._texts = self._texts, texts
         for holder in holders:
             if holder.latches and str(holder) not in before:
-                self._obeys.press(f"{holder.name} {holder.says}")
+                self._obeys.press(f"{holder.name} {holder.state}")
         if not holders:
             self._obeys.let_go()
         self._obeys.tell()

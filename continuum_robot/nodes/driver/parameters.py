@@ -102,9 +102,9 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare_record_folder(parameters)
     declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
     declare(
-        "take_up_share",
+        "take_up_fraction",
         0.25,
-        "tension that takes up slack at activation, as a share of what a tendon may carry when all carry the same",
+        "tension that takes up slack at activation, as a fraction of what a tendon may carry when all carry the same",
         rules=Quantity("", "", ge=0, le=1),
         read_only=True,
     )

@@ -36,7 +36,7 @@ _FROM_RESPONSES = {
 
 
 def timing_of(values: Mapping[str, str]) -> dict[str, float | int | str]:
-    """Numbers of a run, and in which form the cycle ran; empty where the driver said nothing of its loop yet.
+    """Numbers of a run, and in which form the cycle ran; empty where the driver reported nothing of its loop yet.
 
     With the controller in the cycle a round trip is the response: from a cycle's beginning, before it reads, to its
     command written. Over topics it is the way from the published state to the command that answers it.

@@ -280,7 +280,7 @@ class ChunkedMcapWriter(McapWriter):
 class Channel:
     """A topic in a file: its full name, the message type with its encoding and definition, and the QoS it was offered.
 
-    ``message_encoding`` is ``cdr`` for ROS 2; ``qos`` is rosbag2's YAML, empty where it is not said.
+    ``message_encoding`` is ``cdr`` for ROS 2; ``qos`` is rosbag2's YAML, empty where it is not reported.
 
     Attributes
     ----------
@@ -336,7 +336,7 @@ class McapScan:
 
     @property
     def note(self) -> dict[str, str]:
-        """What the recorder of this package said of the run, empty where another one wrote the file."""
+        """What the recorder of this package reported of the run, empty where another one wrote the file."""
         return self.metadata.get(METADATA_NAME, {})
 
     def messages(self) -> Iterator[Message]:

@@ -387,7 +387,7 @@ def find_definition(type_name: str) -> Path | None:
     """
     package, _, name = type_name.split("/")
     prefixes = [Path(entry) for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]
-    candidates = [prefix / "share" / package / "msg" / f"{name}.msg" for prefix in [*prefixes, Path(sys.prefix)]]
+    candidates = [prefix / "fraction" / package / "msg" / f"{name}.msg" for prefix in [*prefixes, Path(sys.prefix)]]
     candidates.append(Path(__file__).resolve().parents[3] / "msg" / f"{name}.msg")
     return next((path for path in candidates if path.is_file()), None)
 

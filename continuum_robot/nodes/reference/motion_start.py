@@ -29,8 +29,8 @@ class MotionStart:
     Attributes
     ----------
     holding : no motion was started since the last activation, or it was ended by a hold or by the driver
-    driver : state of the driver as it said last, "" before
-    controller : that commands the tendons, as the driver said last, "" before
+    driver : state of the driver as it reported last, "" before
+    controller : that commands the tendons, as the driver reported last, "" before
     stopped : the driver has stopped, by a fault, an e-stop or the controller hold_tension, and does not follow yet
     """
 

@@ -19,7 +19,7 @@ GID_BYTES = 16
 """What a message carries of its publisher's GID; the graph shows more in older versions."""
 
 PublisherCallback = Callable[[Any, bytes], None]
-"""Gets a message, and the GID of its publisher; empty where the middleware does not tell it."""
+"""Gets a message, and the GID of its publisher; empty where the middleware does not report it."""
 
 
 class PublisherSubscription(Waitable[Any]):

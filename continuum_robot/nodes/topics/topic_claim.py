@@ -49,7 +49,7 @@ class TopicClaim:
 
         Parameters
         ----------
-        gid : of its publisher; empty where the middleware does not tell it, and then everybody is the same
+        gid : of its publisher; empty where the middleware does not report it, and then everybody is the same
         now_s : monotonic or virtual time, s
         """
         claim = self.claim

@@ -30,7 +30,7 @@ _registered: dict[str, Callable[[], BasisFamily]] = {}
 
 @runtime_checkable
 class BasisFamily(Protocol):
-    """Functions f_0 .. f_order of the share s / l of a segment's length, linearly independent and piecewise polynomial.
+    """Functions f_0 .. f_order of the fraction s / l of a segment's length, independent and piecewise polynomial.
 
     What is no polynomial is taken as one of the degree that :meth:`degree` reports, in the quadratures along the rod.
     """

@@ -10,7 +10,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedValue:
-    """A fitted quantity and how well the data told it."""
+    """A fitted quantity and how well the data identify it."""
 
     name: str = quantity("name of the quantity", filled=True)
     value: float = quantity("its value in SI units, as the fit has it", ge=-1e12, le=1e12)
@@ -29,8 +29,8 @@ class DisplacedTendons:
         "stretch of a tendon at reading 0 on the straight robot; negative: slack", "m", ge=-0.1, le=0.1
     )
     gain: tuple[float, ...] = quantity("tendon wound over what the servo reads", "", gt=0, le=10)
-    friction_share: tuple[float, ...] = quantity(
-        "share of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
+    friction_fraction: tuple[float, ...] = quantity(
+        "fraction of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
     )
     fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
     fitted_sha256: str = quantity("its SHA-256", default="")
@@ -39,7 +39,7 @@ class DisplacedTendons:
 
     def check_count(self, tendon_count: int) -> None:
         """Refuse lists that do not have one value for each of ``tendon_count`` tendons (RobotFileError)."""
-        for key in ("stiffness_n_per_m", "zero_m", "gain", "friction_share"):
+        for key in ("stiffness_n_per_m", "zero_m", "gain", "friction_fraction"):
             if len(getattr(self, key)) != tendon_count:
                 raise refuse(
                     f"displaced_tendons.{key}", len(getattr(self, key)), f"{tendon_count} values, one a tendon"

@@ -295,15 +295,15 @@ class FrictionTerms:
         self, friction: TendonFriction, *, compile: str = "auto", progress: Callable[[str], None] | None = None
     ) -> None:
         n, k = friction.robot.coefficient_count, friction.capstan_count
-        shares, rate, torque = ca.SX.sym("shares", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
+        kept, rate, torque = ca.SX.sym("fractions", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
         to_capstans = ca.SX(sparse(friction.jacobian))
-        force = to_capstans.T @ friction.torque_of(shares, to_capstans @ rate, torque, friction.sign)  # johnston (38)
-        derivatives = [ca.densify(ca.jacobian(force, by)) for by in (ca.vec(shares), rate)]
-        of_shares = ca.Function("force_of_shares", [shares, rate, torque], [force, *derivatives], {"cse": True})
+        force = to_capstans.T @ friction.torque_of(kept, to_capstans @ rate, torque, friction.sign)  # johnston (38)
+        derivatives = [ca.densify(ca.jacobian(force, by)) for by in (ca.vec(kept), rate)]
+        of_fractions = ca.Function("force_of_fractions", [kept, rate, torque], [force, *derivatives], {"cse": True})
         given = [ca.MX.sym(name, size) for name, size in (("c", n), ("c_rate", n), ("capstan_torque", k))]
-        found, *by_c = friction.share_jacobian(given[0], ca.DM(friction.coefficients))
-        value, by_shares, by_rate = of_shares(found, *given[1:])
-        function = ca.Function("friction_terms", given, [value, by_shares @ ca.vertcat(*by_c), by_rate])
+        found, *by_c = friction.fraction_jacobian(given[0], ca.DM(friction.coefficients))
+        value, by_fractions, by_rate = of_fractions(found, *given[1:])
+        function = ca.Function("friction_terms", given, [value, by_fractions @ ca.vertcat(*by_c), by_rate])
         self._function = compile_functions(
             [function], f"the tendon friction of {friction.robot.name}", compile=compile, progress=progress
         )["friction_terms"]

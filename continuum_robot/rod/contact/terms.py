@@ -81,7 +81,9 @@ def intervals_of(robot: Robot, parts: Parts, quadrature_nodes: int | None, collo
     for index, place in enumerate(coefficient_slices(robot)):
         segment, base_m = robot.segments[index], float(robot.segment_starts_m[index])
         rows = np.array(sorted(set(segment.basis.rows)))
-        groups: dict[float, list[Station]] = {share * segment.length_m: [] for share in (*segment.basis.breaks, 1.0)}
+        groups: dict[float, list[Station]] = {
+            fraction * segment.length_m: [] for fraction in (*segment.basis.breaks, 1.0)
+        }
         for station in stations(robot, index, parts, quadrature_nodes):
             groups.setdefault(min(station.s_m, segment.length_m), []).append(station)
         start_m = 0.0
@@ -388,8 +390,8 @@ class SymbolicMarch:
     def __init__(self, robot: Robot, intervals: list[Interval], c: Any, collocation_nodes: int) -> None:
         self.kind = _Symbols()
         self._intervals, self._zero = intervals, type(c)(6, c.shape[0])
-        shares, inner = collocation(collocation_nodes)[1:]
-        self._shares = np.vstack([inner, shares])
+        fractions, inner = collocation(collocation_nodes)[1:]
+        self._fractions = np.vstack([inner, fractions])
         self._codes = [code_of(segment.basis, type(c)) for segment in robot.segments]
         self.nodes, self.masses = [], []
         self._ends: list[int] = []  # intervals of the masses
@@ -402,12 +404,12 @@ class SymbolicMarch:
             code = self._codes[interval.segment]
             rows = [int(row) for row in interval.rows]
             name, turning = "".join(str(row) for row in rows), partial(_axes, rows)
-            for _ in range(len(self._shares)):
+            for _ in range(len(self._fractions)):
                 rotation, position = placed(code, rotation, position, next(changes))
                 axes += code(f"contact_axes_{name}", turning, rotation, position)
             *here, end = self._integrals(jacobian, interval, axes[:-1], interval.length_m)
             for k, (axis, value) in enumerate(zip(axes[:-1], here, strict=True)):
-                weighted = self._basis(interval.length_m * float(shares[k]) * interval.bases[k])
+                weighted = self._basis(interval.length_m * float(fractions[k]) * interval.bases[k])
                 self.nodes.append(Node(interval.place, weighted, axis, value))
             jacobian = end
             for station in interval.bodies:
@@ -439,7 +441,7 @@ class SymbolicMarch:
         sums, total = [], type(self._zero)(6, 1)
         for value in reversed(values):
             total = total if value is None else total + value
-            sums += [total] * (len(self._shares) - 1)
+            sums += [total] * (len(self._fractions) - 1)
         return sums[::-1]
 
     def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -449,7 +451,7 @@ class SymbolicMarch:
         ----------
         integrands : at the nodes, (6, r) each
         """
-        total, count = self._zero, len(self._shares) - 1
+        total, count = self._zero, len(self._fractions) - 1
         at_ends, at_nodes = [], []
         for at, interval in enumerate(self._intervals):
             own = integrands[at * count : (at + 1) * count]
@@ -464,7 +466,7 @@ class SymbolicMarch:
     def _integrals(self, before: Any, interval: Interval, integrands: list[Any], length_m: float) -> tuple[Any, ...]:
         """Integrals of integrand B to the nodes of an interval and to its end, on from ``before`` at its start."""
         bases = [self._basis(B) for B in interval.bases]
-        given = (before, ca.DM(length_m * self._shares), *integrands, *bases)
+        given = (before, ca.DM(length_m * self._fractions), *integrands, *bases)
         place = interval.place
         return self._codes[interval.segment](f"contact_integrals_{place.start}", partial(_integrals, place), *given)
 
@@ -519,8 +521,8 @@ class NumericMarch:
     kind = _Numbers()
 
     def __init__(self, rod: StrainRod, intervals: list[Interval], shapes: Vector, collocation_nodes: int) -> None:
-        shares, inner = collocation(collocation_nodes)[1:]
-        count, size = len(shares), shapes.shape[1]
+        fractions, inner = collocation(collocation_nodes)[1:]
+        count, size = len(fractions), shapes.shape[1]
         total = len(intervals) * count
         self._bases = np.zeros((total, 6, size))
         self._to_nodes, self._to_ends = np.zeros((total, total)), np.zeros((len(intervals), total))
@@ -529,7 +531,7 @@ class NumericMarch:
             own = slice(at * count, (at + 1) * count)
             for k, B in enumerate(interval.bases):
                 self._bases[at * count + k, interval.rows] = B @ shapes[interval.place]
-            weights[own] = interval.length_m * shares
+            weights[own] = interval.length_m * fractions
             self._to_nodes[own, own] = interval.length_m * inner
             self._to_nodes[own.stop :, own] = self._to_ends[at:, own] = weights[own]
         self._weighted = weights[:, None, None] * self._bases

@@ -28,7 +28,7 @@ from continuum_robot.rod.cosserat.equations import (
     LOADS,
     POINT_LOADS,
     ROUTING,
-    STAGE_SHARES,
+    STAGE_FRACTIONS,
     STATE,
     CosseratFunctions,
     cosserat_functions,
@@ -43,7 +43,7 @@ _POSE = 7
 _LOWER, _UPPER = _POSE + STATE - 1, 2 * STATE - 1 - _POSE
 _RESIDUAL_TOLERANCE = 1e-10
 _CORRECTION_TOLERANCE = 1e-7
-_SMALLEST_SHARE = 1 / 32
+_SMALLEST_FRACTION = 1 / 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Jump:
 
 
 class BoundaryValueProblem:
-    """The problem on a grid, for shares of the tensions and of the loads.
+    """The problem on a grid, for fractions of the tensions and of the loads.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class BoundaryValueProblem:
 
     def _step(self, stretch: int, a_m: float, b_m: float) -> Step:
         section = self.rod.sections[self._section(stretch)]
-        s_m = a_m + (b_m - a_m) * np.array(STAGE_SHARES)
+        s_m = a_m + (b_m - a_m) * np.array(STAGE_FRACTIONS)
         loads = np.zeros((len(s_m), LOADS))
         for load in self.spread:
             end_m = self.rod.length_m if load.end_m is None else load.end_m
@@ -266,38 +266,38 @@ class BoundaryValueProblem:
             states[k + 1] = self.step(link, states[k], (0.0, 0.0))[0] if isinstance(link, Step) else states[k]
         return states
 
-    def step(self, step: Step, state: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector, Vector]:
+    def step(self, step: Step, state: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector, Vector]:
         """State at the end of a step, its Jacobian and its local errors.
 
         Parameters
         ----------
         state : y at the step's beginning, shape (13,): m, quaternion, N, N.m
-        shares : of the tensions and of the loads, each 0 to 1
+        fractions : of the tensions and of the loads, each 0 to 1
 
         Returns
         -------
         state (13,), Jacobian (13, 13), local errors (13, 2)
         """
-        stages = np.hstack([step.routing, shares[1] * step.loads])
+        stages = np.hstack([step.routing, fractions[1] * step.loads])
         return self.functions.step(
-            state, step.length_m, step.section, shares[0] * step.tension, self.coupling, stages.ravel()
+            state, step.length_m, step.section, fractions[0] * step.tension, self.coupling, stages.ravel()
         )
 
-    def wrench(self, cut: Cut, state: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector]:
+    def wrench(self, cut: Cut, state: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector]:
         """Wrench that the side of a cut bears, body axes, and its Jacobian (6, 13).
 
         Parameters
         ----------
         state : y at the cut, shape (13,): m, quaternion, N, N.m
-        shares : of the tensions and of the loads, each 0 to 1
+        fractions : of the tensions and of the loads, each 0 to 1
         """
         return self.functions.wrench(
             state,
             cut.section,
-            shares[0] * cut.tension_force,
-            shares[0] * cut.tension_moment,
+            fractions[0] * cut.tension_force,
+            fractions[0] * cut.tension_moment,
             cut.routing,
-            shares[1] * cut.load,
+            fractions[1] * cut.load,
         )
 
     def bearing(self, step: Step, end: int) -> Cut:
@@ -310,13 +310,13 @@ class BoundaryValueProblem:
         tension = self.coupling * step.tension
         return Cut(step.section, tension, tension, step.routing[end], np.zeros(POINT_LOADS))
 
-    def equations(self, states: Vector, shares: tuple[float, float]) -> tuple[Vector, Vector]:
+    def equations(self, states: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector]:
         """What the states leave unfulfilled, and its Jacobian as a band matrix.
 
         Parameters
         ----------
         states : shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
-        shares : of the tensions and of the loads, each 0 to 1
+        fractions : of the tensions and of the loads, each 0 to 1
 
         Returns
         -------
@@ -327,18 +327,18 @@ class BoundaryValueProblem:
         links = np.zeros((len(self.links), STATE))
         for k, link in enumerate(self.links):
             if isinstance(link, Step):
-                end, blocks[k, :, :STATE], _ = self.step(link, states[k], shares)
+                end, blocks[k, :, :STATE], _ = self.step(link, states[k], fractions)
                 links[k] = end - states[k + 1]
                 blocks[k, :, STATE:] = -np.eye(STATE)
             else:
                 links[k, :_POSE] = states[k, :_POSE] - states[k + 1, :_POSE]
                 blocks[k, :_POSE, :_POSE] = np.eye(_POSE)
                 blocks[k, :_POSE, STATE : STATE + _POSE] = -np.eye(_POSE)
-                before, blocks[k, _POSE:, :STATE] = self.wrench(link.before, states[k], shares)
-                after, jacobian = self.wrench(link.after, states[k + 1], shares)
+                before, blocks[k, _POSE:, :STATE] = self.wrench(link.before, states[k], fractions)
+                after, jacobian = self.wrench(link.after, states[k + 1], fractions)
                 links[k, _POSE:] = before - after
                 blocks[k, _POSE:, STATE:] = -jacobian
-        tip, tip_jacobian = self.wrench(self.tip, states[-1], shares)
+        tip, tip_jacobian = self.wrench(self.tip, states[-1], fractions)
         size = states.size
         band = np.zeros((_LOWER + _UPPER + 1, size))
         band[_UPPER, :_POSE] = 1.0
@@ -360,13 +360,13 @@ class BoundaryValueProblem:
         equation = np.concatenate([unknown[:_POSE], np.tile(unknown, len(self.links)), unknown[_POSE:]])
         return np.tile(unknown, len(states)), equation
 
-    def newton(self, states: Vector, shares: tuple[float, float], iterations: int) -> tuple[Vector, float, int]:
+    def newton(self, states: Vector, fractions: tuple[float, float], iterations: int) -> tuple[Vector, float, int]:
         """Newton's method with backtracking.
 
         Parameters
         ----------
         states : first guess, shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
-        shares : of the tensions and of the loads, each 0 to 1
+        fractions : of the tensions and of the loads, each 0 to 1
         iterations : at most
 
         Returns
@@ -378,20 +378,22 @@ class BoundaryValueProblem:
         ConvergenceError : it did not converge
         """
         unknown, equation = self._scales(states)
-        residual, band = self.equations(states, shares)
+        residual, band = self.equations(states, fractions)
         size = float(np.abs(residual / equation).max())
         for iteration in range(1, iterations + 1):
             correction = self.correction(band, residual)
-            share = min(1.0, 1.0 / max(1e-300, float(np.abs(correction / unknown.reshape(states.shape))[:, 3:7].max())))
+            fraction = min(
+                1.0, 1.0 / max(1e-300, float(np.abs(correction / unknown.reshape(states.shape))[:, 3:7].max()))
+            )
             moved = float(np.abs(correction.ravel() / unknown).max())
             while True:
-                trial = states - share * correction
-                trial_residual, trial_band = self.equations(trial, shares)
+                trial = states - fraction * correction
+                trial_residual, trial_band = self.equations(trial, fractions)
                 trial_size = float(np.abs(trial_residual / equation).max())
-                if trial_size <= (1 - 0.1 * share) * size or trial_size < _RESIDUAL_TOLERANCE:
+                if trial_size <= (1 - 0.1 * fraction) * size or trial_size < _RESIDUAL_TOLERANCE:
                     break
-                share /= 2
-                if share < _SMALLEST_SHARE or not np.isfinite(size):
+                fraction /= 2
+                if fraction < _SMALLEST_FRACTION or not np.isfinite(size):
                     raise ConvergenceError("boundary-value problem", size, _RESIDUAL_TOLERANCE, iteration)
             states, residual, band, size = trial, trial_residual, trial_band, trial_size
             if size < _RESIDUAL_TOLERANCE and moved < _CORRECTION_TOLERANCE:
@@ -450,15 +452,15 @@ class BoundaryValueProblem:
         -------
         largest displacement of a node, m; and for each link the size of its local error, scaled, shape (k - 1,)
         """
-        shares = (1.0, 1.0)
+        fractions = (1.0, 1.0)
         unknown, _ = self._scales(states)
         local = np.zeros((len(self.links), STATE))
         for k, link in enumerate(self.links):
             if isinstance(link, Step):
-                fifth, third = self.step(link, states[k], shares)[2].T
+                fifth, third = self.step(link, states[k], fractions)[2].T
                 norms = np.linalg.norm(fifth / unknown[:STATE]), np.linalg.norm(third / unknown[:STATE])
                 local[k] = fifth * norms[0] / max(1e-300, float(np.hypot(norms[0], 0.1 * norms[1])))
-        _, band = self.equations(states, shares)
+        _, band = self.equations(states, fractions)
         moved = self.correction(band, np.concatenate([np.zeros(_POSE), local.ravel(), np.zeros(6)]))
         sizes = np.linalg.norm(local / unknown[:STATE], axis=1)
         return float(np.linalg.norm(moved[:, :3], axis=1).max()), sizes

@@ -25,8 +25,8 @@ ROUTING = 6
 LOADS = 12
 POINT_LOADS = LOADS + 9
 STAGES = 12
-STAGE_SHARES = tuple(float(c) for c in DOP853.C[:STAGES])
-"""Places of the stages in a step, as shares of it; Dormand and Prince's method of eighth order."""
+STAGE_FRACTIONS = tuple(float(c) for c in DOP853.C[:STAGES])
+"""Places of the stages in a step, as fractions of it; Dormand and Prince's method of eighth order."""
 
 
 @dataclass(frozen=True, slots=True)

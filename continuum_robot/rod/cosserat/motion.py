@@ -3,7 +3,7 @@
 
 A check of the strain-basis dynamics by other means: every cross-section of a grid has its own pose, strains between
 neighbours come from their difference, and the implicit midpoint rule steps in time. All is of second order, so twice as
-fine a grid and step tell the error. Shear, extension and rotary inertia are all there, undamped unless asked for.
+fine a grid and step show the error. Shear, extension and rotary inertia are all there, undamped unless asked for.
 """
 
 from __future__ import annotations
@@ -370,10 +370,10 @@ def _turning(q: Any) -> Any:
     return ca.vertcat(*(ca.horzcat(*row) for row in rows)) / 2
 
 
-def _moved(pose: Any, z: Any, share: float) -> tuple[Any, Any]:
-    """Pose after a share of the step z: displacement in base axes, turn in body axes."""
-    q = _multiplied(pose[3:7], ca.vertcat(1, share * z[3:6] / 2))
-    return pose[:3] + share * z[:3], q / ca.norm_2(q)
+def _moved(pose: Any, z: Any, fraction: float) -> tuple[Any, Any]:
+    """Pose after a fraction of the step z: displacement in base axes, turn in body axes."""
+    q = _multiplied(pose[3:7], ca.vertcat(1, fraction * z[3:6] / 2))
+    return pose[:3] + fraction * z[:3], q / ca.norm_2(q)
 
 
 def _strain(p_0: Any, q_0: Any, p_1: Any, q_1: Any, length_m: Any) -> Any:
@@ -411,8 +411,8 @@ def _element_function(tendons: int) -> ca.Function:
     )
     at_place = ca.Function("strain", [*place, length_m], [strain, lever])
 
-    def after(share: float) -> tuple[Any, Any]:
-        result: tuple[Any, Any] = at_place(*_moved(pose_0, z_0, share), *_moved(pose_1, z_1, share), length_m)
+    def after(fraction: float) -> tuple[Any, Any]:
+        result: tuple[Any, Any] = at_place(*_moved(pose_0, z_0, fraction), *_moved(pose_1, z_1, fraction), length_m)
         return result
 
     before, end = after(0.0)[0], after(1.0)[0]

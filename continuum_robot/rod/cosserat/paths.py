@@ -15,7 +15,7 @@ from continuum_robot.robot.segments.routing import RoutedPath
 
 Vector = NDArray[np.float64]
 
-_DIFFERENCE_SHARE = 1e-5  # of a path's length: rounding and the neglected derivatives are alike small
+_DIFFERENCE_FRACTION = 1e-5  # of a path's length: rounding and the neglected derivatives are alike small
 _BEFORE_KINK = 1e-12
 
 
@@ -152,7 +152,7 @@ class DifferencedPath:
         ----------
         inside_m : an arc length within the smooth stretch that is meant where a kink is asked for, m
         """
-        step_m, ends = _DIFFERENCE_SHARE * self.path.length_m, [self.path.start_m, *self.kinks_m, self.path.end_m]
+        step_m, ends = _DIFFERENCE_FRACTION * self.path.length_m, [self.path.start_m, *self.kinks_m, self.path.end_m]
         low_m = max([end for end in ends if end <= inside_m], default=ends[0])
         high_m = min([end for end in ends if end > inside_m], default=ends[-1])
         high_m -= _BEFORE_KINK * self.path.length_m  # where the slopes are still those before it

@@ -36,14 +36,14 @@ class Stability:
     tip_compliance: Vector
 
 
-def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float, float] = (1.0, 1.0)) -> Stability:
+def stability(problem: BoundaryValueProblem, states: Vector, fractions: tuple[float, float] = (1.0, 1.0)) -> Stability:
     """Second variation at a solution of the coupled model.
 
     Parameters
     ----------
     problem : the problem
     states : its solution, shape (k, 13), as of :meth:`BoundaryValueProblem.equations`
-    shares : of the tensions and of the loads under which it is one
+    fractions : of the tensions and of the loads under which it is one
 
     Returns
     -------
@@ -55,9 +55,9 @@ def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float
     for k, link in enumerate(problem.links):
         if not isinstance(link, Step):
             continue
-        _, jacobian, _ = problem.step(link, states[k], shares)
-        _, to_state = _canonical(problem, link, 0, states[k], shares)
-        from_state, _ = _canonical(problem, link, -1, states[k + 1], shares)
+        _, jacobian, _ = problem.step(link, states[k], fractions)
+        _, to_state = _canonical(problem, link, 0, states[k], fractions)
+        from_state, _ = _canonical(problem, link, -1, states[k + 1], fractions)
         transition = from_state @ jacobian @ to_state
         a, b, c, d = transition[:6, :6], transition[:6, 6:], transition[6:, :6], transition[6:, 6:]
         inverse = np.linalg.inv(b)
@@ -67,7 +67,7 @@ def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float
     for k, number in enumerate(node):
         if k == len(node) - 1 or not isinstance(problem.links[k], Step):
             turning = slice(6 * int(number) + 3, 6 * int(number) + 6)
-            stiffness[turning, turning] -= shares[1] * _turning_loads(problem, float(problem.nodes_m[k]), states[k])
+            stiffness[turning, turning] -= fractions[1] * _turning_loads(problem, float(problem.nodes_m[k]), states[k])
     stiffness = stiffness[6:, 6:]  # the base is clamped
     scale = np.tile(np.repeat([problem.rod.length_m, 1.0], 3), len(stiffness) // 6)
     scaled = scale[:, None] * stiffness * scale
@@ -84,10 +84,10 @@ def stability(problem: BoundaryValueProblem, states: Vector, shares: tuple[float
 
 
 def _canonical(
-    problem: BoundaryValueProblem, link: Step, end: int, state: Vector, shares: tuple[float, float]
+    problem: BoundaryValueProblem, link: Step, end: int, state: Vector, fractions: tuple[float, float]
 ) -> tuple[Vector, Vector]:
     """Change of pose and total wrench per change of state (12, 13), and the reverse (13, 12); base axes."""
-    wrench, jacobian = problem.wrench(problem.bearing(link, end), state, shares)
+    wrench, jacobian = problem.wrench(problem.bearing(link, end), state, fractions)
     rotation = so3.matrix_from_quaternion(state[3:7] / np.linalg.norm(state[3:7]))
     both = np.kron(np.eye(2), rotation)
     total = both @ wrench

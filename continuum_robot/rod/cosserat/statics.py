@@ -236,7 +236,7 @@ def solve(
     ------
     ParameterError : a negative tension or a wrong number of them; a load outside the rod, or one that compresses it to
         nothing; an unknown model; no intervals or no accuracy
-    ConvergenceError : none found; reports up to which share of the load there was one
+    ConvergenceError : none found; reports up to which fraction of the load there was one
     """
     tension = rod.checked_tension(tension_n)
     if model not in MODELS:
@@ -295,11 +295,11 @@ def _continued(problem: BoundaryValueProblem, accuracy_m: float, *, guarded: boo
     first: ConvergenceError | None = None
     iterations = 0
     tendons_and_loads = np.any(problem.tension_n > 0) and (problem.points or problem.spread)
-    for name, shares in _ROUTES.items():
+    for name, fractions in _ROUTES.items():
         if name != "together" and not tendons_and_loads:
             break
         try:
-            states, effort = _follow(problem, name, shares, guarded=guarded)
+            states, effort = _follow(problem, name, fractions, guarded=guarded)
         except ConvergenceError as error:
             iterations += error.iterations
             first = first or error
@@ -311,7 +311,7 @@ def _continued(problem: BoundaryValueProblem, accuracy_m: float, *, guarded: boo
 
 
 def _follow(
-    problem: BoundaryValueProblem, route: str, shares: Callable[[float], tuple[float, float]], *, guarded: bool
+    problem: BoundaryValueProblem, route: str, fractions: Callable[[float], tuple[float, float]], *, guarded: bool
 ) -> tuple[Vector, _Effort]:
     """States along a route from rest to the full load.
 
@@ -329,12 +329,12 @@ def _follow(
             guess = states + (wanted - done) / (done - before[0]) * (states - before[1])
         failed: ConvergenceError | None = None
         try:
-            found, size, spent = problem.newton(guess, shares(wanted), _NEWTON_ITERATIONS)
+            found, size, spent = problem.newton(guess, fractions(wanted), _NEWTON_ITERATIONS)
             turned = 2 * float(np.abs(found[:, 3:7] - states[:, 3:7]).max())
             if turned > _LARGEST_TURN_RAD:
                 failed = ConvergenceError("turn of the rod in a load step", turned, _LARGEST_TURN_RAD, spent)
             elif guarded:
-                unstable = stability(problem, found, shares(wanted)).unstable_directions > 0
+                unstable = stability(problem, found, fractions(wanted)).unstable_directions > 0
                 if unstable and step > _SMALLEST_GUARDED_STEP:
                     failed = ConvergenceError("stability lost in a load step", float("nan"), 0.0, spent)
                 guarded = not unstable or failed is not None

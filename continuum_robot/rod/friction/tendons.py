@@ -11,7 +11,7 @@ With a = P t_in, b = P t_out and x = f' / f the condition f' = f - mu |f' b - f 
 (1 - mu^2 b.b) x^2 - 2 (1 - mu^2 a.b) x + (1 - mu^2 a.a) = 0 with x <= 1. For mu < 1 the polynomial is positive at
 x = 0, not positive at x = 1 and grows without bound, so one root lies in [0, 1] and the other above: johnston's
 constrained minimisation (35) has a single admissible point, the lesser root. It does not depend on f, so a strand loses
-a share of its tension that depends on the shape alone.
+a fraction of its tension that depends on the shape alone.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ TANH_PER_RADIAN = 10.0  # johnston below (37)
 _ROUNDING = 1e-7
 
 
-def bushing_share(before: Any, after: Any, friction_coefficient: Any, rounding: float = _ROUNDING) -> Any:
-    """Share of its tension that a strand keeps at one bushing: f_i / f_(i-1) of johnston (33)-(35).
+def bushing_fraction(before: Any, after: Any, friction_coefficient: Any, rounding: float = _ROUNDING) -> Any:
+    """Fraction of its tension that a strand keeps at one bushing: f_i / f_(i-1) of johnston (33)-(35).
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def bushing_share(before: Any, after: Any, friction_coefficient: Any, rounding: 
     # (1 - mu^2 ab)^2 - (1 - mu^2 aa)(1 - mu^2 bb) without cancellation; never negative, as |a| <= 1 and mu < 1.
     discriminant = ca.fmax(square * (ca.dot(turn, turn) - square * cross**2), 0)
     root = ca.sqrt(discriminant + rounding**2) - rounding
-    # The lesser root as product over greater root: it keeps its digits for a small share. Rounding may not make it > 1.
+    # The lesser root as product over greater root keeps its digits for a small fraction. Rounding may not make it > 1.
     return ca.fmin((1 - square * aa) / (1 - square * ab + root), 1)
 
 
-def strand_share(hole_m: Any, mu: Any, strands: int, frames: Sequence[tuple[Any, Any]]) -> Any:
-    """Share of its tension with which a strand ends that runs out through all disks, and back.
+def strand_fraction(hole_m: Any, mu: Any, strands: int, frames: Sequence[tuple[Any, Any]]) -> Any:
+    """Fraction of its tension with which a strand ends that runs out through all disks, and back.
 
     The bushings are one in the base plate, one in each disk, and the same again on the way back: 2 (n_d + 1) of (36).
     The strand comes from the capstan, and goes around the pulley on the last disk, square to the plates.
@@ -81,7 +81,7 @@ def strand_share(hole_m: Any, mu: Any, strands: int, frames: Sequence[tuple[Any,
 
     Returns
     -------
-    product of the shares of all bushings
+    product of the fractions of all bushings
     """
     straight = ca.SX.zeros(2)
     chords: list[Any] = []  # for each stretch between disks: direction at its start and at its end, in those planes
@@ -90,29 +90,29 @@ def strand_share(hole_m: Any, mu: Any, strands: int, frames: Sequence[tuple[Any,
         chord = chord / ca.sqrt(ca.dot(chord, chord))
         chords += [chord[:2], (rotation.T @ chord)[:2]]
     planes = [straight, *chords, straight]
-    share: Any = ca.SX(1)
+    fraction: Any = ca.SX(1)
     for before, after in zip(planes[::2], planes[1::2], strict=True):
-        share *= bushing_share(before, after, mu)
+        fraction *= bushing_fraction(before, after, mu)
         if strands > 1:
-            share *= bushing_share(-after, -before, mu)
-    return share
+            fraction *= bushing_fraction(-after, -before, mu)
+    return fraction
 
 
-def _share(strands: int, hole_m: Any, mu: Any, *frames: Any) -> tuple[Any]:
-    return (strand_share(hole_m, mu, strands, list(zip(frames[::2], frames[1::2], strict=True))),)
+def _fraction(strands: int, hole_m: Any, mu: Any, *frames: Any) -> tuple[Any]:
+    return (strand_fraction(hole_m, mu, strands, list(zip(frames[::2], frames[1::2], strict=True))),)
 
 
-def _share_gradient(strands: int, hole_m: Any, mu: Any, *frames: Any) -> tuple[Any, Any]:
-    """The share, and its gradient by the twists of the disks against one another, (1, 6 disks), in one sweep back."""
+def _fraction_gradient(strands: int, hole_m: Any, mu: Any, *frames: Any) -> tuple[Any, Any]:
+    """The fraction, and its gradient by the twists of the disks against one another, (1, 6 disks), in a sweep back."""
     twists = [ca.SX.sym("twist", 6) for _ in frames[::2]]
     moved = [
         (rotation @ (ca.SX.eye(3) + ca.skew(twist[:3])), position + rotation @ twist[3:])
         for rotation, position, twist in zip(frames[::2], frames[1::2], twists, strict=True)
     ]
     still = ca.vertcat(*twists)
-    share = strand_share(hole_m, mu, strands, moved)
-    share, gradient = ca.substitute([share, ca.gradient(share, still)], [still], [ca.SX.zeros(still.shape[0])])
-    return share, gradient.T
+    fraction = strand_fraction(hole_m, mu, strands, moved)
+    fraction, gradient = ca.substitute([fraction, ca.gradient(fraction, still)], [still], [ca.SX.zeros(still.shape[0])])
+    return fraction, gradient.T
 
 
 def _along(gradient: Any, *tangents: Any) -> tuple[Any]:
@@ -135,7 +135,7 @@ class TendonFriction:
     capstan_count : k
     jacobian : J_qc, (k, n), rad per (1/m)
     coefficients : (k,)
-    shares : casadi.Function (c, coefficients) -> (k, 2), what the pulled and the released strand of each keep
+    fractions : casadi.Function (c, coefficients) -> (k, 2), what the pulled and the released strand of each keep
     resistance : casadi.Function (c, capstan_speed, capstan_torque, coefficients) -> friction torque (k,)
     symbolic : casadi.Function (c, c_rate, capstan_torque, coefficients) -> friction torque (k,)
 
@@ -166,7 +166,7 @@ class TendonFriction:
         ):
             raise ParameterError("coefficients", coefficients, f"{self.capstan_count} values in [0, 1)")
         self.sign = sign
-        self.shares = self._shares()
+        self.fractions = self._fractions()
         self.resistance = self._resistance(sign)
         self.symbolic = self._torque()
         self._fast: FastFunction | None = None
@@ -202,24 +202,26 @@ class TendonFriction:
         """
         return self.jacobian.T @ self.capstan_torque(c, c_rate, capstan_torque)
 
-    def _shares(self) -> ca.Function:
+    def _fractions(self) -> ca.Function:
         c, coefficients = self._symbols()
         frames = [[part for frame in steps.frames(ends_m) for part in frame] for steps, ends_m in self._steps(c)]
         rows = [
             ca.horzcat(
                 *(
-                    share
-                    for (share,) in self._of_strands("share", _share, k, drive, frames[drive.segment], coefficients)
+                    fraction
+                    for (fraction,) in self._of_strands(
+                        "fraction", _fraction, k, drive, frames[drive.segment], coefficients
+                    )
                 )
             )
             for k, drive in enumerate(self._drives)
         ]
         value = ca.vertcat(*rows) if rows else ca.DM(0, 2)
-        return function_of("shares", [c, coefficients], [value], ["c", "coefficients"], ["shares"])
+        return function_of("fractions", [c, coefficients], [value], ["c", "coefficients"], ["fractions"])
 
     @cached_property
-    def share_jacobian(self) -> ca.Function:
-        """(c, coefficients) -> shares (k, 2), and the derivatives by c of those of pulled and released strands, (k, n).
+    def fraction_jacobian(self) -> ca.Function:
+        """(c, coefficients) -> fractions (k, 2), and the derivatives by c of those of pulled and released, (k, n).
 
         By the twists of the disks against one another; how c moves the disks is the same for all strands.
         """
@@ -230,18 +232,18 @@ class TendonFriction:
             motions = steps.motions(ends_m)
             frames.append([part for step in motions for part in (step.rotation, step.position)])
             tangents.append([step.tangent for step in motions])
-        shares: list[Any] = []
+        fractions: list[Any] = []
         rows: tuple[list[Any], list[Any]] = ([], [])
         for k, drive in enumerate(self._drives):
             place, at = places[drive.segment], drive.segment
-            found = self._of_strands("share_gradient", _share_gradient, k, drive, frames[at], coefficients)
-            shares.append(ca.horzcat(*(share for share, _ in found)))
+            found = self._of_strands("fraction_gradient", _fraction_gradient, k, drive, frames[at], coefficients)
+            fractions.append(ca.horzcat(*(fraction for fraction, _ in found)))
             for row, (_, gradient) in zip(rows, found, strict=True):
                 (own,) = code_in(type(c))("along", _along, gradient, *tangents[at])
                 row.append(ca.horzcat(ca.DM(1, place.start), own, ca.DM(1, c.shape[0] - place.stop)))
-        results = [ca.vertcat(*shares), *(ca.densify(ca.vertcat(*row)) for row in rows)]
-        names = ["shares", "pulled", "released"]
-        return function_of("share_jacobian", [c, coefficients], results, ["c", "coefficients"], names)
+        results = [ca.vertcat(*fractions), *(ca.densify(ca.vertcat(*row)) for row in rows)]
+        names = ["fractions", "pulled", "released"]
+        return function_of("fraction_jacobian", [c, coefficients], results, ["c", "coefficients"], names)
 
     def _of_strands(
         self, name: str, formula: Callable[..., Any], k: int, drive: Drive, frames: list[Any], coefficients: Any
@@ -273,17 +275,17 @@ class TendonFriction:
     def _resistance(self, sign: str) -> ca.Function:
         c, coefficients = self._symbols()
         speed, torque = (type(c).sym(name, self.capstan_count) for name in ("capstan_speed", "capstan_torque"))
-        value = self.torque_of(self.shares(c, coefficients), speed, torque, sign)
+        value = self.torque_of(self.fractions(c, coefficients), speed, torque, sign)
         names = ["c", "capstan_speed", "capstan_torque", "coefficients"]
         given = [c, speed, torque, coefficients]
         return function_of("friction_resistance", given, [ca.densify(value)], names, ["friction_torque"])
 
-    def torque_of(self, shares: Any, speed: Any, torque: Any, sign: str = "tanh") -> Any:
+    def torque_of(self, fractions: Any, speed: Any, torque: Any, sign: str = "tanh") -> Any:
         """Friction torque of the capstans, expression (k,), N.m.
 
         Parameters
         ----------
-        shares : what pulled and released strand of each keep, (k, 2)
+        fractions : what pulled and released strand of each keep, (k, 2)
         speed : of the capstans, (k,), rad/s
         torque : on them, (k,), N.m
         sign : as of the class
@@ -292,7 +294,7 @@ class TendonFriction:
         pretensions = ca.DM([drive.capstans.pretension_n for drive in self._drives])
         # Which of the two strands is pulled follows from the sign of the torque, so (32) is this for both signs.
         pulled, released = ca.fmax(pretensions + torque / radii, 0), ca.fmax(pretensions - torque / radii, 0)
-        lost = (1 - shares[:, 0]) * pulled + (1 - shares[:, 1]) * released  # johnston (33), (36)
+        lost = (1 - fractions[:, 0]) * pulled + (1 - fractions[:, 1]) * released  # johnston (33), (36)
         direction = ca.sign(speed) if sign == "sign" else ca.tanh(TANH_PER_RADIAN * speed)
         return direction * radii * lost  # johnston (37)
 

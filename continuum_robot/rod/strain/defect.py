@@ -26,7 +26,7 @@ def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, f
     wrench = np.zeros((len(chain.s_m), 6)) if problem.loaded.empty else problem.loaded.terms(c, stiffness=False).wrench
     beyond = np.tile(np.cumsum(wrench[::-1], axis=0)[::-1][1:], (count, 1))
     # All Gauss nodes of every step in one batch, all first ones before all second ones.
-    into_m = np.concatenate([share * chain.step_m for share in GAUSS_RATIOS])
+    into_m = np.concatenate([fraction * chain.step_m for fraction in GAUSS_RATIOS])
     places_m = np.tile(chain.s_m[:-1], count) + into_m
     strain = frames.strain.reshape(-1, count, 6)
     own = np.concatenate(list((frames.strain - chain.rest).reshape(-1, count, 6).swapaxes(0, 1)))

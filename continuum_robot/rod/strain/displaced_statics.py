@@ -4,7 +4,7 @@
 The rod is the engine's with a constant basis, so that the tendons' paths are linear in the curvatures c: d = D c
 (muhmann (8), (13)). A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0),
 and on its way through the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`),
-of which the most is a share of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
+of which the most is a fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
 
     c K c / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
 
@@ -40,7 +40,7 @@ _TURN_TOLERANCE_RAD = 1e-7
 _NEWTON_IS_SQUARE_RAD = 3e-4  # below this a full step leaves about its square
 _ARMIJO = 1e-4
 _ROUNDING_J = 1e-14
-_SMALLEST_SHARE = 1e-4
+_SMALLEST_FRACTION = 1e-4
 _ITERATIONS = 80
 _MAGNUS_STEPS = 3
 
@@ -81,7 +81,7 @@ class DisplacedStatics:
     Attributes
     ----------
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
-        ``gravity_m_per_s2`` (3), ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_share`` (N each)
+        ``gravity_m_per_s2`` (3), ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
 
     Raises
     ------
@@ -113,7 +113,7 @@ class DisplacedStatics:
         self._paths_slope = clarke_manifold(turned).displacement_matrix @ clarke_from_curvature(turned)
         self._stiffness = np.array(tendons.stiffness_n_per_m)
         self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
-        self._share = np.array(tendons.friction_share) if friction else np.zeros(len(self._gain))
+        self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
         nothing = np.zeros(len(self._gain))
         self._smooth = stop_force(nothing, nothing, nothing, self._stiffness)
         self._slices = robot.tendon_slices
@@ -121,7 +121,7 @@ class DisplacedStatics:
             ("angle_rad", len(robot.segments)),
             ("log_bending_stiffness", len(robot.segments)),
             ("gravity_m_per_s2", 3),
-            *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_share")),
+            *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_fraction")),
         )
         ends = np.cumsum([count for _, count in counts])
         self.parameters = {
@@ -170,10 +170,10 @@ class DisplacedStatics:
                     memory = self._path_slope(slope, state.c)
                     limit_slope = self._limit_slope(memory, state, reading)
                 anchor = state.path
-            steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._share.any() else 1
+            steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._fraction.any() else 1
             for step in range(1, steps + 1):
                 target = last + (reading - last) * (step / steps)
-                limit = self._share * state.tension
+                limit = self._fraction * state.tension
                 state.solve(target, anchor, limit)
                 if sensitivities:
                     slope = state.slope(target, memory, limit_slope)
@@ -209,14 +209,14 @@ class DisplacedStatics:
         return np.where(state.stop.sticking[:, None], before, after)
 
     def _limit_slope(self, moved: Array, state: _Solution, reading: Array) -> Array:
-        """Derivative of the share of the tension that friction may take up in the next step, (N, P)."""
-        at, own, taut = self.parameters, np.arange(len(self._share)), self._stiffness * state.taut
+        """Derivative of the fraction of the tension that friction may take up in the next step, (N, P)."""
+        at, own, taut = self.parameters, np.arange(len(self._fraction)), self._stiffness * state.taut
         slope = -taut[:, None] * moved
         slope[own, at["zero_m"].start + own] += taut
         slope[own, at["gain"].start + own] += taut * reading
         slope[own, at["log_tendon_stiffness"].start + own] += state.tension
-        slope *= self._share[:, None]
-        slope[own, at["friction_share"].start + own] += state.tension
+        slope *= self._fraction[:, None]
+        slope[own, at["friction_fraction"].start + own] += state.tension
         return slope
 
 
@@ -236,19 +236,19 @@ class _Solution:
         for _ in range(_ITERATIONS):
             step = self._downhill(hessian, gradient)
             turn = float(np.abs(self.length_m * step).max())
-            share = min(1.0, _LARGEST_TURN_RAD / turn) if turn > 0 else 1.0
+            fraction = min(1.0, _LARGEST_TURN_RAD / turn) if turn > 0 else 1.0
             start, descent = self.c, float(gradient @ step)
             before = (self.taut, self.stop.sticking)
             while True:
-                self.c = start + share * step
+                self.c = start + fraction * step
                 self.weight = self.model._loaded.terms(self.c)
                 trial = self._terms(self.c, reading)
-                if trial[0] <= energy + _ARMIJO * share * descent + _ROUNDING_J or share < _SMALLEST_SHARE:
+                if trial[0] <= energy + _ARMIJO * fraction * descent + _ROUNDING_J or fraction < _SMALLEST_FRACTION:
                     break
-                share /= 2
+                fraction /= 2
             energy, gradient, hessian = trial
             same = bool((before[0] == self.taut).all() and (before[1] == self.stop.sticking).all())
-            if turn < (_NEWTON_IS_SQUARE_RAD if same and share == 1.0 else _TURN_TOLERANCE_RAD):
+            if turn < (_NEWTON_IS_SQUARE_RAD if same and fraction == 1.0 else _TURN_TOLERANCE_RAD):
                 return
         raise ConvergenceError("equilibrium of held tendons", turn, _TURN_TOLERANCE_RAD, _ITERATIONS)
 
@@ -261,7 +261,7 @@ class _Solution:
         self.stretch = np.maximum(stretch, 0.0)
         self.tension = model._stiffness * self.stretch
         stick = STICKING_OVER_TENDON * model._stiffness
-        self.stop = stop_force(self.path, self.anchor, self.limit, stick) if model._share.any() else model._smooth
+        self.stop = stop_force(self.path, self.anchor, self.limit, stick) if model._fraction.any() else model._smooth
         bent = model.rod.stiffness @ c
         energy = float(c @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
         gradient = bent - (self.tension - self.stop.force) @ model._paths - self.weight.force

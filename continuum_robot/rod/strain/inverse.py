@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 _ITERATIONS = 60
 _LENGTH_TOLERANCE = 1e-9
 _STIFFENING = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
-_SMALLEST_SHARE = 1e-6
+_SMALLEST_FRACTION = 1e-6
 _ROUGH = 1e-6
 _RANK_TOLERANCE = 1e-10
 
@@ -160,11 +160,11 @@ class _ActiveSet:
             right = -np.concatenate([force, excess[active] / size[active]])
             solution, _, rank, _ = np.linalg.lstsq(system, right, rcond=_RANK_TOLERANCE)
             self.determined = bool(rank == n + count)
-            c_step, share = problem.step(solution[:n])
+            c_step, fraction = problem.step(solution[:n])
             new = np.zeros_like(pull)
             new[active] = solution[n:] / size[active]
-            c = c + share * c_step
-            pull = np.where(active, pull + share * (new - pull), 0.0)
+            c = c + fraction * c_step
+            pull = np.where(active, pull + fraction * (new - pull), 0.0)
         raise ConvergenceError(
             f"no equilibrium with these displacements: {1e3 * worst_m:.3g} mm left",
             residual,
@@ -206,17 +206,17 @@ class _ActiveSet:
                 direction, _ = downhill(hessian, force)
             else:
                 direction = np.asarray(-np.linalg.solve(hessian, force), dtype=float)
-            c_step, share = problem.step(direction)
+            c_step, fraction = problem.step(direction)
             while True:
-                trial = at(c + share * c_step)
+                trial = at(c + fraction * c_step)
                 lower = trial[0] < energy if problem.conservative else False
-                smaller = float(np.linalg.norm(trial[1])) < (1 - share / 4) * float(np.linalg.norm(force))
-                if lower or smaller or share < _SMALLEST_SHARE:
+                smaller = float(np.linalg.norm(trial[1])) < (1 - fraction / 4) * float(np.linalg.norm(force))
+                if lower or smaller or fraction < _SMALLEST_FRACTION:
                     break
-                share /= 2
-            if share < _SMALLEST_SHARE:
+                fraction /= 2
+            if fraction < _SMALLEST_FRACTION:
                 break  # rounding, or as near as it comes: the next stage goes on from here
-            c = c + share * c_step
+            c = c + fraction * c_step
             energy, force, hessian = trial
             if problem.residual(force) < _ROUGH:
                 break

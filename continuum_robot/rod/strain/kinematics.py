@@ -47,7 +47,7 @@ class Stretch:
 
     @property
     def lobatto(self) -> tuple[Vector, Vector]:
-        """Ends of the steps as shares of the length, and weights for an integral over these, (k,) each.
+        """Ends of the steps as fractions of the length, and weights for an integral over these, (k,) each.
 
         Gauss-Lobatto nodes on each piece between breaks of the basis: no step goes over a break.
         """

@@ -122,8 +122,8 @@ def _lumped(rod: StrainRod, load: DistributedLoad) -> list[tuple[float, Vector, 
             continue
         for node, weight in zip(*stretch.lobatto, strict=True):
             force, moment = load.at(low + node * (high - low))
-            share_m = weight * (high - low)
+            fraction_m = weight * (high - low)
             points.append(
-                (low + node * (high - low), share_m * force, share_m * moment, np.zeros(3), load.frame == "body")
+                (low + node * (high - low), fraction_m * force, fraction_m * moment, np.zeros(3), load.frame == "body")
             )
     return points

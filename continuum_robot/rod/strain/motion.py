@@ -31,7 +31,7 @@ PullOverTime = Callable[[float], Pull]
 ForceOverTime = Callable[[float, Vector, Vector], ArrayLike]
 
 METHODS = ("midpoint", "sdirk")
-SDIRK_SHARE = 1 - 1 / math.sqrt(2)  # Alexander (1977), L-stable
+SDIRK_FRACTION = 1 - 1 / math.sqrt(2)  # Alexander (1977), L-stable
 _GUESSED_FROM = {"midpoint": 4, "sdirk": 3}  # stages; what needs the fewest iterations on a robot of three segments
 _HALVINGS = 12
 
@@ -170,11 +170,11 @@ class Stepper:
             c, rate, momentum = self._stage(state, t + h / 2, h / 2, pull, force)
             # The rate at the end is not computed: that of the middle, drawn on, only starts Newton's method.
             return MotionState(t + h, 2 * c - state.c, 2 * momentum - state.momentum, 2 * rate - state.c_rate)
-        g = SDIRK_SHARE * h
+        g = SDIRK_FRACTION * h
         c, rate, momentum = self._stage(state, t + g, g, pull, force)
-        share = (1 - SDIRK_SHARE) / SDIRK_SHARE
-        base_c = state.c + share * (c - state.c)
-        base_p = state.momentum + share * (momentum - state.momentum)
+        fraction = (1 - SDIRK_FRACTION) / SDIRK_FRACTION
+        base_c = state.c + fraction * (c - state.c)
+        base_p = state.momentum + fraction * (momentum - state.momentum)
         c, rate, momentum = self._stage(MotionState(t + g, base_c, base_p, rate), t + h, g, pull, force)
         return MotionState(t + h, c, momentum, rate)
 

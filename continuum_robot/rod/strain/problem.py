@@ -97,7 +97,7 @@ class StaticProblem:
         ----------
         c : (n,)
         tension : (N,), N
-        load_scale : share of weight and loads
+        load_scale : fraction of weight and loads
         """
         elastic = self.rod.stiffness @ c
         energy, gradient, hessian = float(c @ elastic) / 2, elastic, self.rod.stiffness
@@ -123,7 +123,7 @@ class StaticProblem:
 
         Parameters
         ----------
-        load_scale : share of weight and loads, 0 to 1
+        load_scale : fraction of weight and loads, 0 to 1
         """
         return self.scaled(c, *self.terms(c, tension, load_scale))
 
@@ -150,7 +150,7 @@ class StaticProblem:
         return float(np.linalg.norm(self._flexibility @ force))
 
     def step(self, direction: Vector) -> tuple[Vector, float]:
-        """A step in c for one in scaled coordinates, and the share of it that the rod's kinematics allow at once.
+        """A step in c for one in scaled coordinates, and the fraction of it that the rod's kinematics allow at once.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class StaticProblem:
 
         Returns
         -------
-        the step in c, (n,), and the share, in (0, 1]
+        the step in c, (n,), and the fraction, in (0, 1]
         """
         c_step = self.inverse_root.T @ direction
         size = np.abs(self.rod.strain_scale * c_step)

@@ -43,7 +43,7 @@ _FAR = 1e30
 _ITERATIONS = 40
 _QUICK = 4  # iterations of a stage after which the next one needs no new mass
 _RENEWALS = 4
-_LEAST_SHARE = 1e-3
+_LEAST_FRACTION = 1e-3
 _DIFFERENCE = 3e-6
 _OTHER_STAGE = 1e-6
 
@@ -186,7 +186,7 @@ class StageSolver:
             self.forget()
         elif self._slow:
             self._renew_mass()
-        best, share, size, renewals = math.inf, 1.0, math.inf, 0
+        best, fraction, size, renewals = math.inf, 1.0, math.inf, 0
         best_c, best_step = self._c.copy(), np.zeros_like(self._c)
         exact, begun = False, self.iterations
         for _ in range(_ITERATIONS):
@@ -195,14 +195,14 @@ class StageSolver:
                 if size <= tolerance and unsettled <= SPOOL_TOLERANCE_M_PER_S:
                     self._slow = self.iterations - begun > _QUICK
                     return rate, momentum, tension, speed
-                if math.isfinite(size) and size <= (1 - share / 4) * best:
-                    best, share, exact = size, 1.0, False
+                if math.isfinite(size) and size <= (1 - fraction / 4) * best:
+                    best, fraction, exact = size, 1.0, False
                     best_c[:], best_step[:] = self._c, correction
                 elif exact:  # with a matrix made there: a shorter step
-                    share /= 2
-                    if share < _LEAST_SHARE:
+                    fraction /= 2
+                    if fraction < _LEAST_FRACTION:
                         break
-                    self._c[:] = best_c + share * best_step
+                    self._c[:] = best_c + fraction * best_step
                     continue
                 else:
                     self._c[:] = best_c
@@ -217,9 +217,9 @@ class StageSolver:
             if not math.isfinite(best):
                 size = best
                 break
-            share = min(1.0, LARGEST_CORRECTION / best) if best > 0 else 1.0
+            fraction = min(1.0, LARGEST_CORRECTION / best) if best > 0 else 1.0
             best_c[:], best_step[:] = self._c, correction
-            self._c += share * best_step
+            self._c += fraction * best_step
         self.forget()
         raise ConvergenceError("time step of the rod", float(size), tolerance, self.iterations)
 

@@ -32,13 +32,13 @@ from continuum_robot.rod.strain.rod import StrainRod
 Vector = NDArray[np.float64]
 
 LARGEST_DEFECT = 0.02
-"""Share of the length by which a basis may miss the tip and still count as representing the loads."""
+"""Fraction of the length by which a basis may miss the tip and still count as representing the loads."""
 LARGEST_DEFECT_RAD = 0.1
 """The same for the tip's rotation, rad."""
 _ITERATIONS = 40
 _CORRECTIONS = 10
 _ARMIJO = 1e-4
-_SMALLEST_SHARE = 1e-6
+_SMALLEST_FRACTION = 1e-6
 _FIRST_LOAD_STEP = 0.25
 _SMALLEST_LOAD_STEP = 1 / 1024
 _SETTLING_STEP = 1e-2
@@ -64,7 +64,7 @@ class StrainEquilibrium:
     condition : largest over smallest modulus of these eigenvalues
     conservative : whether all loads have a potential; then the Hessian is symmetric
     snapped : the state on the loading path, or the first one found, had lost its stability, and this is another one
-    snapped_at : shares of the load after which that was seen
+    snapped_at : fractions of the load after which that was seen
     energy_j : potential energy with the work of tendons and loads, J; None where a load has no potential
     problem : what was solved
     """
@@ -126,7 +126,7 @@ class StrainEquilibrium:
 
     @property
     def represented(self) -> bool:
-        """Whether basis and steps can tell the shape: False e.g. for a torsion moment on a rod without torsion."""
+        """Whether basis and steps can represent the shape: False e.g. for a torsion moment on a rod without torsion."""
         rod = self.problem.rod
         return (
             self.defect_m + self.kinematic_error_m <= LARGEST_DEFECT * rod.length_m
@@ -154,7 +154,7 @@ def equilibrium(
         the two is seen; None for the rod at rest
     continuation : "auto": the load is put on in steps where Newton's method fails from ``start``, or passes a shape
         that is not stable on its way from an equilibrium; "always": in steps, so that every loss of stability is seen
-    settle : go on from an unstable equilibrium to a stable one, which is then told by ``snapped``; False: return it
+    settle : go on from an unstable equilibrium to a stable one, which is then reported by ``snapped``; False: return it
 
     Returns
     -------
@@ -226,21 +226,21 @@ class _Search:
                 return state
             direction = _direction(state, along_energy)
             self.crossed |= state.bent
-            c_step, share = self.problem.step(direction)
+            c_step, fraction = self.problem.step(direction)
             slope = float(state.force @ direction)
             length = np.linalg.norm(direction)
             while True:
-                trial = self.state(state.c + share * c_step, scale)
+                trial = self.state(state.c + fraction * c_step, scale)
                 if trial.residual < 0.5 * state.residual or (
                     # Near the solution the energy's decrease drowns in rounding: there the residual decides.
-                    trial.energy <= state.energy + _ARMIJO * share * slope
+                    trial.energy <= state.energy + _ARMIJO * fraction * slope
                     if along_energy
                     # The next step with this Hessian is shorter: that does not depend on how forces are weighed.
-                    else np.linalg.norm(_direction(trial, False, state.hessian)) <= (1 - share / 4) * length
+                    else np.linalg.norm(_direction(trial, False, state.hessian)) <= (1 - fraction / 4) * length
                 ):
                     break
-                share /= 2
-                if share < _SMALLEST_SHARE:
+                fraction /= 2
+                if fraction < _SMALLEST_FRACTION:
                     raise self._failure("line search failed", state.residual)
             state = trial
         if state.residual < RESIDUAL_TOLERANCE:
@@ -262,10 +262,10 @@ class _Search:
             direction = np.asarray(
                 -np.linalg.solve(state.hessian + np.eye(len(state.c)) / step, state.force), dtype=float
             )
-            c_step, share = self.problem.step(direction)
-            found = self.state(state.c + share * c_step, scale)
+            c_step, fraction = self.problem.step(direction)
+            found = self.state(state.c + fraction * c_step, scale)
             fall = float(np.linalg.norm(state.force)) / max(float(np.linalg.norm(found.force)), 1e-300)
-            step *= share * min(max(fall, 0.5), 2.0)
+            step *= fraction * min(max(fall, 0.5), 2.0)
             state = found
         raise self._failure("the rod does not come to rest", state.residual)
 
@@ -276,9 +276,9 @@ class _Search:
         values, vectors = np.linalg.eig(state.hessian)
         direction = vectors[:, int(np.argmin(values.real))].real
         direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
-        c_step, share = self.problem.step(direction)
+        c_step, fraction = self.problem.step(direction)
         size = self._size(c_step)
-        away = state.c + share * _SETTLING_STEP / size * c_step
+        away = state.c + fraction * _SETTLING_STEP / size * c_step
         try:
             found = self._rest_from(away, scale)
         except ConvergenceError:
@@ -342,7 +342,7 @@ class _Search:
         return float(np.abs(self.problem.rod.strain_scale * change).max())
 
     def _tangent(self, state: StaticState) -> Vector:
-        """Dc per share of the load."""
+        """Dc per fraction of the load."""
         origin = self.origin
         before = (
             self.problem.rod.stiffness @ state.c if origin is None else origin.problem.terms(state.c, origin.tension)[1]

@@ -96,7 +96,7 @@ def make_loop(
     ----------
     robot : with limits
     actuators : open
-    watcher : told what happens
+    watcher : receives what happens
     pace : makes what runs the cycle, of the cycle and its form: :func:`real_time`, or a pace in virtual time
     form : of the cycle; None: interpreted
     safety : of the same form; None: a new one

@@ -103,7 +103,7 @@ class DriverLoop:
     safety : of the robot, of the same form as ``cycle``
     cycle : reads and writes the actuators
     pace : runs the cycle, not started
-    watcher : told what happens
+    watcher : receives what happens
     devices : what ``cycle`` reads and writes reports of the devices
 
     Attributes
@@ -300,7 +300,7 @@ class DriverLoop:
         Parameters
         ----------
         fraction : of what a tendon may carry when all carry the same, for the tension
-        warn : told what went wrong
+        warn : receives what went wrong
         """
         safety, limits, count = self.safety, self.safety.limits, self.tendon_count
         if safety.faults:
@@ -351,7 +351,7 @@ class DriverLoop:
 
         Parameters
         ----------
-        warn : told when they did not
+        warn : called when they did not
         """
         safety, limits = self.safety, self.safety.limits
         self.call(safety.deactivate)

@@ -40,7 +40,7 @@ class ExplicitBody(RodBody):
     ----------
     substep_s : the robot file's, or a fraction of it where that would be unstable, s
     derivative : (y, parameters) -> y'; y is c, c_rate and with motors wound length, speed, current; parameters are
-        input (N), generalised force (n), offset, stiffness share, free (N), and those of the contacts
+        input (N), generalised force (n), offset, stiffness fraction, free (N), and those of the contacts
     """
 
     def _make(self) -> None:
@@ -129,7 +129,7 @@ class ExplicitBody(RodBody):
             return drive.wanted.copy()
         wound, speed, _ = self.spools
         stretch, rate = wound - self.rod_displacement, speed - self.rod_velocity
-        value = tendon_tension(self._robot.simulation, stretch, rate, drive.offset_m, drive.stiffness_share)
+        value = tendon_tension(self._robot.simulation, stretch, rate, drive.offset_m, drive.stiffness_fraction)
         return np.array(value, dtype=float).reshape(-1)
 
     def friction_torque(self, tension_n: Vector, velocity: Vector) -> Vector:
@@ -148,7 +148,7 @@ class ExplicitBody(RodBody):
         y = ca.MX.sym("y", 2 * n + (3 * N if self._motor is not None else 0))
         own = n + 4 * N
         parameters = ca.MX.sym("parameters", own + self._contacts.size)
-        wanted, force, offset, share, free = ca.vertsplit(
+        wanted, force, offset, fraction, free = ca.vertsplit(
             parameters[:own], [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n]
         )
         c, rate = y[:n], y[n : 2 * n]
@@ -157,7 +157,7 @@ class ExplicitBody(RodBody):
         to_force = ca.MX(ca.DM(self._jacobian.T))
         acceleration = self._model.acceleration
         if self._motor is None:
-            tension = share * ca.fmax(wanted, 0)
+            tension = fraction * ca.fmax(wanted, 0)
             if self._friction.capstan_count:
                 resisting = self._resisting(c, ca.DM(self._friction.jacobian) @ rate, tension)
                 force = force - ca.DM(self._friction.jacobian.T) @ resisting  # johnston (38), (41)
@@ -166,7 +166,7 @@ class ExplicitBody(RodBody):
             position, speed, current = y[2 * n : 2 * n + N], y[2 * n + N : 2 * n + 2 * N], y[2 * n + 2 * N :]
             stretch = position - ca.DM(self._jacobian) @ c
             stretch_rate = speed - ca.DM(self._jacobian) @ rate
-            tension = tendon_tension(self._robot.simulation, stretch, stretch_rate, offset, share)
+            tension = tendon_tension(self._robot.simulation, stretch, stretch_rate, offset, fraction)
             load: Any = tension
             if self._friction.capstan_count:
                 resisting = self._resisting(c, ca.DM(_speed_of_capstans(self._robot)) @ speed, tension)

@@ -15,7 +15,7 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.strain.motion import SDIRK_SHARE
+from continuum_robot.rod.strain.motion import SDIRK_FRACTION
 from continuum_robot.rod.strain.stage_solver import Extrapolation, Spools, Stage, StageSolver
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.bodies.rod_body import RodBody
@@ -165,11 +165,11 @@ class ImplicitBody(RodBody):
             return self._parts(middle, given, step_s / 2, halvings - 1)
 
     def _step(self, state: _State, given: _Given, h: float) -> _State:
-        g = SDIRK_SHARE * h
+        g = SDIRK_FRACTION * h
         self._time_s += g
         first = self._stage(state, given, g)
-        share = (1 - SDIRK_SHARE) / SDIRK_SHARE
-        base = _State(state.values + share * (first.values - state.values), self._size)
+        fraction = (1 - SDIRK_FRACTION) / SDIRK_FRACTION
+        base = _State(state.values + fraction * (first.values - state.values), self._size)
         self._time_s += h - g
         return self._stage(base, given, g)
 
@@ -180,7 +180,7 @@ class ImplicitBody(RodBody):
         end = _State(np.empty_like(base.values), self._size)
         pull: Vector | Spools
         if self._motor is None or self._spools is None:
-            pull = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
+            pull = drive.stiffness_fraction * np.maximum(drive.wanted, 0.0)
             end.current_a[:] = base.current_a
         else:
             lag = g / self._motor.current_time_constant_s
@@ -222,12 +222,12 @@ class _MotorSpools:
         self._rows = self._values.reshape(5, -1)
 
     def terms(self, stretch: Any, stretch_rate: Any, wound: Any, speed: Any, parameters: Any) -> tuple[Any, Any]:
-        current, offset, share, free, phase_m = ca.vertsplit(parameters, self._count)
-        tension = tendon_tension(self._settings, stretch, stretch_rate, offset, share)
+        current, offset, fraction, free, phase_m = ca.vertsplit(parameters, self._count)
+        tension = tendon_tension(self._settings, stretch, stretch_rate, offset, fraction)
         return tension, free * self._motor.acceleration(wound + phase_m, speed, current, tension)
 
     def parameters(self, drive: Drive, current: Vector) -> Vector:
         """Values for ``parameters``: currents (A) and what the drive reports of the tendons."""
         rows = self._rows
-        rows[0], rows[1], rows[2], rows[3] = current, drive.offset_m, drive.stiffness_share, drive.motor_free > 0
+        rows[0], rows[1], rows[2], rows[3] = current, drive.offset_m, drive.stiffness_fraction, drive.motor_free > 0
         return self._values

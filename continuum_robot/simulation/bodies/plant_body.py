@@ -23,7 +23,7 @@ class Drive(NamedTuple):
     wanted : (N,) currents in A with motors, tensions in N without
     force : (n,) generalised force, N.m^2 for curvatures
     offset_m : additional length of each tendon, (N,), m
-    stiffness_share : 1 for a sound tendon, 0 for one that is cut, (N,)
+    stiffness_fraction : 1 for a sound tendon, 0 for one that is cut, (N,)
     motor_free : 1 for a sound motor, 0 for one that is stuck, (N,)
     time_s : plant time at which it begins, s
     contacts_from_s : plant time at which the contacts' own time begins, s
@@ -32,7 +32,7 @@ class Drive(NamedTuple):
     wanted: Vector
     force: Vector
     offset_m: Vector
-    stiffness_share: Vector
+    stiffness_fraction: Vector
     motor_free: Vector
     time_s: float
     contacts_from_s: float

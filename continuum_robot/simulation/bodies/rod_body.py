@@ -103,7 +103,7 @@ class RodBody(ABC):
 
     @abstractmethod
     def tension(self, drive: Drive, /) -> Vector:
-        """True tensions, (N,), N; of what is given, offsets and shares of the tendons count."""
+        """True tensions, (N,), N; of what is given, offsets and fractions of the tendons count."""
 
     def friction_torque(self, tension_n: Vector, velocity: Vector, /) -> Vector:
         """Friction that resists each capstan, (capstans,), N.m, for tensions (N,) and rates of tendons (N,), m/s."""

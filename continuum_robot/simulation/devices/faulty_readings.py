@@ -70,8 +70,8 @@ class FaultyReadings:
             last_s, before, before_age = self._last[0], np.atleast_2d(self._last[1]), self._last[2]
             frozen = board.mask(faults.FREEZE_SENSOR, now_s)
             values[:2, frozen] = before[:2, frozen]
-            share = board.magnitude(faults.DROP_READINGS, now_s)
-            dropped = self._rng.random(age.size) < np.where(share == 0, 1.0, share)
+            fraction = board.magnitude(faults.DROP_READINGS, now_s)
+            dropped = self._rng.random(age.size) < np.where(fraction == 0, 1.0, fraction)
             values[:, dropped] = before[:, dropped]
             age[dropped] = before_age[dropped] + (sample.stamp_s - last_s)
         values[:, board.mask(faults.NAN_READING, now_s)] = np.nan

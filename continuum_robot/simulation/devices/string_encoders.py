@@ -61,7 +61,7 @@ class StringEncoderModel:
         if count < 1:
             raise ParameterError("count", count, "at least one encoder")
         self.settings, self._rng = settings, rng
-        self._first, self._second, self._share = np.zeros(count), np.zeros(count), np.zeros(count)
+        self._first, self._second, self._fraction = np.zeros(count), np.zeros(count), np.zeros(count)
         self._sides, self._sizes = np.ones(count), np.zeros((count, 2))
         if settings.mean_error_m > 0:
             for index in range(count):
@@ -76,7 +76,7 @@ class StringEncoderModel:
         grid = np.linspace(-settings.stroke_m / 2, settings.stroke_m / 2, _GRID)[:, None]
         for _ in range(_DRAWS):
             self._first[index], self._second[index] = self._rng.uniform(0, 2 * math.pi, 2)
-            self._share[index] = self._rng.uniform(0.1, 0.5)
+            self._fraction[index] = self._rng.uniform(0.1, 0.5)
             self._sides[index] = self._rng.choice([-1.0, 1.0])
             waves, bows = self._waves(grid)[:, index], self._bows(grid)[:, index]
             sizes = _sizes(waves, bows, settings.mean_error_m, largest_m)
@@ -127,12 +127,12 @@ class StringEncoderModel:
 
     def _waves(self, extension: Array) -> Array:
         turn = extension / self.settings.drum_radius_m
-        value = np.sin(turn + self._first) + self._share * np.sin(2 * turn + self._second)
-        return value - np.sin(self._first) - self._share * np.sin(self._second)
+        value = np.sin(turn + self._first) + self._fraction * np.sin(2 * turn + self._second)
+        return value - np.sin(self._first) - self._fraction * np.sin(self._second)
 
     def _bows(self, extension: Array) -> Array:
-        share = 2 * extension / self.settings.stroke_m
-        return self._sides * np.maximum(share * self._sides, 0.0) ** 3
+        fraction = 2 * extension / self.settings.stroke_m
+        return self._sides * np.maximum(fraction * self._sides, 0.0) ** 3
 
 
 def _sizes(wave: Array, bow: Array, mean_m: float, largest_m: float) -> Array | None:

@@ -346,7 +346,7 @@ class SimulatedTendonActuators:
             plant = self.plant
             slack = board.magnitude(faults.SLACK_TENDON, time_s)
             plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
-            plant.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
+            plant.stiffness_fraction = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
             plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
         return np.where(self._tripped, 0.0, command)
 

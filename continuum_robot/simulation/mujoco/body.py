@@ -190,7 +190,7 @@ class ChainBody:
         if self.contacts.size:
             force += self._touch(rows, contact_time_s, h)
         if self._motor is None:
-            tension = drive.stiffness_share * np.maximum(drive.wanted, 0.0)
+            tension = drive.stiffness_fraction * np.maximum(drive.wanted, 0.0)
             force += self.pull_directions().T @ tension
             if self._capstans:
                 speed = self._per_rate @ (self._fit @ data.qvel)
@@ -207,7 +207,7 @@ class ChainBody:
         inputs[0][:] = (
             self._wound, self._speed, self._current, drive.wanted, self.rod_displacement, load, self._tension
         )  # fmt: skip
-        inputs[1][:] = drive.offset_m, drive.stiffness_share, drive.motor_free
+        inputs[1][:] = drive.offset_m, drive.stiffness_fraction, drive.motor_free
         inputs[2][:] = h
         self._spool.run()
         self._current, level, slope, yielding, loose_speed = self._spool.outputs[0].copy()
@@ -323,9 +323,9 @@ class ChainBody:
         return np.asarray(self._curvature @ self.data.qpos)
 
     def tension(self, drive: Drive) -> Vector:
-        """Tensions at the end of the latest step, (N,), N; of what is given, shares of the tendons count."""
+        """Tensions at the end of the latest step, (N,), N; of what is given, fractions of the tendons count."""
         if self._motor is None:
-            return np.asarray(drive.stiffness_share * np.maximum(drive.wanted, 0.0))
+            return np.asarray(drive.stiffness_fraction * np.maximum(drive.wanted, 0.0))
         return np.array(self._tension)
 
     def friction_torque(self, _tension_n: Vector, _velocity: Vector) -> Vector:

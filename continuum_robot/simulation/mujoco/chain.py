@@ -153,15 +153,15 @@ class Chain:
             joints = [joint for joint in self.joints if joint.segment == index]
             own = [k for k, strain in enumerate(segment.basis.rows) if strain in joints[0].order]
             begin = float(self.robot.segment_starts_m[index])
-            design, shares = [], []
+            design, fractions = [], []
             for joint in joints:
                 values = basis_matrix(segment.basis, (joint.arc_length_m - begin) / segment.length_m)
                 design.append(values[np.ix_(joint.order, own)])
-                shares += [1 / joint.piece_m] * len(joint.order)
-            columns = slice(column, column + len(shares))
+                fractions += [1 / joint.piece_m] * len(joint.order)
+            columns = slice(column, column + len(fractions))
             if own:
                 rows = row + np.array(own)
-                fit[rows, columns] = np.linalg.pinv(np.concatenate(design)) * np.array(shares)
+                fit[rows, columns] = np.linalg.pinv(np.concatenate(design)) * np.array(fractions)
             row, column = row + segment.basis.coefficient_count, columns.stop
         return fit
 
@@ -177,11 +177,11 @@ class Chain:
         for index, s_m in enumerate(gratings_m):
             own = [k for k, joint in enumerate(self.joints) if joint.segment == segment_at(self.robot, s_m)]
             places_m = np.array([self.joints[k].arc_length_m for k in own])
-            shares = [np.interp(s_m, places_m, row) for row in np.eye(len(own))]
-            for k, share in zip(own, shares, strict=True):
+            fractions = [np.interp(s_m, places_m, row) for row in np.eye(len(own))]
+            for k, fraction in zip(own, fractions, strict=True):
                 for column, axis in enumerate(self.joints[k].order):
                     if axis in BENDING_ROWS:
-                        matrix[2 * index + axis, ends[k] + column] = share / self.joints[k].piece_m
+                        matrix[2 * index + axis, ends[k] + column] = fraction / self.joints[k].piece_m
         return matrix
 
     def angles(self, c: Vector) -> Vector:

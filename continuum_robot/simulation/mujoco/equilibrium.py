@@ -37,7 +37,7 @@ def at_rest(
     ----------
     model, data : mujoco.MjModel and mujoco.MjData
     robot : for messages
-    force : generalised force at the angles in ``data`` for a share of the load in (0, 1], (dof,), N.m; None: none
+    force : generalised force at the angles in ``data`` for a fraction of the load in (0, 1], (dof,), N.m; None: none
 
     Raises
     ------
@@ -48,12 +48,12 @@ def at_rest(
     flags = int(model.opt.disableflags)
     model.opt.disableflags = flags | int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
 
-    def residual(angles: Vector, share: float) -> Vector:
-        model.opt.gravity[:] = share * gravity
+    def residual(angles: Vector, fraction: float) -> Vector:
+        model.opt.gravity[:] = fraction * gravity
         data.qpos[:], data.qvel[:] = angles, 0.0
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
-        given = 0.0 if force is None else force(share)
+        given = 0.0 if force is None else force(fraction)
         return np.asarray(data.qfrc_passive - data.qfrc_bias + given)
 
     try:
@@ -64,7 +64,7 @@ def at_rest(
             return _newton(lambda at: residual(at, 1.0), angles, robot)
         except ConvergenceError:
             for step in range(1, _LOAD_STEPS + 1):
-                angles = _newton(lambda at, share=step / _LOAD_STEPS: residual(at, share), angles, robot)
+                angles = _newton(lambda at, fraction=step / _LOAD_STEPS: residual(at, fraction), angles, robot)
             return angles
     finally:
         model.opt.gravity[:] = gravity

@@ -21,7 +21,7 @@ from continuum_robot.simulation.mujoco.world import PlacedWorld
 
 Vector = NDArray[np.float64]
 
-ARMATURE_SHARE = 0.5
+ARMATURE_FRACTION = 0.5
 """Of h^2 k, the inertia added to a hinge of stiffness k: see :func:`hinge_armature`."""
 # A disk on the piece that is fixed to the base touches nothing that moves.
 _ROBOT = {"contype": "1", "conaffinity": "0"}
@@ -52,15 +52,15 @@ def hinge_armature(stiffness: Vector, damping: Vector, substep_s: float) -> Vect
     """Inertia that is added to hinges, (dof,), kg.m^2.
 
     h d makes the damping that MuJoCo evaluates at the start of a step h act at its end: (M + h d) dv = h (f - d v) is
-    M dv = h (f - d (v + dv)). ``ARMATURE_SHARE`` h^2 k bounds every frequency below 1.42 / h, so that the explicit
-    springs of light links are stable; a mode of frequency w is slowed by the share w^2 h^2 / 4.
+    M dv = h (f - d (v + dv)). ``ARMATURE_FRACTION`` h^2 k bounds every frequency below 1.42 / h, so that the explicit
+    springs of light links are stable; a mode of frequency w is slowed by the fraction w^2 h^2 / 4.
 
     Parameters
     ----------
     stiffness, damping : of each hinge, (dof,), N.m and N.m.s a radian
     substep_s : h, s
     """
-    return np.asarray(substep_s * damping + ARMATURE_SHARE * substep_s**2 * stiffness)
+    return np.asarray(substep_s * damping + ARMATURE_FRACTION * substep_s**2 * stiffness)
 
 
 def compile_chain(

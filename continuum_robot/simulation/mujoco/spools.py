@@ -15,7 +15,7 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     """What spools and their tendons contribute to a step h, as rows of compliant_rows.py.
 
     Inputs are matrices with a column a tendon: wound length (m), speed (m/s), current (A), wanted current (A),
-    displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness share,
+    displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness fraction,
     motor free; then h (s). The result has the rows: current, level and slope of the tendon, compliance of the spool
     (m/(N.s)), its speed without tension. The motor's friction is linear about the speed at the end of the step.
 
@@ -27,7 +27,7 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     count, h = robot.tendon_count, ca.SX.sym("h")
     state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
     wound, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
-    offset, share, free = ca.vertsplit(given)
+    offset, fraction, free = ca.vertsplit(given)
     # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
     lag = h / motor.current_time_constant_s
     mean_current = wanted + (current - wanted) * (1 - ca.exp(-lag)) / lag
@@ -51,7 +51,7 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     yielding = free * h / (motor.mass_kg * slower)
     # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
     pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
-    slope = share * (pull[0] * h + pull[1])
-    level = share * pull[0] * (wound - displacement - offset) + slope * loose
+    slope = fraction * (pull[0] * h + pull[1])
+    level = fraction * pull[0] * (wound - displacement - offset) + slope * loose
     outputs = ca.densify(ca.vertcat(current, level, slope, yielding, loose))
     return ca.Function("spool_step", [state, given, h], [outputs])

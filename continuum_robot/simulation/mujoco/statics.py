@@ -30,7 +30,7 @@ def chain_equilibrium(body: ChainBody, tension_n: ArrayLike = (), wrenches: Sequ
     """
     tension = np.zeros(body.tendon_count) if np.size(tension_n) == 0 else np.asarray(tension_n, dtype=float)
 
-    def force(share: float) -> Vector:
+    def force(fraction: float) -> Vector:
         total = tension @ body.pull_directions()
         for wrench in wrenches:
             to_body = np.eye(3)
@@ -39,6 +39,6 @@ def chain_equilibrium(body: ChainBody, tension_n: ArrayLike = (), wrenches: Sequ
             force_n, moment_nm = to_body @ wrench.force_n, to_body @ wrench.moment_nm
             jacobian = body.kinematics.body_jacobian((), wrench.s_m)
             total += jacobian[:3].T @ force_n + jacobian[3:].T @ (moment_nm + np.cross(wrench.offset_m, force_n))
-        return np.asarray(share * total)
+        return np.asarray(fraction * total)
 
     return at_rest(body.mujoco_model, body.data, body.robot, force)

@@ -422,7 +422,7 @@ class SimulatedHardware:
         self._altered = not board.empty  # once more after the last fault, to restore the plant
         slack = board.magnitude(faults.SLACK_TENDON, now_s)
         plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
-        plant.stiffness_share = np.where(board.mask(faults.SNAPPED_TENDON, now_s), 0.0, 1.0)
+        plant.stiffness_fraction = np.where(board.mask(faults.SNAPPED_TENDON, now_s), 0.0, 1.0)
         motors.stuck = board.mask(faults.STUCK_MOTOR, now_s)
         limit = board.magnitude(faults.SATURATE_CURRENT, now_s)
         highest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a

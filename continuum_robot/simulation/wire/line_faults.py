@@ -27,7 +27,7 @@ LINE_FAULTS = {
 @dataclass
 class _Active:
     name: str
-    share: float
+    fraction: float
     frames_left: float
     duration_s: float
     end_s: float = math.inf
@@ -52,7 +52,7 @@ class LineFaults:
         self._later: list[bytes] = []
         self.damaged = 0
 
-    def inject(self, name: str, *, count: int = 1, duration_s: float = 0.0, share: float = 1.0) -> None:
+    def inject(self, name: str, *, count: int = 1, duration_s: float = 0.0, fraction: float = 1.0) -> None:
         """Begin a fault with the next frame.
 
         Parameters
@@ -60,21 +60,21 @@ class LineFaults:
         name : of :data:`LINE_FAULTS`; "" ends all
         count : frames; not looked at where there is a duration
         duration_s : s; 0: by count
-        share : of the frames that it touches meanwhile, drawn at random
+        fraction : of the frames that it touches meanwhile, drawn at random
 
         Raises
         ------
-        ParameterError : unknown name, or a share that is none
+        ParameterError : unknown name, or a fraction that is none
         """
         if not name:
             self._active.clear()
             return
         if name not in LINE_FAULTS:
             raise ParameterError("fault", name, "one of " + ", ".join(LINE_FAULTS))
-        if not 0 < share <= 1:
-            raise ParameterError("share", share, "more than 0, at most 1")
+        if not 0 < fraction <= 1:
+            raise ParameterError("fraction", fraction, "more than 0, at most 1")
         frames = math.inf if duration_s > 0 else count
-        self._active.append(_Active(name, share, frames, duration_s))
+        self._active.append(_Active(name, fraction, frames, duration_s))
 
     def apply(self, frame: bytes, now_s: float) -> list[bytes]:
         """What arrives when a frame is sent.
@@ -111,7 +111,7 @@ class LineFaults:
         if now_s >= fault.end_s or fault.frames_left <= 0:
             self._active.remove(fault)
             return False
-        if fault.share < 1 and self._rng.random() >= fault.share:
+        if fault.fraction < 1 and self._rng.random() >= fault.fraction:
             return False
         fault.frames_left -= 1
         return True

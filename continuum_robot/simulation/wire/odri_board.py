@@ -70,7 +70,7 @@ FAULTS: dict[str, str] = {
 }
 """Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
 
-_SHARES = frozenset({LOST_FRAMES, DUPLICATED_FRAMES, CORRUPTED_FRAMES, REORDERED_FRAMES, LOST_COMMANDS, NOISE})
+_FRACTIONS = frozenset({LOST_FRAMES, DUPLICATED_FRAMES, CORRUPTED_FRAMES, REORDERED_FRAMES, LOST_COMMANDS, NOISE})
 _ONCE = frozenset({REBOOT, POSITION_JUMP})
 _FOREIGN_OFFSET = 0x200
 
@@ -164,7 +164,7 @@ class FakeOdriBoard:
 
     Raises
     ------
-    ParameterError : a negative alignment time, or a position at power-on that the wire cannot tell
+    ParameterError : a negative alignment time, or a position at power-on that the wire cannot carry
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class FakeOdriBoard:
             raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
         if motor not in (0, 1, 2):
             raise ParameterError("motor", motor, "1 or 2, or 0 for both")
-        if not math.isfinite(magnitude) or (fault in _SHARES and not 0 <= magnitude <= 1):
+        if not math.isfinite(magnitude) or (fault in _FRACTIONS and not 0 <= magnitude <= 1):
             raise ParameterError("magnitude", magnitude, FAULTS[fault])
         if not 0 <= duration_s < math.inf:
             raise ParameterError("duration_s", duration_s, "a duration of at least 0 s; 0: until ended")

@@ -158,7 +158,7 @@ class FakeRokubi:
         Parameters
         ----------
         name : of :data:`SENSOR_FAULTS` or of a line; "" ends all
-        magnitude : N for a jump; share of frames that a fault of the line touches, 0: all
+        magnitude : N for a jump; fraction of frames that a fault of the line touches, 0: all
         count : frames that a fault of the line touches, where there is no duration
         duration_s : s; 0: until "" for faults of the sensor
 
@@ -170,7 +170,7 @@ class FakeRokubi:
             now_s = 0.0 if self._now_s is None else self._now_s
             until_s = now_s + duration_s if duration_s > 0 else math.inf
             if name in LINE_FAULTS:
-                self._faults.inject(name, count=count, duration_s=duration_s, share=magnitude or 1.0)
+                self._faults.inject(name, count=count, duration_s=duration_s, fraction=magnitude or 1.0)
             elif name == "":
                 self._faults.inject("")
                 self._active.clear()

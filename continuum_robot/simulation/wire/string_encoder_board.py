@@ -152,8 +152,8 @@ class FakeStringEncoderBoard:
             due = int((now_s - self._boot_s) * self._rate * 1e6 / PERIOD_US + 1e-6)
             first = max(self._ticks, due - _MOST_TICKS)
             for tick in range(first + 1, due + 1):
-                share = (tick - self._ticks) / (due - self._ticks)
-                self._tick(tick, before + share * (self._turned - before), now_s, missed=first > self._ticks)
+                fraction = (tick - self._ticks) / (due - self._ticks)
+                self._tick(tick, before + fraction * (self._turned - before), now_s, missed=first > self._ticks)
             self._ticks = max(self._ticks, due)
 
     def inject(
@@ -171,7 +171,7 @@ class FakeStringEncoderBoard:
         ----------
         name : of :data:`BOARD_FAULTS` or of a line; "" ends all but what the board latched
         channel : of the board, -1: all
-        magnitude : counts of a jump; share of frames that a fault of the line touches, 0: all
+        magnitude : counts of a jump; fraction of frames that a fault of the line touches, 0: all
         count : frames that a fault of the line touches, where there is no duration
         duration_s : s; 0: until "" for faults of the board
 
@@ -186,7 +186,7 @@ class FakeStringEncoderBoard:
             channels = range(CHANNELS) if channel < 0 else [channel]
             until_s = now_s + duration_s if duration_s > 0 else math.inf
             if name in LINE_FAULTS:
-                self._faults.inject(name, count=count, duration_s=duration_s, share=magnitude or 1.0)
+                self._faults.inject(name, count=count, duration_s=duration_s, fraction=magnitude or 1.0)
             elif name == "":
                 self._faults.inject("")
                 self._frozen.clear()

@@ -20,10 +20,12 @@ ROBOT = load_robot("vanderbilt_segment")
 PERIOD_S = 0.005
 
 
-def series(felt: list[tuple[float, float]], force_n: float, at_m: float, state: str = "contact") -> Series:
+def series(detected: list[tuple[float, float]], force_n: float, at_m: float, state: str = "contact") -> Series:
     """Ten seconds of messages with contacts in the given spans."""
     time_s = np.arange(0.0, 10.0, PERIOD_S)
-    on = np.any([(time_s >= a) & (time_s < b) for a, b in felt], axis=0) if felt else np.zeros(time_s.size, bool)
+    on = (
+        np.any([(time_s >= a) & (time_s < b) for a, b in detected], axis=0) if detected else np.zeros(time_s.size, bool)
+    )
     column = on[:, None].astype(float)
     wrench = np.zeros((time_s.size, 6))
     wrench[:, 0], wrench[:, 2] = force_n, np.nan
@@ -44,8 +46,8 @@ def series(felt: list[tuple[float, float]], force_n: float, at_m: float, state: 
 def test_detections_delays_and_false_alarms_are_counted(tmp_path: Path) -> None:
     truth = series([(2.0, 3.0), (5.0, 6.0), (7.0, 7.5)], 10.0, 0.25)
     truth.fields["wrench"][:, 2] = 0.0
-    felt = series([(2.05, 3.1), (4.0, 4.2), (5.15, 6.05)], 12.0, 0.26)
-    recording = Recording(tmp_path, "/", {"contact": felt, "simulated_contact": truth}, 0)
+    detected = series([(2.05, 3.1), (4.0, 4.2), (5.15, 6.05)], 12.0, 0.26)
+    recording = Recording(tmp_path, "/", {"contact": detected, "simulated_contact": truth}, 0)
     numbers = contact_numbers(recording)
     assert numbers["contacts_true"] == 3
     assert numbers["contacts_detected"] == 2
@@ -54,24 +56,24 @@ def test_detections_delays_and_false_alarms_are_counted(tmp_path: Path) -> None:
     assert numbers["contact_force_rmse_n"] == pytest.approx(2.0)
     assert numbers["contact_arc_length_error_m"] == pytest.approx(0.01)
     assert numbers["contacts_missed_at_s"] == pytest.approx([7.0])
-    assert "2 of 3 felt, 1 false alarms" in contact_lines(numbers)[0]
+    assert "2 of 3 detected, 1 false alarms" in contact_lines(numbers)[0]
     picture = draw_contact(recording, ROBOT, tmp_path)
     assert picture.name == "contact.png"
     assert picture.stat().st_size > 10_000
 
 
 def test_each_report_has_the_kind_that_was_told_of_it_or_after_it(tmp_path: Path) -> None:
-    felt = series([(1.0, 3.0), (5.0, 5.2)], 12.0, 0.26)
-    numbers = contact_numbers(Recording(tmp_path, "/", {"contact": felt}, 0))
-    assert numbers["felt_kind"] == ["", ""]  # a recording of before there were kinds
-    kinds = np.full(len(felt), "", dtype=object)
-    kinds[(felt.stamp_s >= 1.0) & (felt.stamp_s < 1.4)] = "unknown"
-    kinds[(felt.stamp_s >= 1.4) & (felt.stamp_s < 3.0)] = "sliding"
-    kinds[(felt.stamp_s >= 5.0) & (felt.stamp_s < 5.2)] = "unknown"
-    kinds[(felt.stamp_s >= 5.2) & (felt.stamp_s < 6.2)] = "accidental"
-    felt.texts["kind"] = kinds.tolist()
-    numbers = contact_numbers(Recording(tmp_path, "/", {"contact": felt}, 0))
-    assert numbers["felt_kind"] == ["sliding", "accidental"]
+    detected = series([(1.0, 3.0), (5.0, 5.2)], 12.0, 0.26)
+    numbers = contact_numbers(Recording(tmp_path, "/", {"contact": detected}, 0))
+    assert numbers["detected_kind"] == ["", ""]  # a recording of before there were kinds
+    kinds = np.full(len(detected), "", dtype=object)
+    kinds[(detected.stamp_s >= 1.0) & (detected.stamp_s < 1.4)] = "unknown"
+    kinds[(detected.stamp_s >= 1.4) & (detected.stamp_s < 3.0)] = "sliding"
+    kinds[(detected.stamp_s >= 5.0) & (detected.stamp_s < 5.2)] = "unknown"
+    kinds[(detected.stamp_s >= 5.2) & (detected.stamp_s < 6.2)] = "accidental"
+    detected.texts["kind"] = kinds.tolist()
+    numbers = contact_numbers(Recording(tmp_path, "/", {"contact": detected}, 0))
+    assert numbers["detected_kind"] == ["sliding", "accidental"]
     assert contact_lines(numbers)[1].endswith("sliding")
 
 

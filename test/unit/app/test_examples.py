@@ -25,7 +25,7 @@ CHECKS: dict[str, Check] = {
     "02_simulate": lambda said: 40 < said["bent by"][0] < 90 and min(said["tensions"]) > 1,
     "03_my_controller": lambda said: max(said["RMSE after 0.5 s"]) < 0.5,
     "04_contact": lambda said: (
-        abs(said["felt"][0] - said["felt"][2]) < 0.15
+        abs(said["detected"][0] - said["detected"][2]) < 0.15
         and abs(said["force along x"][0] - said["force along x"][1]) < 8
         and abs(said["place"][0] - said["place"][1]) < 10
     ),

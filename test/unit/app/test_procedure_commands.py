@@ -53,7 +53,7 @@ def test_calibrate_torque_writes_the_constant(tmp_path: Path) -> None:
     assert main(["calibrate-torque", ROBOT, "--tendon", "2", "--mass", "0.6", "--out", str(out)]) == 0
     motor = load_robot(out).hardware.tendon_actuators.motors[1]
     believed = load_robot(ROBOT).actuators.torque_constant_nm_per_a
-    assert motor.torque_constant_nm_per_a == pytest.approx(believed * procedures.SIMULATED_TORQUE_SHARE, rel=1e-3)
+    assert motor.torque_constant_nm_per_a == pytest.approx(believed * procedures.SIMULATED_TORQUE_FRACTION, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def test_mechanism_is_drawn_where_its_coordinates_say(name: str) -> None:
     robot = load_robot(name)
     drawing, reach = robot_model(robot).drawing(), reach_of(robot)
     tips = []
-    for share in (0.1, 0.6):
-        coefficients = drawing.coefficients(share * reach.high_m)
+    for fraction in (0.1, 0.6):
+        coefficients = drawing.coefficients(fraction * reach.high_m)
         geometry = drawing.geometry(coefficients)
         assert coefficients.shape == (drawing.size,)
         assert geometry.outlines
@@ -258,18 +258,18 @@ def test_legend_and_contact_in_words() -> None:
     assert "1.00" in text
     assert "-2.00" in text
     assert "-2000.0</b></td><td>µm" in legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("crem_segment")))
-    felt = ContactState(
+    detected = ContactState(
         state="contact",
         in_contact=True,
         arc_length_m=0.132,
         force_there_n=np.array([3.0, 4.0, math.nan]),
         force_deviation_n=0.2,
     )
-    assert contact_words(felt) == "contact: 5 ± 0.2 N at 132 mm"
+    assert contact_words(detected) == "contact: 5 ± 0.2 N at 132 mm"
     assert "not observable" in contact_words(ContactState(state="contact", in_contact=True, force_there_n=np.ones(3)))
     assert contact_words(ContactState(state="blind", reason="no shape")) == "blind: no shape"
-    assert contact_words(dataclasses.replace(felt, kind="tip_blocked")).startswith("contact, tip blocked: 5")
-    assert contact_words(dataclasses.replace(felt, kind="unknown")).startswith("contact, of unknown kind: 5")
+    assert contact_words(dataclasses.replace(detected, kind="tip_blocked")).startswith("contact, tip blocked: 5")
+    assert contact_words(dataclasses.replace(detected, kind="unknown")).startswith("contact, of unknown kind: 5")
     over = ContactState(state="clear", kind="accidental", kind_reason="it was over after 0.2 s")
     assert contact_words(over) == "clear; the last was accidental: it was over after 0.2 s"
 

@@ -34,9 +34,9 @@ def test_a_robot_of_several_segments_without_gravity(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [(["nobody"], "nobody"), (["rucker", "--compare", "nobody"], "nobody"), (["rucker", "--samples", "0"], "samples")],
 )
-def test_wrong_words_are_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_are_refused(words: list[str], reported: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["workspace", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err

@@ -80,19 +80,19 @@ def test_without_a_velocity_the_displacement_is_differentiated():
     strategy=st.sampled_from(["shift", "redistribute"]),
     antiwindup=st.sampled_from(ANTIWINDUP_STRATEGIES),
     integral=st.sampled_from([0.0, 15000.0]),
-    shares=st.sampled_from([0.0, 1.0]),
+    fractions=st.sampled_from([0.0, 1.0]),
     know_reference=st.booleans(),
 )
 @settings(deadline=None)
-def test_the_start_is_bumpless(name, seed, strategy, antiwindup, integral, shares, know_reference):
+def test_the_start_is_bumpless(name, seed, strategy, antiwindup, integral, fractions, know_reference):
     """The first force is that of the tensions that were there, whatever these were and wherever the robot stood."""
     rng = np.random.default_rng(seed)
     robot = robot_with(
         name,
         {"i": integral, "antiwindup_strategy": antiwindup, "i_clamp_max": 5.0, "i_clamp_min": -5.0},
         tendon_forces=strategy,
-        feedforward_stiffness=shares,
-        feedforward_gravity=shares,
+        feedforward_stiffness=fractions,
+        feedforward_gravity=fractions,
     )
     controller = ClarkeController(robot, spring)
     manifold = controller.manifold

@@ -111,12 +111,12 @@ def test_motors_without_torque_get_nothing_and_fade_in_again():
     assert result.ahead_n[0] == pytest.approx(0.005 * table[0][0])
 
 
-@pytest.mark.parametrize(("speed", "share"), [(0.0, 1.0), (0.01, 1.0), (-0.015, 0.5), (0.02, 0.0), (-1.0, 0.0)])
-def test_fast_motors_get_less(speed, share):
+@pytest.mark.parametrize(("speed", "fraction"), [(0.0, 1.0), (0.01, 1.0), (-0.015, 0.5), (0.02, 0.0), (-1.0, 0.0)])
+def test_fast_motors_get_less(speed, fraction):
     result, table = faded_in()
     result.set_table([row.tolist() for row in table], [0.01, -0.02], 0.0, [0.02, 0.02])
     result.step([0.0, 0.0], [speed, 0.0], 0.0, True)
-    assert result.here_n[0] == pytest.approx(share * table[0][0])
+    assert result.here_n[0] == pytest.approx(fraction * table[0][0])
 
 
 def test_the_strongest_harmonic_is_found():

@@ -166,12 +166,12 @@ def test_comply_comes_to_rest_where_its_spring_holds_the_force(first, second):
 @settings(max_examples=40)
 @example([(0.0, 0.0, True)])
 @example([(1e-320, 0.0, True), (1e-300, 1e-310, True), (3.0, 0.0, True)])
-def test_whatever_is_felt_speed_acceleration_and_the_largest_way_hold(felt):
+def test_whatever_is_detected_speed_acceleration_and_the_largest_way_hold(detected):
     for strategy in ("comply", "guide", "press"):
         reaction = reaction_of(strategy, largest_m=0.004)
         limits, before = motion_limits(ROBOT), np.zeros(2)
         resting = ClarkeReference.at_rest(np.zeros(2))
-        for first, second, touching in felt:
+        for first, second, touching in detected:
             sense = ContactSense(touching, np.array([first, second]))
             position = reaction.update(resting, sense, None, DT).reference.position
             assert np.linalg.norm(position) <= 0.004 * (1 + 1e-9)

@@ -96,7 +96,7 @@ def test_limits_come_from_the_robot_file_or_from_its_range():
     robot = load_robot("opencr_five_tendon")
     derived = motion_limits(robot)
     assert derived.speed_m_per_s == pytest.approx(robot.limits.maximum_displacement_m / 2.0)
-    told = ReferenceSettings(kind="hold", amplitude_m=(0.0, 0.0), speed_m_per_s=0.003, acceleration_m_per_s2=0.04)
-    assert motion_limits(robot.changed(reference=told)) == MotionLimits(0.003, 0.04)
+    reported = ReferenceSettings(kind="hold", amplitude_m=(0.0, 0.0), speed_m_per_s=0.003, acceleration_m_per_s2=0.04)
+    assert motion_limits(robot.changed(reference=reported)) == MotionLimits(0.003, 0.04)
     with pytest.raises(ParameterError, match="limits"):
         motion_limits(load_robot("ftdcr_v4").changed(limits=None))

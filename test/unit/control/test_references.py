@@ -104,8 +104,8 @@ def test_circle_starts_at_rest_at_zero():
 def test_rest_to_rest_meets_both_ends_at_rest():
     reference = make_reference(ReferenceSettings(kind="rest_to_rest", amplitude_m=(0.01, -0.02), period_s=3.0), 2)
     assert reference.duration_s == 3.0
-    for t, share in [(0.0, 0.0), (1.5, 0.5), (3.0, 1.0)]:
-        np.testing.assert_allclose(reference.at(t).position, np.array([0.01, -0.02]) * share, atol=1e-15)
+    for t, fraction in [(0.0, 0.0), (1.5, 0.5), (3.0, 1.0)]:
+        np.testing.assert_allclose(reference.at(t).position, np.array([0.01, -0.02]) * fraction, atol=1e-15)
     for t in (0.0, 3.0):
         np.testing.assert_allclose(reference.at(t).velocity, 0, atol=1e-15)
         np.testing.assert_allclose(reference.at(t).acceleration, 0, atol=1e-15)

@@ -68,11 +68,11 @@ def test_never_held_it_never_moves():
 def test_an_axis_without_a_number_counts_as_zero_and_is_told(bad):
     one, other = fresh(), fresh()
     for _ in range(50):
-        told = one.update([bad, 1.0, 0.0, 0.0], True, DT_S)
+        reported = one.update([bad, 1.0, 0.0, 0.0], True, DT_S)
         clean = other.update([0.0, 1.0, 0.0, 0.0], True, DT_S)
-    assert told.ignored == (0,)
+    assert reported.ignored == (0,)
     assert clean.ignored == ()
-    np.testing.assert_array_equal(told.reference.position, clean.reference.position)
+    np.testing.assert_array_equal(reported.reference.position, clean.reference.position)
 
 
 def test_full_deflection_reaches_the_end_of_the_range_and_slides_along_it():

@@ -22,7 +22,7 @@ from continuum_robot.rod.dynamics import RodDynamics
 NAMES = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
 ROBOTS = {name: load_robot(name) for name in NAMES}
 UNIT = st.lists(st.floats(-1, 1), min_size=4, max_size=4)
-SHARE = TipSettings().limit_share
+FRACTION = TipSettings().limit_fraction
 
 
 @functools.cache
@@ -37,7 +37,7 @@ def radii(name: str) -> np.ndarray:
 def inside(control: TipControl, name: str, unit: list[float], angle: float = 2.5) -> np.ndarray:
     """Coordinates within the limits."""
     clarke = angle * radii(name) * np.array(unit[: len(radii(name))])
-    while max(control.use_of_limits(clarke).values()) > 0.98 * SHARE:
+    while max(control.use_of_limits(clarke).values()) > 0.98 * FRACTION:
         clarke = 0.9 * clarke
     return clarke
 
@@ -54,7 +54,7 @@ def test_every_reachable_target_is_reached_in_the_model_within_the_limits(name, 
     assert solution.reachable
     assert solution.distance_m < 1e-4
     np.testing.assert_allclose(control.kinematics.place(solution.clarke)[0], solution.goal, atol=1e-12)
-    assert max(control.use_of_limits(solution.clarke).values()) <= SHARE * (1 + 1e-9)
+    assert max(control.use_of_limits(solution.clarke).values()) <= FRACTION * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("place", [(0.0, 0.0, 0.0), (1.5, 0.3, 0.4), (-0.1, 0.2, -0.9), (0.0, 0.0, 3.0)])
@@ -63,14 +63,14 @@ def test_no_other_place_within_the_limits_is_nearer_to_a_target_out_of_reach(nam
     control = control_of(name)
     target = np.array(place) * ROBOTS[name].length_m
     solution = control.solve(target)
-    assert max(control.use_of_limits(solution.clarke).values()) <= SHARE * (1 + 1e-9)
+    assert max(control.use_of_limits(solution.clarke).values()) <= FRACTION * (1 + 1e-9)
     assert solution.reachable == (solution.distance_m <= 1e-4)
     random = np.random.default_rng(1)
     scale = radii(name)
     trials = [solution.clarke + size * scale * random.normal(size=scale.size) for size in 6 * (1e-3, 1e-2, 0.1)]
     trials += [3 * scale * random.uniform(-1, 1, scale.size) for _ in range(50)]
     for trial in trials:
-        if max(control.use_of_limits(trial).values()) <= SHARE:
+        if max(control.use_of_limits(trial).values()) <= FRACTION:
             there = control.kinematics.place(trial)[0]
             assert np.linalg.norm(there - target) >= solution.distance_m - 1e-4 * ROBOTS[name].length_m
 
@@ -245,7 +245,7 @@ def test_the_limits_hold_on_the_whole_way_with_a_correction_that_pushes_against_
     for _ in range(1000):
         # The tip never comes as far as it should.
         output = control.update(0.8 * solution.goal, None, 0.01)
-        assert max(control.use_of_limits(output.reference.position).values()) <= SHARE * (1 + 1e-6)
+        assert max(control.use_of_limits(output.reference.position).values()) <= FRACTION * (1 + 1e-6)
         step = np.linalg.norm(output.reference.position - before)
         assert step <= 2 * motion.speed_m_per_s * 0.01 * (1 + 1e-9)
         before = output.reference.position

@@ -27,7 +27,7 @@ def by_hand(kind, buffer):
     """``kind`` of safety logic, whose readings are of the kind ``buffer``, with a method ``update``."""
 
     class ByHand(kind):
-        told = ()
+        reported = ()
 
         def update(self, reading, command, command_age_s, now_s, dt, *, command_sequence=None):
             count = len(self.tension)
@@ -42,14 +42,14 @@ def by_hand(kind, buffer):
                     wanted, size = command, count
             self.step_once(taken, wanted.tolist(), size, command_age_s, command_sequence or 0, now_s, dt)
             faults = self.faults
-            new = tuple(name for name in faults if name not in self.told)
-            self.told = faults
+            new = tuple(name for name in faults if name not in self.reported)
+            self.reported = faults
             tension, limited = np.array(self.tension_n, dtype=float), np.array(self.limited, dtype=np.uint8)
             return Output(tension, limited, self.state, bool(self.write), faults, new)
 
         def reset(self):
             blocking = super().reset()
-            self.told = self.told if blocking else ()
+            self.reported = self.reported if blocking else ()
             return blocking
 
     return ByHand

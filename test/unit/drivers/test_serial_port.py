@@ -112,9 +112,9 @@ def test_no_permission_names_the_group_and_what_to_run(
     monkeypatch.setattr(grp, "getgrgid", lambda _number: entry)
     monkeypatch.setattr(grp, "getgrall", lambda: [entry])
     monkeypatch.setattr(pwd, "getpwuid", lambda _number: pwd.struct_passwd(("maria", "x", 1, 1, "", "", "")))
-    problem, told = explain(str(file), 9600, SETTING, PermissionError(errno.EACCES, "Permission denied"))
+    problem, reported = explain(str(file), 9600, SETTING, PermissionError(errno.EACCES, "Permission denied"))
     assert problem == f"no permission; the port belongs to group {group}"
-    assert told.startswith(remedy)
+    assert reported.startswith(remedy)
 
 
 @pytest.mark.parametrize(

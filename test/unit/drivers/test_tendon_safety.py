@@ -599,23 +599,23 @@ def test_a_motor_that_runs_in_after_a_fault_is_braked_for_a_while_and_only_then(
     assert (np.delete(tension, 1, axis=1) >= ROBOT.limits.safe_n - 1e-9).all()
 
 
-@pytest.mark.parametrize("share", [-1.1, 2.1])
-def test_a_command_far_outside_of_the_limits_is_a_fault_and_one_nearby_is_limited(share):
+@pytest.mark.parametrize("fraction", [-1.1, 2.1])
+def test_a_command_far_outside_of_the_limits_is_a_fault_and_one_nearby_is_limited(fraction):
     safety, reading = _active(ROBOT.tendon_count, 3.0)
     command = np.full(ROBOT.tendon_count, 3.0)
-    command[2] = 0.8 * share * ROBOT.limits.maximum_n
+    command[2] = 0.8 * fraction * ROBOT.limits.maximum_n
     output = safety.update(dataclasses.replace(reading, stamp_s=1e-3), command, 0.0, 1e-3, 1e-3)
     assert output.state == "active"
     assert output.limited[2]
-    command[2] = share * ROBOT.limits.maximum_n
+    command[2] = fraction * ROBOT.limits.maximum_n
     output = safety.update(dataclasses.replace(reading, stamp_s=2e-3), command, 0.0, 2e-3, 1e-3)
     assert output.faults == ("command_out_of_range",)
 
 
 def test_a_tension_approaches_its_maximum_slowly_and_reaches_it():
     safety, reading = _active(ROBOT.tendon_count, 3.0)
-    highest = (1 - safety.settings.headroom_share) * ROBOT.limits.maximum_n
-    soft_n = safety.settings.soft_share * ROBOT.limits.maximum_n
+    highest = (1 - safety.settings.headroom_fraction) * ROBOT.limits.maximum_n
+    soft_n = safety.settings.soft_fraction * ROBOT.limits.maximum_n
     command = np.full(ROBOT.tendon_count, 3.0)
     command[0] = ROBOT.limits.maximum_n
     seen = []

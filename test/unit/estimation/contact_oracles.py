@@ -69,51 +69,51 @@ class PlainBudgets:
     def __init__(self, stiffness, _strain_count, *_name, **_how):
         self._floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
 
-    def kalman_budget(self, shares, elastic, *, spread, by_c, rod_by_rate, friction):
-        systematic = _constant(shares, by_c, rod_by_rate)
-        return self._budget(shares, elastic, systematic=systematic, spread=spread, by_c=by_c, friction=friction)
+    def kalman_budget(self, fractions, elastic, *, spread, by_c, rod_by_rate, friction):
+        systematic = _constant(fractions, by_c, rod_by_rate)
+        return self._budget(fractions, elastic, systematic=systematic, spread=spread, by_c=by_c, friction=friction)
 
-    def gmo_budget(self, shares, elastic, *, lag, sensitivity, dt, by_state, noise, friction):
+    def gmo_budget(self, fractions, elastic, *, lag, sensitivity, dt, by_state, noise, friction):
         n = elastic.shape[1]
         matrix = next_sensitivity(sensitivity, *by_state, dt)
         sensitivity.take(matrix, *by_state)
         state_noise = np.zeros((2 * n, 2 * n))
         state_noise[:n, :n], state_noise[n:, n:] = noise
         return self._budget(
-            shares,
+            fractions,
             elastic,
-            systematic=_constant(shares, matrix[:, :n], matrix[:, n:]),
+            systematic=_constant(fractions, matrix[:, :n], matrix[:, n:]),
             spread=noise_covariance(sensitivity.gain, dt, *by_state, state_noise),
             by_c=by_state[1][:, :n],
             friction=friction,
             errors=[lag],
         )
 
-    def jfd_budget(self, shares, elastic, *, by_c, by_rate, mass, noise, acceleration_noise, friction):
+    def jfd_budget(self, fractions, elastic, *, by_c, by_rate, mass, noise, acceleration_noise, friction):
         spread = by_c @ noise[0] @ by_c.T + by_rate @ noise[1] @ by_rate.T
         spread += mass @ mass.T * acceleration_noise**2
-        systematic = _constant(shares, by_c, by_rate)
-        return self._budget(shares, elastic, systematic=systematic, spread=spread, by_c=by_c, friction=friction)
+        systematic = _constant(fractions, by_c, by_rate)
+        return self._budget(fractions, elastic, systematic=systematic, spread=spread, by_c=by_c, friction=friction)
 
-    def _budget(self, shares, elastic, *, systematic, spread, by_c, friction, errors=()):
-        stiffer = shares[2] * elastic
+    def _budget(self, fractions, elastic, *, systematic, spread, by_c, friction, errors=()):
+        stiffer = fractions[2] * elastic
         columns = [*stiffer, *errors]
         systematic = systematic + np.abs(stiffer).sum(axis=0)
         if friction is not None:
-            columns.append(shares[3] * friction)
+            columns.append(fractions[3] * friction)
             systematic = systematic + np.abs(columns[-1])
         rows = np.array(columns)
         # A constant error of the coefficients is as likely in each of them: its variance is a third of its square.
-        shift = by_c * (shares[0] / math.sqrt(3))
+        shift = by_c * (fractions[0] / math.sqrt(3))
         covariance = spread + rows.T @ rows + shift @ shift.T
         covariance[np.diag_indices(len(covariance))] += self._floor
-        bound = systematic + shares[4] * np.sqrt(np.diag(spread))
+        bound = systematic + fractions[4] * np.sqrt(np.diag(spread))
         return Budget(bound, covariance, np.linalg.inv(covariance))
 
 
-def _constant(shares, by_c, by_rate):
+def _constant(fractions, by_c, by_rate):
     """Largest change of each channel by the constant errors of c and c_rate, johnston (64)."""
-    return np.abs(by_c).sum(axis=1) * shares[0] + np.abs(by_rate).sum(axis=1) * shares[1]
+    return np.abs(by_c).sum(axis=1) * fractions[0] + np.abs(by_rate).sum(axis=1) * fractions[1]
 
 
 class PlainPlaces:
@@ -123,13 +123,13 @@ class PlainPlaces:
         self._size, self._free = size, free
         self._places_m, self._cells_m, self._segment = places_m, cells_m, segment
 
-    def place_evidence(self, B, residual, information, *, prior, before, share):
+    def place_evidence(self, B, residual, information, *, prior, before, fraction):
         rows = B.reshape(len(self._places_m), self._free, self._size)
         h = rows @ (information @ residual)
         G = rows @ information @ rows.transpose(0, 2, 1) + prior * np.eye(self._free)
         explained = np.einsum("ki,ki->k", h, np.linalg.solve(G, h[:, :, None])[:, :, 0])
         newest = (explained - np.log(np.linalg.det(G) / prior**self._free)) / 2
-        profile = before + (newest - before) * share
+        profile = before + (newest - before) * fraction
         top = float(profile.max())
         parts = self._cells_m * np.exp(profile - top)
         cumulative = np.concatenate([[0.0], np.cumsum(parts)])

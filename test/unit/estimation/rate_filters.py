@@ -163,7 +163,7 @@ class KalmanDifferentiator:
 
     Attributes
     ----------
-    gain : (position, rate, acceleration) shares of the innovation, shape (3,)
+    gain : (position, rate, acceleration) fractions of the innovation, shape (3,)
     noise_gain : standard deviation of the rate for unit white noise on the samples, 1/s
     delay_s : delay of slow rates, 0: the model extrapolates
     settling_s : slowest time constant of the filter, s

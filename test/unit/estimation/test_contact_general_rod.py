@@ -21,7 +21,7 @@ REST_N = 2.0
 TIP_N, MIDDLE_N = np.array([0.03, 0.01, 0.0]), np.array([0.1, 0.0, 0.0])
 
 
-class Felt:
+class Detected:
     """A plant, the shape from its tendons and strings, and a monitor that knows the tendons' tensions."""
 
     def __init__(self, name, **settings):
@@ -62,17 +62,17 @@ class Felt:
 
 
 @pytest.mark.parametrize("name", ["rucker_helical", "mixed_routing"])
-def test_a_push_at_the_tip_is_felt_and_placed_and_free_motion_is_not(name):
-    felt = Felt(name, raise_after_s=0.1)
-    length_m = felt.robot.length_m
-    felt.tension[0] += 1.5  # it moves
-    assert {estimate.state for estimate in felt.run(2.0)} == {"clear"}
-    felt.plant.push(length_m, TIP_N)
+def test_a_push_at_the_tip_is_detected_and_placed_and_free_motion_is_not(name):
+    detected = Detected(name, raise_after_s=0.1)
+    length_m = detected.robot.length_m
+    detected.tension[0] += 1.5  # it moves
+    assert {estimate.state for estimate in detected.run(2.0)} == {"clear"}
+    detected.plant.push(length_m, TIP_N)
     errors = []
     for k in range(300):
-        estimate = felt.cycle()
+        estimate = detected.cycle()
         assert estimate.in_contact or k < 100
-        errors.append(estimate.wrench.wrench[:2] - felt.in_body(length_m, TIP_N)[:2])
+        errors.append(estimate.wrench.wrench[:2] - detected.in_body(length_m, TIP_N)[:2])
     assert estimate.wrench.sensed.tolist() == [True, True, False, False, False, False]
     assert np.abs(np.mean(errors[200:], axis=0)).max() < 0.1 * np.linalg.norm(TIP_N)
     assert abs(estimate.location.arc_length_m - length_m) < 0.05 * length_m
@@ -80,14 +80,14 @@ def test_a_push_at_the_tip_is_felt_and_placed_and_free_motion_is_not(name):
 
 @pytest.mark.parametrize("method", ["jfd", "kalman_disturbance_observer"])
 def test_every_method_finds_a_push_in_the_middle(method):
-    felt = Felt("rucker_helical", method=method)
-    length_m = felt.robot.length_m
-    found = felt.run(4.0, (length_m / 2, MIDDLE_N))[300:]
+    detected = Detected("rucker_helical", method=method)
+    length_m = detected.robot.length_m
+    found = detected.run(4.0, (length_m / 2, MIDDLE_N))[300:]
     assert np.mean([estimate.in_contact for estimate in found]) > 0.9
     placed = [estimate.location.arc_length_m for estimate in found if estimate.location.observable]
     assert abs(np.median(placed) - length_m / 2) < 0.06 * length_m
     force = np.median([estimate.wrench.wrench[:2] for estimate in found], axis=0)
-    np.testing.assert_allclose(force, felt.in_body(length_m / 2, MIDDLE_N)[:2], atol=0.02)
+    np.testing.assert_allclose(force, detected.in_body(length_m / 2, MIDDLE_N)[:2], atol=0.02)
 
 
 def at_equilibrium(robot, tension, *loads, **settings):
@@ -117,7 +117,7 @@ def test_at_rest_the_force_is_exact_however_the_rod_is_bent(name, pulled_n):
 
 
 @pytest.mark.parametrize(("name", "moment_nm", "rank"), [("mixed_routing", 0.005, 5), ("rucker_helical", 0.003, 6)])
-def test_torsion_is_felt_and_what_cannot_be_told_is_named(name, moment_nm, rank):
+def test_torsion_is_detected_and_what_cannot_be_told_is_named(name, moment_nm, rank):
     """Helical tendons and strings show a moment about the backbone. Force along the tip of a rod that cannot shorten
     does not show."""
     robot = load_robot(name)
@@ -131,18 +131,20 @@ def test_torsion_is_felt_and_what_cannot_be_told_is_named(name, moment_nm, rank)
 
 
 def test_forces_elsewhere_that_are_known_are_no_contact():
-    felt = Felt("mixed_routing")
-    plant, place_m = felt.plant, felt.robot.length_m
+    detected = Detected("mixed_routing")
+    plant, place_m = detected.plant, detected.robot.length_m
     plant.push(place_m, TIP_N)
-    pushed = felt.run(3.0)[-1]
+    pushed = detected.run(3.0)[-1]
     assert pushed.in_contact
-    jacobian = felt.rod.body_jacobian(plant.c, place_m)
-    other = jacobian[:3].T @ felt.in_body(place_m, TIP_N)
-    estimator, monitor = felt.estimator, felt.monitor
+    jacobian = detected.rod.body_jacobian(plant.c, place_m)
+    other = jacobian[:3].T @ detected.in_body(place_m, TIP_N)
+    estimator, monitor = detected.estimator, detected.monitor
     monitor.reset()
-    wound = felt.rod.tendon_displacement(plant.c) + plant.tension / felt.robot.simulation.tendon_stiffness_n_per_m
+    wound = (
+        detected.rod.tendon_displacement(plant.c) + plant.tension / detected.robot.simulation.tendon_stiffness_n_per_m
+    )
     for _ in range(100):
-        shape = estimator.update(wound, np.zeros(8), felt.rod.string_extension(plant.c), DT_S, plant.tension)
+        shape = estimator.update(wound, np.zeros(8), detected.rod.string_extension(plant.c), DT_S, plant.tension)
         known = monitor.update(
             shape.coefficients, np.zeros(16), shape.covariance, DT_S, tension=plant.tension, other_force=other
         )
@@ -152,13 +154,13 @@ def test_forces_elsewhere_that_are_known_are_no_contact():
 
 def test_levers_that_hang_on_the_shape_are_those_of_the_rod():
     """With the tendons' forces at the straight rod a bent one would seem to be touched."""
-    felt = Felt("mixed_routing")
-    felt.tension[[0, 5]] = 7.0
-    felt.run(1.0)
-    estimates = felt.run(5.0)
-    assert np.linalg.norm(felt.plant.pose(felt.robot.length_m)[:2, 3]) > 0.05
+    detected = Detected("mixed_routing")
+    detected.tension[[0, 5]] = 7.0
+    detected.run(1.0)
+    estimates = detected.run(5.0)
+    assert np.linalg.norm(detected.plant.pose(detected.robot.length_m)[:2, 3]) > 0.05
     assert estimates[-1].state == "clear"
-    elastic = felt.monitor.modes.shapes.T @ felt.rod.stiffness @ felt.plant.c
+    elastic = detected.monitor.modes.shapes.T @ detected.rod.stiffness @ detected.plant.c
     assert abs(estimates[-1].residual).max() < 0.05 * abs(elastic).max()
 
 

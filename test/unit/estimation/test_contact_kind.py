@@ -43,7 +43,7 @@ class Touched:
         self.kinds = ContactKinds(self.robot, lambda c, s: self.rod.poses(c, [s])[0])
         self.onto = self.manifold.clarke_matrix @ self.rod.displacement_jacobian(np.zeros(self.rod.size))
         self.size = self.robot.coefficient_count
-        self.told: list[ContactKind] = []
+        self.reported: list[ContactKind] = []
 
     def jacobian(self, c: np.ndarray, fraction: float) -> np.ndarray:
         """Of the place of the backbone, in the axes of the base, (3, n), m^2."""
@@ -62,8 +62,8 @@ class Touched:
         estimate = ContactEstimate(
             state, "", False, nothing, np.eye(self.size), nothing, nothing, 2.0, wrench, s_m, assumed, None
         )
-        self.told.append(self.kinds.update(estimate, c, self.manifold.displacement(clarke), DT))
-        return self.told[-1].name
+        self.reported.append(self.kinds.update(estimate, c, self.manifold.displacement(clarke), DT))
+        return self.reported[-1].name
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def segment() -> Touched:
 @pytest.fixture
 def touched(segment: Touched) -> Touched:
     segment.kinds.reset()
-    segment.told.clear()
+    segment.reported.clear()
     return segment
 
 
@@ -90,7 +90,7 @@ def driven(touched: Touched, held_fraction: float | None, steps: int = 60, **con
             compliant = np.linalg.solve(touched.rod.stiffness, rows.T)
             c = c + compliant @ np.linalg.lstsq(rows @ compliant, np.concatenate([change, np.zeros(2)]), rcond=None)[0]
         touched.feel(c, clarke, **contact)
-    return [kind.name for kind in touched.told]
+    return [kind.name for kind in touched.reported]
 
 
 def into(touched: Touched, fraction: float) -> np.ndarray:
@@ -101,10 +101,10 @@ def into(touched: Touched, fraction: float) -> np.ndarray:
 
 
 def test_a_tip_that_is_held_while_the_body_bows_out(touched):
-    told = driven(touched, 1.0, force=into(touched, 1.0))
-    assert told[0] == UNKNOWN
-    assert told[-1] == TIP_BLOCKED
-    assert SEGMENT_BLOCKED not in told
+    reported = driven(touched, 1.0, force=into(touched, 1.0))
+    assert reported[0] == UNKNOWN
+    assert reported[-1] == TIP_BLOCKED
+    assert SEGMENT_BLOCKED not in reported
 
 
 def test_a_body_that_is_held_while_the_tip_goes_on(touched):
@@ -156,7 +156,7 @@ def test_what_is_over_soon_was_accidental_and_is_forgotten(touched):
     names = [touched.feel(c, clarke, state=CLEAR) for _ in range(150)]
     assert names[:95] == [ACCIDENTAL] * 95
     assert names[-1] == NO_CONTACT
-    assert "0.2 s" in touched.told[30].reason
+    assert "0.2 s" in touched.reported[30].reason
 
 
 @pytest.mark.parametrize("state", [SETTLING, TARING])

@@ -104,7 +104,7 @@ def run(monitor, motion, noise=0.0, seed=0, **more):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_free_motion_raises_nothing_and_a_push_is_felt(method, robot, monitor_of, free_motion, pushed):
+def test_free_motion_raises_nothing_and_a_push_is_detected(method, robot, monitor_of, free_motion, pushed):
     monitor = monitor_of(MonitorSettings(method=method))
     assert {estimate.state for estimate in run(monitor, free_motion, 1e-4)} == {"clear"}
     monitor.reset()
@@ -181,7 +181,7 @@ def test_learnt_floor_covers_what_was_seen(monitor_of):
     np.testing.assert_allclose(found.contact_threshold, 1.2 * 0.05, rtol=0.01)
 
 
-def test_what_touches_while_the_floor_is_learnt_is_felt_as_before(monitor_of):
+def test_what_touches_while_the_floor_is_learnt_is_detected_as_before(monitor_of):
     settings = MonitorSettings(method="gmo", coefficient_error_per_m=0.0, rate_noise_per_m_s=0.0)
     monitor = monitor_of(settings)
     bias = np.full(6, 0.05)
@@ -285,10 +285,10 @@ def test_covariance_of_the_rates_widens_the_thresholds_and_is_checked(monitor_of
     monitor = monitor_of(MonitorSettings(method="gmo"))
     rest = (np.zeros(6), np.zeros(6), NOISE, DT)
     found = {}
-    for share in (0.5, 2.0):
+    for fraction in (0.5, 2.0):
         monitor.reset()
-        rates = np.eye(6) * (share * monitor.settings.rate_noise_per_m_s) ** 2
-        found[share] = monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=rates).contact_threshold
+        rates = np.eye(6) * (fraction * monitor.settings.rate_noise_per_m_s) ** 2
+        found[fraction] = monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=rates).contact_threshold
     assert np.all(found[2.0] > found[0.5])
     with pytest.raises(ParameterError, match="c_rate_covariance"):
         monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=np.eye(5))
@@ -557,7 +557,11 @@ def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type)
     close = 1e-6 if method == "kalman_disturbance_observer" else 1e-10
     (quick, plain), robot = monitors, monitors[0].robot
     settings = MonitorSettings(
-        method=method, contact_type=contact_type, friction_error_share=0.2, rate_error_per_m_s=0.01, smoothing_points=3
+        method=method,
+        contact_type=contact_type,
+        friction_error_fraction=0.2,
+        rate_error_per_m_s=0.01,
+        smoothing_points=3,
     )
     for monitor in monitors:
         monitor.with_settings(settings)

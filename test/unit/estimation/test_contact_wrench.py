@@ -234,7 +234,7 @@ def test_free_motion_gives_shares_covariance_and_evidence():
         floor.learn(error + 0.7 * forces[0] - 0.3 * forces[1], forces)
     floor.learn([np.nan, 0, 0], forces)
     found = floor.free_motion([1.0, 1.0])
-    np.testing.assert_allclose(found.shares, [0.7, -0.3], atol=0.01)
+    np.testing.assert_allclose(found.fractions, [0.7, -0.3], atol=0.01)
     np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)[:2]), [0.1, 0.02], rtol=0.05)
     assert 0.5 <= math.sqrt(found.covariance[2, 2]) <= 0.56  # the largest error, not the mean
     np.testing.assert_allclose(found.information @ found.covariance, np.eye(3), atol=1e-9)
@@ -263,7 +263,7 @@ def test_the_likelihood_of_places_is_that_of_numpy_for_any_number_of_directions(
         "information": spd(generator, size),
         "prior": 1e-3,
         "before": generator.normal(size=count),
-        "share": 0.3,
+        "fraction": 0.3,
     }
     arguments = (size, free, places, cells, segment)
     found = PlaceAlgebra(*arguments, compile="never").place_evidence(**given_)
@@ -292,17 +292,17 @@ def residual_at(model, c, place_m, force):
     return model.body_jacobian(c, place_m).full()[:2].T @ np.asarray(force, dtype=float)
 
 
-@pytest.mark.parametrize("share", [0.45, 0.62, 0.8, 0.97])
-def test_the_place_is_found_without_noise(bent, share):
+@pytest.mark.parametrize("fraction", [0.45, 0.62, 0.8, 0.97])
+def test_the_place_is_found_without_noise(bent, fraction):
     model, functions, c, jacobians = bent
     length_m = model.robot.length_m
     locator = ContactLocator(functions, free_directions(constraint_of("point")), LocationSettings(memory_s=0))
-    residual = residual_at(model, c, share * length_m, [9.0, -6.0])
+    residual = residual_at(model, c, fraction * length_m, [9.0, -6.0])
     found = locator.update(jacobians, residual, np.eye(model.size) * NOISE_NM2**2, 0.01)
     assert found.observable, found.reason
-    assert found.arc_length_m == pytest.approx(share * length_m, abs=0.01 * length_m)
-    assert found.interval_m[0] <= share * length_m <= found.interval_m[1]
-    assert found.segment == int(np.searchsorted(np.append(model.robot.segment_starts_m[1:], 9), share * length_m))
+    assert found.arc_length_m == pytest.approx(fraction * length_m, abs=0.01 * length_m)
+    assert found.interval_m[0] <= fraction * length_m <= found.interval_m[1]
+    assert found.segment == int(np.searchsorted(np.append(model.robot.segment_starts_m[1:], 9), fraction * length_m))
     at = locator.jacobian_at(jacobians, 0.5 * length_m)
     np.testing.assert_allclose(at, model.body_jacobian(c, 0.5 * length_m).full(), atol=1e-3 * length_m)
 

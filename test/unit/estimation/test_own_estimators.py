@@ -76,7 +76,7 @@ def test_its_settings_are_asked_for(own, monkeypatch):
 
     def settings(name, defaults):
         asked.append((name, defaults))
-        return dataclasses.replace(defaults, error_share=1.0)
+        return dataclasses.replace(defaults, error_fraction=1.0)
 
     bound = held(monitor_with("at_rest", settings), 0.0, 2).contact_threshold
     assert asked == [("at_rest", own.AtRestSettings())]

@@ -46,7 +46,7 @@ def test_rates_and_covariance_are_the_slope_by_the_displacements():
     _, displacement = wound(estimator, TENSION)
     velocity, step = np.array([0.01, -0.02, 0.005, 0.0]), 1e-3
     found = estimator.update(displacement, velocity)
-    ends = [estimator.update(displacement + share * step * velocity, REST).coefficients for share in (1, -1)]
+    ends = [estimator.update(displacement + fraction * step * velocity, REST).coefficients for fraction in (1, -1)]
     slope = (ends[0] - ends[1]) / (2 * step)
     assert found.coefficient_rates == pytest.approx(slope, abs=1e-3 * np.abs(slope).max())
     assert np.linalg.eigvalsh(found.covariance)[-1] > 0
@@ -153,9 +153,9 @@ def test_rates_follow_the_readings_at_a_constant_speed():
     rod = estimator.fit.rod
     slow, fast = (equilibrium(rod, TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
     for k in range(200):
-        share = k / 200
-        c = slow + share * (fast - slow)
-        pull = TENSION + share * np.array([0.3, 0.0, 0.0, 0.0])
+        fraction = k / 200
+        c = slow + fraction * (fast - slow)
+        pull = TENSION + fraction * np.array([0.3, 0.0, 0.0, 0.0])
         wound = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
         found = estimator.update(wound, REST, rod.string_extension(c), 0.01, pull)
     modes = estimator.fit.modes.coordinates

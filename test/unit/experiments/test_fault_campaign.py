@@ -274,7 +274,7 @@ def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecor
     assert slack.reaction == table.SAFE
     assert slack.detected_by[0] == "tendon_safety: inconsistent_displacement"
     assert slack.time_to_safe_ms <= 100
-    assert any("Clarke manifold" in sentence for sentence in slack.told)
+    assert any("Clarke manifold" in sentence for sentence in slack.reported)
 
 
 def test_the_same_seed_gives_the_same_record(records: list[FaultRecord]) -> None:

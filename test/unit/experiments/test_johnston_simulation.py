@@ -31,10 +31,10 @@ def test_fixed_steps_follow_an_adaptive_integrator(segment):
     dynamics = RodDynamics(segment.robot)
 
     def load(t, c, c_rate):
-        share = t / 0.2
-        driven = segment.capstan_jacobian.T @ (share * torque)
-        lost = segment.friction.generalized_force(c, c_rate, share * torque)
-        return driven - lost + dynamics.body_jacobian(c, segment.robot.length_m).T @ (share * wrench)
+        fraction = t / 0.2
+        driven = segment.capstan_jacobian.T @ (fraction * torque)
+        lost = segment.friction.generalized_force(c, c_rate, fraction * torque)
+        return driven - lost + dynamics.body_jacobian(c, segment.robot.length_m).T @ (fraction * wrench)
 
     exact = simulate(dynamics, np.zeros(6), np.zeros(6), [0, 0.1, 0.2], generalized_force=load)
     np.testing.assert_allclose(motion.c[[0, 100, 200]], exact.c, atol=1e-6)

@@ -151,7 +151,7 @@ def test_shift_gives_the_asked_force_and_clip_does_not(two_segments):
 
 
 def test_gain_rule_is_what_it_says():
-    (gains,) = GainRule(stiffness_ratio=10, damping_ratio=0.8, integral_share=0.3).gains([290.0], [0.46], [23.0])
+    (gains,) = GainRule(stiffness_ratio=10, damping_ratio=0.8, integral_fraction=0.3).gains([290.0], [0.46], [23.0])
     assert gains.p == pytest.approx(2900)
     frequency = math.sqrt(3190 / 0.46)
     assert (gains.d + 23) / (2 * math.sqrt(3190 * 0.46)) == pytest.approx(0.8)
@@ -164,7 +164,7 @@ def test_spectral_radius_is_the_decay_of_the_simulated_loop(two_segments):
     """Below the ultimate ratio the loop settles as fast as the slowest eigenvalue reports, above it diverges."""
     robot = two_segments
     straight = np.zeros((1, 4))
-    gains = robot.gains(GainRule(stiffness_ratio=3, integral_share=0.0))
+    gains = robot.gains(GainRule(stiffness_ratio=3, integral_fraction=0.0))
     radius = robot.spectral_radius([dataclasses.replace(one, i=0.0) for one in gains], straight)
     assert radius == pytest.approx(1.0)  # the integral that does nothing
     stable = robot.gains(GainRule(stiffness_ratio=3))
@@ -210,8 +210,8 @@ def test_rotational_energy_against_disks_by_hand():
     segment = robot.segments[0]
     c_rate = np.array([0.0, 1.0 / segment.length_m])
     energies = dynamics.energies(np.zeros(2), c_rate)
-    shares = segment.disks.positions_m(segment.length_m) / segment.length_m
-    disks = 0.5 * segment.disks.inertia_transverse_kg_m2 * np.sum(shares**2)
+    fractions = segment.disks.positions_m(segment.length_m) / segment.length_m
+    disks = 0.5 * segment.disks.inertia_transverse_kg_m2 * np.sum(fractions**2)
     rod = 0.5 * segment.backbone.density_kg_per_m3 * segment.backbone.second_moment_m4 * segment.length_m / 3
     assert energies.kinetic_rotational == pytest.approx(disks + rod, rel=1e-6)
 
@@ -249,7 +249,7 @@ def test_tracking_sweep_reports_other_gains():
     result = experiments()["muhmann.tracking"].run({"duration_s": 0.5})
     columns = [key for key in result if key.startswith("sweep_")]
     assert len({len(result[key]) for key in columns}) == 1
-    assert 0.0 in result["sweep_integral_share"]
+    assert 0.0 in result["sweep_integral_fraction"]
     assert result["mean_rmse_reduction_with_file_gains_percent"] == pytest.approx(
         experiments()["muhmann.tracking"].run({"duration_s": 0.5, "gains": "file"})["mean_rmse_reduction_percent"]
     )

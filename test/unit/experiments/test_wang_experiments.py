@@ -53,8 +53,8 @@ def test_calibration_recovers_both_parameters(tmp_path):
     assert result["iterations_lm"] < 8
     # Noise of 2 um on three axes, averaged over ten insertions.
     assert result["rmse_um"] == pytest.approx(2 * np.sqrt(3 / 10), rel=0.05)
-    shares = np.array(result["table3_k_lambda0_1e-2_nmm"][1:5]) / result["table3_k_lambda0_1e-2_nmm"][-1]
-    np.testing.assert_allclose(shares, np.array([4.22, 6.72, 9.06, 9.88]) / 10.24, atol=0.015)
+    fractions = np.array(result["table3_k_lambda0_1e-2_nmm"][1:5]) / result["table3_k_lambda0_1e-2_nmm"][-1]
+    np.testing.assert_allclose(fractions, np.array([4.22, 6.72, 9.06, 9.88]) / 10.24, atol=0.015)
 
 
 def test_approach_is_drawn(tmp_path):

@@ -30,12 +30,12 @@ def integrated(phi, theta, length, s):
     return pose
 
 
-@given(phi=PHI, theta=THETA, share=st.floats(0.01, 1.0))
+@given(phi=PHI, theta=THETA, fraction=st.floats(0.01, 1.0))
 @settings(deadline=None, max_examples=60)
-def test_an_arc_solves_the_kinematic_equation(phi, theta, share):
+def test_an_arc_solves_the_kinematic_equation(phi, theta, fraction):
     length = 0.2
     np.testing.assert_allclose(
-        arc_pose(phi, theta, length, share * length), integrated(phi, theta, length, share * length), atol=1e-9
+        arc_pose(phi, theta, length, fraction * length), integrated(phi, theta, length, fraction * length), atol=1e-9
     )
 
 
@@ -79,13 +79,13 @@ def test_central_differences_stay_smooth_through_straight():
     assert np.abs(second - second.mean(axis=0)).max() < 2e-3
 
 
-@given(seed=st.integers(0, 500), share=st.floats(0, 1))
+@given(seed=st.integers(0, 500), fraction=st.floats(0, 1))
 @settings(deadline=None)
-def test_a_backbone_chains_its_segments(seed, share):
+def test_a_backbone_chains_its_segments(seed, fraction):
     rng = np.random.default_rng(seed)
     m = rng.integers(1, 5)
     phi, theta, lengths = rng.uniform(-4, 4, m), rng.uniform(-4, 4, m), rng.uniform(0.05, 0.3, m)
-    s = share * lengths.sum()
+    s = fraction * lengths.sum()
     pose, left = np.eye(4), s
     for i in range(m):
         pose = pose @ arc_pose(phi[i], theta[i], lengths[i], min(left, lengths[i]))

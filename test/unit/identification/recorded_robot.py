@@ -46,11 +46,11 @@ def tendon_pull_rows(
     for tendon, name in enumerate(columns):
         segment, number = divmod(tendon, 3)
         angle = offsets_rad[segment] + 2 * np.pi * number / 3
-        share = np.array(LENGTHS_M[: segment + 1]) / sum(LENGTHS_M[: segment + 1])
+        fraction = np.array(LENGTHS_M[: segment + 1]) / sum(LENGTHS_M[: segment + 1])
         for pulled in [-0.006, *np.linspace(0, 0.0035, 8), *np.linspace(0.003, 0, 4)]:
             theta = response * max(pulled, 0.0) / RADIUS_M
             bending = np.zeros((3, 2))
-            bending[: segment + 1] = theta * share[:, None] * [np.cos(angle), np.sin(angle)]
+            bending[: segment + 1] = theta * fraction[:, None] * [np.cos(angle), np.sin(angle)]
             position = marker_by_small_steps(bending, marker, base, tilt, steps=30) + noise_m * rng.normal(size=3)
             displacement = np.full(9, released)
             displacement[tendon] = pulled

@@ -57,7 +57,7 @@ def true_robot() -> Robot:
         stiffness_n_per_m=(stiffness,) * 9,
         zero_m=tuple(map(float, zeros)),
         gain=(1.0,) * 9,
-        friction_share=(SHARE,) * 9,
+        friction_fraction=(SHARE,) * 9,
     )
     return robot.changed(segments=segments, displaced_tendons=tendons)
 
@@ -112,7 +112,7 @@ def test_known_parameters_are_found_again():
     angles = [segment.tendons.angle_offset_rad for segment in fit.robot.segments]
     assert angles == pytest.approx(ANGLES, abs=0.02)
     tendons = fit.robot.displaced_tendons
-    assert tendons.friction_share == pytest.approx((SHARE,) * 9, rel=0.15)
+    assert tendons.friction_fraction == pytest.approx((SHARE,) * 9, rel=0.15)
     bending = fit.robot.segments[0].backbone.bending_stiffnesses_nm2[0]
     ratio = tendons.stiffness_n_per_m[0] * 0.0045**2 * fit.robot.length_m / 3 / bending
     assert ratio == pytest.approx(RATIO, rel=0.1)
@@ -120,8 +120,8 @@ def test_known_parameters_are_found_again():
     assert tendons.zero_m == pytest.approx(np.repeat([2e-4, 4e-4, 1e-4], 3), abs=1.5e-4)
     # The stated deviations are of the size of what was missed.
     stated = {value.name: value for value in tendons.fitted_values}
-    share = stated["log_friction_share"]
-    assert abs(share.value - math.log(SHARE)) < 4 * share.deviation + 0.02
+    fraction = stated["log_friction_fraction"]
+    assert abs(fraction.value - math.log(SHARE)) < 4 * fraction.deviation + 0.02
     assert fit.numbers()["steps_kept"] == ["constant_curvature", "statics", "friction"]
 
 
@@ -131,7 +131,7 @@ def test_fitted_file_is_read_back_and_validates(tmp_path: Path):
     fitted = identify_displaced(robot_with(ANGLES, (0.0, 0.0, 0.0)), recording, steps=("constant_curvature",), blocks=2)
     exact = replace(fitted, robot=true_robot())
     written = write_fitted_robot(robot, exact, tmp_path / "fitted.yaml")
-    assert written.displaced_tendons.friction_share == (SHARE,) * 9
+    assert written.displaced_tendons.friction_fraction == (SHARE,) * 9
     assert not any("angle_offset" in key for key in written.assumed)
     lines = ["timestamp,pattern_label," + ",".join(COLUMNS) + ",tip_x,tip_y,tip_z"]
     for time, label, reading, marker in zip(

@@ -39,7 +39,7 @@ def test_it_comes_back_to_the_last_digit(tmp_path):
     record = load_floor(ROBOT, SETTINGS, "dynamics", path)
     found = record.floor
     np.testing.assert_array_equal(found.bound, LEARNT.floor.bound)
-    for name in ("shares", "covariance", "information", "evidence", "bound"):
+    for name in ("fractions", "covariance", "information", "evidence", "bound"):
         np.testing.assert_array_equal(getattr(found.motion, name), getattr(MOTION, name))
     assert (record.duration_s, record.least_tip_force_n) == (20.0, 0.7)
     assert "20 s" in LEARNT.sentence()
@@ -96,7 +96,9 @@ def test_a_record_that_cannot_be_read_says_why(tmp_path, before, after, named):
 def test_a_covariance_that_is_none_is_refused(tmp_path):
     wrong = dataclasses.replace(
         LEARNT,
-        floor=Floor(LEARNT.floor.bound, FreeMotion(MOTION.shares, np.diag([1.0, 1, 1, 1, 1, -1]), 1.0, MOTION.bound)),
+        floor=Floor(
+            LEARNT.floor.bound, FreeMotion(MOTION.fractions, np.diag([1.0, 1, 1, 1, 1, -1]), 1.0, MOTION.bound)
+        ),
     )
     with pytest.raises(ValueError, match="covariance"):
         stored(tmp_path, wrong)

@@ -53,8 +53,8 @@ def test_algorithm_1_takes_the_paper_s_way():
     """With exact data the error shrinks by 1 - eta a step, as in table 3: 4.22, 6.72, 9.06 of 10.3."""
     found = fit_as_printed(SEGMENT, data(degrees=(45,), count=382, noise_m=2e-6))
     final = found.history_k[-1, 0]
-    shares = found.history_k[[5, 10, 20, 30], 0] / final
-    np.testing.assert_allclose(shares, np.array([4.22, 6.72, 9.06, 9.88]) / 10.3, atol=0.01)
+    fractions = found.history_k[[5, 10, 20, 30], 0] / final
+    np.testing.assert_allclose(fractions, np.array([4.22, 6.72, 9.06, 9.88]) / 10.3, atol=0.01)
     assert 40 < found.iterations < 70
     assert found.history_k[0].tolist() == [0, 0, 0]
     # A whole step needs a few.

@@ -297,12 +297,12 @@ def test_a_pull_beyond_the_limits_is_refused():
 # Hung weights
 
 
-@pytest.mark.parametrize("share", [0.9, 1.12])
-def test_the_torque_constant_is_found_whatever_the_file_says(share):
+@pytest.mark.parametrize("fraction", [0.9, 1.12])
+def test_the_torque_constant_is_found_whatever_the_file_says(fraction):
     procedure = HungWeight(ROBOT, 1, 0.6)
-    run, _, _ = drive(HungWeightBench(ROBOT, 1, 0.6, torque_constant_share=share), procedure)
+    run, _, _ = drive(HungWeightBench(ROBOT, 1, 0.6, torque_constant_fraction=fraction), procedure)
     assert run.succeeded, run.problem
-    assert procedure.result.torque_constant_nm_per_a == pytest.approx(0.0235 * share, rel=1e-3)
+    assert procedure.result.torque_constant_nm_per_a == pytest.approx(0.0235 * fraction, rel=1e-3)
     coulomb_n = ROBOT.actuators.coulomb_friction_nm * ROBOT.actuators.gear_ratio / ROBOT.actuators.spool_radius_m
     assert procedure.result.friction_n == pytest.approx(coulomb_n, rel=0.1)
 

@@ -40,8 +40,8 @@ def test_curvatures_minimise_an_energy_of_each_wire():
         inserted = end <= DEPTHS
 
         def energy(k, inserted=inserted):
-            shares = 1 + y * k[0] - x * k[1]
-            return whole / 2 * (k @ k) + wire / 2 * np.sum((k @ k) / shares * inserted) - moment @ k
+            fractions = 1 + y * k[0] - x * k[1]
+            return whole / 2 * (k @ k) + wire / 2 * np.sum((k @ k) / fractions * inserted) - moment @ k
 
         k = minimize(energy, rod.nominal, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-16}).x
         phi.append(np.arctan2(-k[0], k[1]))

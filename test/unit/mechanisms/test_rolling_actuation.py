@@ -64,8 +64,8 @@ def test_a_tendon_that_is_in_the_way_is_let_go_altogether(wanted, slack):
     assert result.converged
     assert result.equilibrium.tension_n[slack] == 0.0
     assert result.equilibrium.tension_n[1 - slack] > 0
-    shares = [statics.solve_tension([1.0, share][:: 1 if slack else -1]) for share in (1e-1, 1e-2, 1e-4)]
-    others = [np.linalg.norm(other.tendon_length_m - wanted) for other in shares]
+    fractions = [statics.solve_tension([1.0, fraction][:: 1 if slack else -1]) for fraction in (1e-1, 1e-2, 1e-4)]
+    others = [np.linalg.norm(other.tendon_length_m - wanted) for other in fractions]
     assert result.residual_m < min(others)
 
 

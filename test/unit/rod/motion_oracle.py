@@ -3,7 +3,7 @@
 
 A station with spatial inertia I, twist J c_rate in the base frame and momentum P there adds J^T P to the generalised
 momentum p = M(c) c_rate, and the derivative of J^T P by c at constant P, called C(P) in sum, gives both the force that
-speed causes and its share of the momentum's rate:
+speed causes and its fraction of the momentum's rate:
 
     p' = C(P) c_rate - dV/dc - D c_rate + Q,   dT/dc = C(P) c_rate.
 """

@@ -67,10 +67,10 @@ def test_a_loop_closes_from_its_first_return_on(path, low, high):
 
 @settings(deadline=None)
 @given(st.floats(0.5, 2), st.floats(0, 1), st.floats(0, 1))
-def test_a_small_loop_is_forgotten_at_its_corner(peak, inner, share):
+def test_a_small_loop_is_forgotten_at_its_corner(peak, inner, fraction):
     """Return-point memory: an excursion that comes back to where it left the way leaves no trace."""
     turn = -peak + 2 * peak * inner
-    back = turn + (peak - turn) * share
+    back = turn + (peak - turn) * fraction
     plain = forces([0.0, peak, turn, -peak, peak])
     looped = forces([0.0, peak, turn, back, turn, -peak, peak])
     assert looped[-2:] == pytest.approx(plain[-2:], abs=1e-12)
@@ -104,11 +104,14 @@ def test_no_friction_where_the_limit_is_zero():
     assert moved_anchor([0.3], [0.0], [0.0], [2.0])[0] == 0.3
 
 
-def rubbing(share: float = 0.1, zero_m: float = 3e-4, **changes: object) -> Robot:
+def rubbing(fraction: float = 0.1, zero_m: float = 3e-4, **changes: object) -> Robot:
     robot = load_robot("ftdcr_v4")
     count = robot.tendon_count
     tendons = DisplacedTendons(
-        stiffness_n_per_m=(2e4,) * count, zero_m=(zero_m,) * count, gain=(1.0,) * count, friction_share=(share,) * count
+        stiffness_n_per_m=(2e4,) * count,
+        zero_m=(zero_m,) * count,
+        gain=(1.0,) * count,
+        friction_fraction=(fraction,) * count,
     )
     segments = tuple(
         replace(
@@ -120,36 +123,36 @@ def rubbing(share: float = 0.1, zero_m: float = 3e-4, **changes: object) -> Robo
     return robot.changed(segments=segments, displaced_tendons=tendons, **changes)
 
 
-def bent(amplitude_m: float, shares: np.ndarray) -> np.ndarray:
-    """All segments' first tendons pulled by a share of an amplitude, the others paid out."""
+def bent(amplitude_m: float, fractions: np.ndarray) -> np.ndarray:
+    """All segments' first tendons pulled by a fraction of an amplitude, the others paid out."""
     pattern = np.array([1.0, -0.5, -0.5])
-    return amplitude_m * shares[:, None] * np.concatenate([pattern, pattern, pattern])
+    return amplitude_m * fractions[:, None] * np.concatenate([pattern, pattern, pattern])
 
 
 def test_robot_goes_up_and_down_on_two_ways_and_closes_its_loop():
     up, down = np.linspace(0, 1, 21), np.linspace(1, 0, 21)
-    shares = np.concatenate([up, down, up, down])
-    shown = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)).tip[:, :3, 3]
+    fractions = np.concatenate([up, down, up, down])
+    shown = DisplacedStatics(rubbing()).replay(bent(4e-3, fractions)).tip[:, :3, 3]
     first_down, second_up, second_down = shown[21:42], shown[42:63], shown[63:]
     apart = np.linalg.norm(first_down[::-1] - second_up, axis=1)
     assert apart[5:16].min() > 3e-4
     assert np.abs(second_down - first_down).max() < 1e-9
-    free = DisplacedStatics(rubbing(), friction=False).replay(bent(4e-3, shares)).tip[:, :3, 3]
+    free = DisplacedStatics(rubbing(), friction=False).replay(bent(4e-3, fractions)).tip[:, :3, 3]
     assert np.abs(free[21:42][::-1] - free[42:63]).max() < 1e-9
 
 
 def test_robot_knows_no_time_and_hardly_the_steps():
-    shares = np.concatenate([np.linspace(0, 1, 41), np.linspace(1, 0.3, 29)])
-    fine = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)).tip[:, :3, 3]
-    coarse = DisplacedStatics(rubbing()).replay(bent(4e-3, shares)[::4]).tip[:, :3, 3]
+    fractions = np.concatenate([np.linspace(0, 1, 41), np.linspace(1, 0.3, 29)])
+    fine = DisplacedStatics(rubbing()).replay(bent(4e-3, fractions)).tip[:, :3, 3]
+    coarse = DisplacedStatics(rubbing()).replay(bent(4e-3, fractions)[::4]).tip[:, :3, 3]
     assert np.abs(fine[::4] - coarse).max() < 2e-4
-    held = DisplacedStatics(rubbing()).replay(np.repeat(bent(4e-3, shares), 3, axis=0)).tip[2::3, :3, 3]
+    held = DisplacedStatics(rubbing()).replay(np.repeat(bent(4e-3, fractions), 3, axis=0)).tip[2::3, :3, 3]
     # The limit depends on the tension of the step before, which a second look at the same reading renews.
     assert np.abs(fine - held).max() < 2e-4
 
 
 def test_stiff_tendons_without_weight_bend_as_their_displacement_says():
-    robot = rubbing(share=0.0, zero_m=0.0, gravity_m_per_s2=(0.0, 0.0, 0.0))
+    robot = rubbing(fraction=0.0, zero_m=0.0, gravity_m_per_s2=(0.0, 0.0, 0.0))
     stiff = replace(robot.displaced_tendons, stiffness_n_per_m=(1e8,) * 9)
     readings = bent(3e-3, np.array([0.0, 0.5, 1.0]))
     path = DisplacedStatics(robot.changed(displaced_tendons=stiff)).replay(readings).path
@@ -158,7 +161,7 @@ def test_stiff_tendons_without_weight_bend_as_their_displacement_says():
 
 def test_shape_is_that_of_the_general_rod():
     """The other solver, an active set on the general rod with torsion left out, knows the same elastic tendons."""
-    robot = rubbing(share=0.0)
+    robot = rubbing(fraction=0.0)
     rod = StrainRod.from_robot(robot)
     rng = np.random.default_rng(3)
     readings = 3e-3 * rng.uniform(-1, 1, (4, 9))
@@ -171,8 +174,8 @@ def test_shape_is_that_of_the_general_rod():
 
 def test_sensitivities_are_derivatives():
     robot = rubbing()
-    shares = np.concatenate([np.linspace(0.03, 1, 15), np.linspace(0.93, 0.1, 12)])
-    readings = bent(4e-3, shares) + 1e-4 * np.sin(np.arange(27)[:, None] + np.arange(9))
+    fractions = np.concatenate([np.linspace(0.03, 1, 15), np.linspace(0.93, 0.1, 12)])
+    readings = bent(4e-3, fractions) + 1e-4 * np.sin(np.arange(27)[:, None] + np.arange(9))
     model = DisplacedStatics(robot)
     found = model.replay(readings, point_m=(0.001, 0.002, 0.003), sensitivities=True)
     tendons = robot.displaced_tendons
@@ -184,7 +187,7 @@ def test_sensitivities_are_derivatives():
     for name, key, value, step in (
         ("zero_m", "zero_m", 3e-4, 1e-7),
         ("gain", "gain", 1.0, 1e-5),
-        ("friction_share", "friction_share", 0.1, 1e-5),
+        ("friction_fraction", "friction_fraction", 0.1, 1e-5),
     ):
         both = [moved(**{key: (*(value,) * 4, value + s, *(value,) * 4)}) for s in (step, -step)]
         numeric = (both[0] - both[1]) / (2 * step)

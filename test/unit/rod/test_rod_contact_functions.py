@@ -14,8 +14,8 @@ from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain.dynamics import StrainDynamics
 
 
-def close(value, expected, share):
-    np.testing.assert_allclose(value, expected, rtol=0, atol=share * np.abs(expected).max())
+def close(value, expected, fraction):
+    np.testing.assert_allclose(value, expected, rtol=0, atol=fraction * np.abs(expected).max())
 
 
 def directional(function, point, step=1e-5):

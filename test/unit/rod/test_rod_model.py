@@ -23,9 +23,11 @@ def both(request):
     return RodModel(robot, quadrature_nodes=16), dynamics, states
 
 
-def close(found, expected, share):
+def close(found, expected, fraction):
     expected = np.asarray(expected)
-    np.testing.assert_allclose(np.array(found).reshape(expected.shape), expected, atol=share * np.abs(expected).max())
+    np.testing.assert_allclose(
+        np.array(found).reshape(expected.shape), expected, atol=fraction * np.abs(expected).max()
+    )
 
 
 def test_poses_and_jacobians_anywhere(both):

@@ -16,7 +16,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.friction.capstans import capstan_jacobian
-from continuum_robot.rod.friction.tendons import TendonFriction, bushing_share
+from continuum_robot.rod.friction.tendons import TendonFriction, bushing_fraction
 from continuum_robot.rod.model import RodModel
 
 shapes = st.lists(st.floats(-3, 3), min_size=6, max_size=6).map(np.array)
@@ -63,10 +63,10 @@ def test_tension_never_rises_and_stays_positive_and_the_share_is_that_of_the_str
     tensions = strand(robot, model, c, angle, mu, 208.0)
     assert np.all(np.diff(tensions) <= 0)
     assert min(tensions) >= 0
-    shares = np.array(friction.shares(c, [mu, mu]))
+    fractions = np.array(friction.fractions(c, [mu, mu]))
     plane, side = round(angle / (np.pi / 2)) % 2, round(angle / (np.pi / 2)) // 2
-    assert 0 <= shares[plane, side] <= 1
-    assert shares[plane, side] == pytest.approx(tensions[-1] / 208.0, abs=1e-4)  # one Magnus step a stretch
+    assert 0 <= fractions[plane, side] <= 1
+    assert fractions[plane, side] == pytest.approx(tensions[-1] / 208.0, abs=1e-4)  # one Magnus step a stretch
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +82,13 @@ def known(robot: Robot, friction: TendonFriction) -> tuple[Robot, RodModel, Tend
 )
 def test_a_bushing_keeps_a_share_and_takes_coulombs_friction(before, after, mu):
     a, b = ca.DM(before), ca.DM(after)
-    share = float(bushing_share(a, b, mu, rounding=0.0))
-    assert 0 <= share <= 1
-    normal = np.linalg.norm(share * np.array(after) - np.array(before))
-    assert 1 - share == pytest.approx(mu * normal, abs=1e-12)
-    rounded = float(bushing_share(a, b, mu))
-    assert share <= rounded <= 1
-    assert rounded == pytest.approx(share, abs=1e-6)
+    fraction = float(bushing_fraction(a, b, mu, rounding=0.0))
+    assert 0 <= fraction <= 1
+    normal = np.linalg.norm(fraction * np.array(after) - np.array(before))
+    assert 1 - fraction == pytest.approx(mu * normal, abs=1e-12)
+    rounded = float(bushing_fraction(a, b, mu))
+    assert fraction <= rounded <= 1
+    assert rounded == pytest.approx(fraction, abs=1e-6)
 
 
 @pytest.mark.parametrize(("mu", "f"), [(0.0312, 208.0), (0.1637, 60.0), (0.9, 300.0)])
@@ -110,19 +110,23 @@ def test_the_papers_minimisation_finds_the_same_tension(mu: float, f: float) -> 
             options={"ftol": 1e-14},
         )
         assert solution.success
-        assert f * float(bushing_share(ca.DM(before), ca.DM(after), mu)) == pytest.approx(f * solution.x[0], rel=1e-6)
+        assert f * float(bushing_fraction(ca.DM(before), ca.DM(after), mu)) == pytest.approx(
+            f * solution.x[0], rel=1e-6
+        )
 
 
 def test_no_friction_when_straight_and_a_finite_derivative_there(robot: Robot, friction: TendonFriction) -> None:
     straight, rate = np.zeros(6), np.full(6, 2.0)
     np.testing.assert_array_equal(friction.capstan_torque(straight, rate, [2.0, -3.0]), 0)
     c, mu = ca.SX.sym("c", 6), ca.DM(friction.coefficients)
-    derivative = ca.Function("derivative", [c], [ca.jacobian(friction.shares(c, mu), c)])
+    derivative = ca.Function("derivative", [c], [ca.jacobian(friction.fractions(c, mu), c)])
     assert np.isfinite(np.array(derivative(straight))).all()
     bent, h = np.array([0.5, -0.8, 0.2, 0.1, -0.3, 0.4]), 1e-6
     for k in range(6):
         step = np.eye(6)[k] * h
-        expected = (np.array(friction.shares(bent + step, mu)) - np.array(friction.shares(bent - step, mu))) / (2 * h)
+        expected = (np.array(friction.fractions(bent + step, mu)) - np.array(friction.fractions(bent - step, mu))) / (
+            2 * h
+        )
         np.testing.assert_allclose(
             np.array(derivative(bent))[:, k], expected.reshape(-1, order="F"), rtol=1e-5, atol=1e-8
         )
@@ -142,12 +146,12 @@ def test_friction_resists_motion_and_grows_with_pretension_and_torque(robot: Rob
         force = friction.generalized_force(c, rate, torque)
         assert force @ rate >= 0  # it is subtracted: power taken out
         np.testing.assert_allclose(force, jacobian.T @ found)
-        shares = np.array(friction.shares(c, friction.coefficients))
+        fractions = np.array(friction.fractions(c, friction.coefficients))
         r_c, f_pl = 0.015255, 208.0
         for j in range(2):
             pulled, released = abs(torque[j]) / r_c + f_pl, max(f_pl - abs(torque[j]) / r_c, 0)  # johnston (32)
             first, second = (pulled, released) if torque[j] > 0 else (released, pulled)
-            lost = (1 - shares[j, 0]) * first + (1 - shares[j, 1]) * second
+            lost = (1 - fractions[j, 0]) * first + (1 - fractions[j, 1]) * second
             assert found[j] == pytest.approx(np.tanh(10 * jacobian[j] @ rate) * r_c * lost)  # (37)
 
 

@@ -109,21 +109,21 @@ def test_a_tendon_bends_to_a_circle_that_is_shorter():
     np.testing.assert_allclose(tip_of(finer), tip_of(state), atol=1e-12)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.99, 1.01, 2.0])
-def test_the_column_buckles_at_eulers_load(share):
-    state = equilibrium(cantilever(KIRCHHOFF), loads=at_tip(force_n=(0, 0, -share * BUCKLING_N)), settle=False)
-    np.testing.assert_allclose(state.stability, 1 - share, atol=1e-5)
-    assert state.stable == (share < 1)
+@pytest.mark.parametrize("fraction", [0.5, 0.99, 1.01, 2.0])
+def test_the_column_buckles_at_eulers_load(fraction):
+    state = equilibrium(cantilever(KIRCHHOFF), loads=at_tip(force_n=(0, 0, -fraction * BUCKLING_N)), settle=False)
+    np.testing.assert_allclose(state.stability, 1 - fraction, atol=1e-5)
+    assert state.stable == (fraction < 1)
     assert not state.snapped
     np.testing.assert_allclose(tip_of(state)[:3, 3], [0, 0, LENGTH_M], atol=1e-12)
 
 
 @pytest.mark.parametrize("continuation", ["auto", "always"])
-@pytest.mark.parametrize("share", [1.05, 1.5, 3.0])
-def test_beyond_it_the_column_is_the_elastica(share, continuation):
-    load = at_tip(force_n=(0, 0, -share * BUCKLING_N))
+@pytest.mark.parametrize("fraction", [1.05, 1.5, 3.0])
+def test_beyond_it_the_column_is_the_elastica(fraction, continuation):
+    load = at_tip(force_n=(0, 0, -fraction * BUCKLING_N))
     state = equilibrium(cantilever(KIRCHHOFF), loads=load, continuation=continuation)
-    k = brentq(lambda k: float(ellipk(k * k)) - math.pi / 2 * math.sqrt(share), 1e-9, 1 - 1e-12)
+    k = brentq(lambda k: float(ellipk(k * k)) - math.pi / 2 * math.sqrt(fraction), 1e-9, 1 - 1e-12)
     across = 2 * k * LENGTH_M / ellipk(k * k)
     along = LENGTH_M * (2 * ellipe(k * k) / ellipk(k * k) - 1)
     tip = tip_of(state)[:3, 3]
@@ -132,7 +132,7 @@ def test_beyond_it_the_column_is_the_elastica(share, continuation):
     assert state.stable
     assert state.neutral  # it can go around the load
     if continuation == "always":
-        assert 1.0 <= state.snapped_at[0] * share <= 1.2
+        assert 1.0 <= state.snapped_at[0] * fraction <= 1.2
 
 
 def test_a_snap_on_the_way_from_one_equilibrium_to_another_is_told():
@@ -162,7 +162,7 @@ def test_a_snap_on_the_way_from_one_equilibrium_to_another_is_told():
     at = snaps.index(True)
     assert 0 < at < len(sides) - 1
     assert min(tips[:at]) > 0 > max(tips[at:])
-    # In one stroke it is the same, and told too; and back again there is hysteresis.
+    # In one stroke it is the same, and reported too; and back again there is hysteresis.
     once = equilibrium(pushed(sides[-1]), start=equilibrium(pushed(0.02)))
     assert once.snapped
     np.testing.assert_allclose(once.c, state.c, atol=1e-6)

@@ -18,7 +18,7 @@ from continuum_robot.runtime import periodic
 from continuum_robot.runtime.periodic import (
     FrozenGarbage,
     PeriodicThread,
-    ProcessorShare,
+    ProcessorFraction,
     RealtimeSettings,
     apply_realtime,
     ask_for_short_slices,
@@ -174,9 +174,9 @@ class Clocks:
     def __init__(self) -> None:
         self.now_ns = self.used_ns = 0
 
-    def pass_time(self, passed_s: float, share: float) -> None:
+    def pass_time(self, passed_s: float, fraction: float) -> None:
         self.now_ns += round(passed_s * 1e9)
-        self.used_ns += round(passed_s * share * 1e9)
+        self.used_ns += round(passed_s * fraction * 1e9)
 
 
 @pytest.fixture
@@ -189,16 +189,16 @@ def asked(monkeypatch):
 
 def test_a_thread_that_never_sleeps_gives_its_priority_back(asked):
     clocks = Clocks()
-    share = ProcessorShare(lambda: clocks.now_ns, lambda: clocks.used_ns)
+    fraction = ProcessorFraction(lambda: clocks.now_ns, lambda: clocks.used_ns)
     for _ in range(20):  # busy for a moment, then idle
         clocks.pass_time(0.1, 1.0)
         clocks.pass_time(0.2, 0.1)
-        assert share.give_up("simulator") == ""
+        assert fraction.give_up("simulator") == ""
     assert asked == []
     clocks.pass_time(0.2, 0.95)
-    assert share.give_up("simulator") == ""
+    assert fraction.give_up("simulator") == ""
     clocks.pass_time(0.1, 0.95)
-    assert "simulator used 95 % of a core" in share.give_up("simulator")
+    assert "simulator used 95 % of a core" in fraction.give_up("simulator")
     assert asked == [os.SCHED_OTHER]
 
 
@@ -211,7 +211,7 @@ def test_a_loop_says_when_it_gave_its_priority_back(monkeypatch, asked):
         while time.thread_time() < end_s:
             pass
 
-    monkeypatch.setattr(periodic, "_LARGEST_SHARE", 0.0)  # what the machine leaves to this thread is its own affair
+    monkeypatch.setattr(periodic, "_LARGEST_FRACTION", 0.0)  # what the machine leaves to this thread is its own affair
     thread = make(busy, 0.001, on_refused=said.extend)
     thread.start()
     while not said:

@@ -18,12 +18,12 @@ MS = 1_000_000
 
 @given(st.lists(st.integers(0, 19_000_000), min_size=1, max_size=300), st.floats(0.01, 1.0))
 @settings(deadline=None)
-def test_quantiles_are_right_to_a_bin(times_ns, share):
+def test_quantiles_are_right_to_a_bin(times_ns, fraction):
     histogram = Histogram(bin_us=5.0)
     for time_ns in times_ns:
         histogram.add(time_ns)
-    exact_us = np.quantile(times_ns, share, method="inverted_cdf") * 1e-3
-    assert exact_us - 1e-9 <= histogram.quantile_us(share) <= exact_us + 5.0 + 1e-9
+    exact_us = np.quantile(times_ns, fraction, method="inverted_cdf") * 1e-3
+    assert exact_us - 1e-9 <= histogram.quantile_us(fraction) <= exact_us + 5.0 + 1e-9
     assert histogram.maximum_us == pytest.approx(max(times_ns) * 1e-3)
     assert histogram.mean_us == pytest.approx(np.mean(times_ns) * 1e-3)
     assert histogram.deviation_us == pytest.approx(np.std(times_ns) * 1e-3, rel=1e-4, abs=0.05)

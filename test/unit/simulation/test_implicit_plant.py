@@ -132,7 +132,7 @@ def test_a_wall_holds_it_back(helical):
 
 def test_cut_tendons_and_stuck_motors(helical):
     plant = at_rest(Plant(helical), 0.2)
-    plant.stiffness_share = np.array([0.0, 1.0, 1.0, 1.0])
+    plant.stiffness_fraction = np.array([0.0, 1.0, 1.0, 1.0])
     plant.motor_free = np.array([1.0, 0.0, 1.0, 1.0])
     stood = plant.displacement[1]
     at_rest(plant, 0.1, command=np.array([3.0, 8.0, 0.5, 0.5]))
@@ -151,8 +151,8 @@ def test_the_result_does_not_hang_on_how_a_time_is_cut(helical):
     whole, parts = Plant(helical), Plant(helical)
     for _ in range(100):
         whole.advance(COMMAND, 2e-3)
-        for share in (0.3e-3, 1.05e-3, 0.65e-3):
-            parts.advance(COMMAND, share)
+        for fraction in (0.3e-3, 1.05e-3, 0.65e-3):
+            parts.advance(COMMAND, fraction)
     assert parts.time_s == pytest.approx(whole.time_s)
     assert parts.displacement == pytest.approx(whole.displacement, abs=2e-4)
 

@@ -184,7 +184,7 @@ def test_motors_are_those_of_the_other_plant():
 
 def test_broken_parts():
     plant, command = MujocoPlant(smooth(ROBOT), links=10), np.full(5, 3.0)
-    plant.stiffness_share = np.array([0.0, 1, 1, 1, 1])
+    plant.stiffness_fraction = np.array([0.0, 1, 1, 1, 1])
     plant.motor_free = np.array([1.0, 0, 1, 1, 1])
     plant.tendon_offset_m = np.array([0, 0, 0, 0.004, 0.0])
     plant.current_limit_a = np.array([3.0, 3, 0.05, 3, 3])

@@ -185,7 +185,7 @@ def test_stuck_motors_and_cut_tendons(smooth):
     smooth.advance(TENSION, 0.2)
     held = smooth.displacement
     smooth.motor_free[0] = 0.0
-    smooth.stiffness_share[1] = 0.0
+    smooth.stiffness_fraction[1] = 0.0
     smooth.advance(TENSION[::-1].copy(), 0.3)
     assert abs(smooth.displacement[0] - held[0]) < 1e-3
     before = smooth.displacement[0]
@@ -194,7 +194,7 @@ def test_stuck_motors_and_cut_tendons(smooth):
     assert smooth.tension[1] == 0.0
     smooth.reset()
     assert smooth.motor_free.min() == 1.0
-    assert smooth.stiffness_share.min() == 1.0
+    assert smooth.stiffness_fraction.min() == 1.0
 
 
 def test_a_substep_too_long_for_the_fastest_mode_is_cut_and_said():

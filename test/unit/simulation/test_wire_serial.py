@@ -66,7 +66,7 @@ def test_a_stall_gives_all_back_at_once() -> None:
 
 def test_a_share_of_the_frames_for_a_time() -> None:
     faults = line()
-    faults.inject("flip", duration_s=10.0, share=0.2)
+    faults.inject("flip", duration_s=10.0, fraction=0.2)
     hit = sum(faults.apply(FRAME, 0.001 * index) != [FRAME] for index in range(10_000))
     assert hit == pytest.approx(2000, abs=200)
     assert faults.apply(FRAME, 10.0) == [FRAME]
@@ -79,7 +79,7 @@ def test_unknown_faults_are_refused() -> None:
     with pytest.raises(ParameterError, match="flip"):
         line().inject("flop")
     with pytest.raises(ParameterError):
-        line().inject("flip", share=1.5)
+        line().inject("flip", fraction=1.5)
     settings = StringEncoderSerial(
         kind="string_encoder_serial",
         port="/dev/none",

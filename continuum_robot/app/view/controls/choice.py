@@ -65,7 +65,7 @@ class Choice:
             self._add_more()
         self.dropdown.on_update(
             lambda _event: self._commander.set_parameters(
-                self._node, {self._parameter: self.dropdown.value}, self._status.tell_if_refused
+                self._node, {self._parameter: self.dropdown.value}, self._status.show_if_refused
             )
         )
         self._folder.visible = True

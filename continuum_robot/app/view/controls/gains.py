@@ -88,7 +88,7 @@ class Gains:
 
         def changed(_event: Any) -> None:
             values = {name: float(slider.value)}
-            self._commander.set_parameters("clarke_controller", values, self._status.tell_if_refused)
+            self._commander.set_parameters("clarke_controller", values, self._status.show_if_refused)
 
         slider.on_update(changed)
         return slider

@@ -65,7 +65,7 @@ class Pushing:
             )
         )
         look = gui.add_button("Reset contact monitor", color="gray")
-        look.on_click(lambda _event: commander.reset_contact_monitor(status.tell_if_refused))
+        look.on_click(lambda _event: commander.reset_contact_monitor(status.show_if_refused))
 
     def update(self) -> None:
         """The button works while a simulated robot listens."""

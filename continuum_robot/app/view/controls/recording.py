@@ -76,7 +76,7 @@ class Recording:
         if self._program.moves:
             return
         if self._commander.has_recorder and self._own is None:
-            self._commander.record(wanted, self._status.tell_if_refused)
+            self._commander.record(wanted, self._status.show_if_refused)
         elif not wanted:
             self.close()
         elif self._own is None:

@@ -45,7 +45,7 @@ class Status:
         self.reset = gui.add_button("Reset", hint="Clears the faults and brings the stack up; the robot then holds.")
         self.reset.on_click(lambda _event: self._reset())
         self.start = gui.add_button("Start", disabled=True, hint="Plays the trajectory of reference_source.")
-        self.start.on_click(lambda _event: self._commander.play(self.tell_if_refused))
+        self.start.on_click(lambda _event: self._commander.play(self.show_if_refused))
         self._answer = gui.add_html("", visible=False)
 
     def update(self, snapshot: RobotState) -> None:
@@ -55,7 +55,7 @@ class Status:
         show(self.reset, "disabled", not (snapshot.faults or snapshot.estop or snapshot.stack == "down"))
         show(self.start, "disabled", not snapshot.holding)
 
-    def tell(self, sentence: str) -> None:
+    def show(self, sentence: str) -> None:
         """Say something to whoever steers.
 
         Parameters
@@ -65,7 +65,7 @@ class Status:
         self._answer.content = note(sentence)
         self._answer.visible = bool(sentence)
 
-    def tell_if_refused(self, success: bool, sentence: str) -> None:
+    def show_if_refused(self, success: bool, sentence: str) -> None:
         """An answer of the stack, where it is a no.
 
         Parameters
@@ -74,18 +74,18 @@ class Status:
         sentence : why not
         """
         if not success:
-            self.tell(f"Refused: {sentence}")
+            self.show(f"Refused: {sentence}")
 
     def _stop(self) -> None:
         self._commander.drop_reference()
         self._commander.stop_robot(
-            lambda success, sentence: self.tell("" if success else f"The stop was not confirmed: {sentence}")
+            lambda success, sentence: self.show("" if success else f"The stop was not confirmed: {sentence}")
         )
 
     def _reset(self) -> None:
-        self.tell("Reset: the stack goes down, faults are cleared, the stack comes up ...")
+        self.show("Reset: the stack goes down, faults are cleared, the stack comes up ...")
         self._commander.reset(
-            lambda success, sentence: self.tell("" if success else f"The reset did not succeed: {sentence}")
+            lambda success, sentence: self.show("" if success else f"The reset did not succeed: {sentence}")
         )
 
 

@@ -121,10 +121,10 @@ class Steering:
             return
         self.chosen_s = time.monotonic()
         if mode == TRAJECTORY:
-            self._commander.play(lambda _success, sentence: self._status.tell(f"reference_source: {sentence}"))
+            self._commander.play(lambda _success, sentence: self._status.show(f"reference_source: {sentence}"))
         elif mode == TIP and self.tip_by_stack:
-            self._status.tell("The robot holds. Drag the axes at the tip: it brings its tip there.")
-            self._commander.hold(self._status.tell_if_refused)
+            self._status.show("The robot holds. Drag the axes at the tip: it brings its tip there.")
+            self._commander.hold(self._status.show_if_refused)
         elif not self._commander.steering:
             self._take()
 
@@ -132,12 +132,12 @@ class Steering:
         snapshot = self._snapshot
         start = snapshot.reference_m if snapshot.reference_m.size else snapshot.clarke_m
         if start.size != len(self.sliders) or snapshot.driver != "active":
-            self._status.tell("The robot is not under control: nothing to steer. See the state above.")
+            self._status.show("The robot is not under control: nothing to steer. See the state above.")
             self._program.move(self.mode, TRAJECTORY)
             return
 
         def taken(success: bool, sentence: str) -> None:
-            self._status.tell(f"You steer now: {sentence}." if success else f"Refused: {sentence}")
+            self._status.show(f"You steer now: {sentence}." if success else f"Refused: {sentence}")
             if success:
                 if self._wanted is not None:
                     self._commander.aim(self._wanted)
@@ -162,7 +162,7 @@ class Steering:
         lost = not by_other_node and not self._commander.steering
         if lost or snapshot.stack == "fault" or not snapshot.alive:
             self.leave()
-            self._status.tell(
+            self._status.show(
                 f"You do not steer any more: {self._commander.writer or 'nobody'} gives the reference."
                 if lost and snapshot.alive
                 else "You do not steer any more: the robot stopped."

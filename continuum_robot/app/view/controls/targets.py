@@ -79,7 +79,7 @@ class TipTarget:
         place_m : base frame, shape (3,), m
         """
         if self._tips is None:
-            self._commander.aim_tip(place_m, lambda _success, sentence: self._status.tell(sentence))
+            self._commander.aim_tip(place_m, lambda _success, sentence: self._status.show(sentence))
             return
         clarke, tips = self._tips
         self._steering.aim(clarke[np.argmin(np.sum((tips - place_m) ** 2, axis=1))])

@@ -43,4 +43,4 @@ class Touching(Choice):
 
     def _add_more(self) -> None:
         self.resume = self._gui.add_button("Go on", hint="Back to the reference from where it holds.")
-        self.resume.on_click(lambda _event: self._commander.resume(self._status.tell_if_refused))
+        self.resume.on_click(lambda _event: self._commander.resume(self._status.show_if_refused))

@@ -85,7 +85,7 @@ class Trajectory:
         }
 
         def answer(success: bool, sentence: str) -> None:
-            self._status.tell(f"{_SOURCE} {sentence}." if success else f"Refused: {sentence}")
+            self._status.show(f"{_SOURCE} {sentence}." if success else f"Refused: {sentence}")
             if success:
                 self._steering.leave()
 
