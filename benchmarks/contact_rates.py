@@ -277,9 +277,7 @@ def main() -> None:
         )
     for method, count in pushes(rig, asked.pushes, tuple(asked.force), asked.still, asked.learn).items():
         delays_ms = [1e3 * delay for _, delay, _ in count.detected]
-        print(
-            f"{method}: {len(count.detected)} of {asked.pushes} pushes detected, {count.pieces} in more than one piece, "
-        )
+        print(f"{method}: {len(count.detected)} of {asked.pushes} pushes detected, {count.pieces} in several pieces, ")
         print(f"  {count.false_alarms} reports in between")
         if delays_ms:
             print(f"  delay ms 10/50/90 %: {np.percentile(delays_ms, [10, 50, 90]).round()}")

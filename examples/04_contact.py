@@ -37,11 +37,10 @@ def main(out: Path) -> None:
         known = found.in_contact and found.location.observable
         place_m = found.location.arc_length_m if known else np.nan
         rows.append((found.ratio, found.wrench.wrench[0] if known else np.nan, 1e3 * place_m, found.in_contact))
-    ratio, force_n, place_mm, detected = np.array(rows).T
+    ratio, force_n, place_mm, touched = np.array(rows).T
     truth = {"residual / threshold": 1.0, "force along x [N]": -35.0, "place [mm]": 1e3 * push.place_m(robot)}
-    print(
-        f"detected                  from {time_s[detected > 0][0]:.2f} s to {time_s[detected > 0][-1]:.2f} s, truly 1 s to 2 s"
-    )
+    touched_s = time_s[touched > 0]
+    print(f"detected              from {touched_s[0]:.2f} s to {touched_s[-1]:.2f} s, truly 1 s to 2 s")
     print(f"force along x         {np.nanmedian(force_n):.1f} N, truly -35.0 N")
     print(f"place                 {np.nanmedian(place_mm):.0f} mm, truly {truth['place [mm]']:.0f} mm")
 

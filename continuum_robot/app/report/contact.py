@@ -76,8 +76,8 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
 
     Returns
     -------
-    ``contacts_reported``; of each report ``detected_at_s``, ``detected_force_n``, ``detected_at_m``, ``detected_deviation_m``,
-    ``detected_kind``: empty in recordings without kinds;
+    ``contacts_reported``; of each report ``detected_at_s``, ``detected_force_n``, ``detected_at_m``,
+    ``detected_deviation_m``, ``detected_kind``: empty in recordings without kinds;
     ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_settling_percent``,
     ``contact_largest_ratio``; and beside
     the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
