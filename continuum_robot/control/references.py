@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.blending import blend_from, quintic, quintic_curvature, quintic_slope
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.robot.control_settings import ReferenceSettings
+from continuum_robot.robot.control_settings import REFERENCE_KINDS, ReferenceSettings
+from continuum_robot.robot.doors import REFERENCES, made
 
 Vector = NDArray[np.float64]
 
@@ -65,7 +66,8 @@ def make_reference(
 
     Parameters
     ----------
-    settings : kind and numbers
+    settings : kind and numbers; another kind than those of this package is a class that another one offers under the
+        entry points ``continuum_robot.references``, made with these settings and the number of coordinates
     coordinate_count : 2m
     base_folder : folder from which a relative ``file`` counts; None: the working directory
 
@@ -78,6 +80,9 @@ def make_reference(
     ParameterError : lists whose length does not fit the number of coordinates, or an unknown kind
     RobotFileError : a CSV file that cannot be used
     """
+    if settings.kind not in REFERENCE_KINDS:
+        own: Reference = made(REFERENCES, settings.kind, "kind", settings, coordinate_count, known=REFERENCE_KINDS)
+        return own
     if settings.kind == "csv":
         return read_csv_reference(Path(base_folder or ".") / Path(settings.file).expanduser(), coordinate_count)
     amplitude = settings.amplitude_m
@@ -97,9 +102,7 @@ def make_reference(
     frequency_hz = np.broadcast_to(np.array(settings.frequency_hz, dtype=float), (coordinate_count,))
     if settings.kind == "chirp":
         return Chirp(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s)
-    if settings.kind == "circle":
-        return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.period_s)
-    raise ParameterError("kind", settings.kind, "chirp, steps, circle, rest_to_rest, hold or csv")
+    return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.period_s)
 
 
 def blend(start: Vector, reference: ClarkeReference, x: float, duration_s: float) -> ClarkeReference:
@@ -258,22 +261,26 @@ class RestToRest(Reference):
 class Interpolated(Reference):
     """Cubic Hermite curve through samples: it passes every sample, and its velocity is continuous.
 
-    The velocity at a sample is that of the parabola through it and its two neighbours, and 0 at both ends. The velocity
-    that :meth:`at` gives is the derivative of the position that it gives.
+    Where the velocity at a sample is not given, it is that of the parabola through it and its two neighbours, and 0 at
+    both ends. The velocity that :meth:`at` gives is the derivative of the position that it gives.
 
     Parameters
     ----------
     times_s : increasing, from 0, shape (k,), s
     positions_m : shape (k, 2m), m
+    velocities_m_per_s : shape (k, 2m), m/s; NaN where not given; None: none is
     """
 
-    def __init__(self, times_s: Vector, positions_m: Vector) -> None:
+    def __init__(self, times_s: Vector, positions_m: Vector, velocities_m_per_s: Vector | None = None) -> None:
         steps = np.diff(times_s)[:, None]
         slopes = np.diff(positions_m, axis=0) / steps
         self._knots: list[float] = times_s.tolist()
         self._positions = positions_m
         self._velocities = np.zeros_like(positions_m)
         self._velocities[1:-1] = (steps[1:] * slopes[:-1] + steps[:-1] * slopes[1:]) / (steps[1:] + steps[:-1])
+        if velocities_m_per_s is not None:
+            given = np.isfinite(velocities_m_per_s)
+            self._velocities[given] = velocities_m_per_s[given]
 
     @property
     def duration_s(self) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from std_srvs.srv import Trigger
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference, Hold, Reference, blend, make_reference
 from continuum_robot.control.tip.control import TipControl, TipSettings
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import ClarkeState, Shape
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
@@ -28,6 +29,7 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction
 from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
+from continuum_robot.nodes.reference.trajectory_action import serve
 from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.control_settings import ReferenceSettings
@@ -109,6 +111,7 @@ class ReferenceSource(ManagedNode):
         flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
         self.create_subscription(PoseStamped, "tip_target_pose", self._on_tip_pose, qos.command_subscription())
+        self._trajectories = serve(self, self, self.clock)
         self.create_service(TakeReference, "~/take", self._serve_take)
         self.create_service(Trigger, "~/restart", self._serve_restart)
         self.create_service(Trigger, "~/hold", self._serve_hold)
@@ -155,6 +158,13 @@ class ReferenceSource(ManagedNode):
         way, self._tip_way = self._tip_way, None
         if way is not None:
             way.close()
+
+    def destroy_node(self) -> None:
+        """End the action's server before the node, which does not know it."""
+        server = getattr(self, "_trajectories", None)  # the constructor may not have come that far
+        if server is not None:
+            server.destroy()
+        super().destroy_node()
 
     def _stand(self) -> None:
         """Hold the position that is measured next; nobody else has the turn any more."""
@@ -251,6 +261,45 @@ class ReferenceSource(ManagedNode):
         if self._settings is not None:
             self._play(self._make(self._settings.value))
             self._motion.set_holding(False)
+
+    # What the action follow_joint_trajectory plays
+
+    def begin_trajectory(self, make: Callable[[Robot, Vector], Reference]) -> Reference:
+        """Play a trajectory that begins where the reference is.
+
+        Parameters
+        ----------
+        make : of the robot and the reference's coordinates, (2m,), m
+
+        Raises
+        ------
+        ContinuumRobotError : no motion can be started now, or there is no such trajectory
+        """
+        here, robot = self._here(), self._robot
+        obstacle = self._refuse_start() or ("there is no reference yet" if here is None else "")
+        if obstacle or here is None or robot is None:
+            raise DeviceError(NAME, f"plays no trajectory: {obstacle}", "Bring the stack up")
+        trajectory = make(robot, here.position)
+        self._play(trajectory, blend_s=0.0)
+        self._motion.set_holding(False)
+        return trajectory
+
+    def trajectory_state(self, trajectory: Reference) -> tuple[float, ClarkeReference, Vector | None] | None:
+        """Time since the start (s), reference and measured coordinates (m) of a trajectory; None: it ended before.
+
+        Parameters
+        ----------
+        trajectory : that was begun
+        """
+        ended = self._to_tip or self._trajectory is not trajectory or not self._writer.ours
+        if ended or not self._active or self._motion.stopped:
+            return None
+        now_s = self.clock.monotonic_s()
+        return now_s - self._start_s, self._trajectory_at(now_s), self._measured_now(now_s)
+
+    def end_trajectory(self) -> None:
+        """Come to rest where the reference is."""
+        self._hold()
 
     def _refuse_start(self, *, of_tip: bool = False) -> str:
         """Why no motion can be started now, "" where one can."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from continuum_robot.robot.doors import REFERENCES
 from continuum_robot.robot.schema import quantity, refuse
 
 ANTIWINDUP_STRATEGIES = ("none", "back_calculation", "conditional_integration")
@@ -74,7 +75,7 @@ class ControlSettings:
 class ReferenceSettings:
     """Trajectory of the Clarke coordinates that the reference source plays; lists go [q_Re,1, q_Im,1, ...]."""
 
-    kind: str = quantity("which trajectory", choices=REFERENCE_KINDS)
+    kind: str = quantity("which trajectory", choices=REFERENCE_KINDS, door=REFERENCES)
     amplitude_m: tuple[float, ...] = quantity("amplitude of each Clarke coordinate", "m", default=(), ge=-1, le=1)
     frequency_hz: tuple[float, ...] = quantity(
         "frequency at the start, one value or one a coordinate", "Hz", default=(), ge=0, le=100

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuum_robot.control.references import make_reference, reference_columns
+from continuum_robot.control.references import ClarkeReference, make_reference, reference_columns
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot import doors
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.schema import read
 
 AMPLITUDE = (0.01, 0.005, 0.005, 0.025)
 FREQUENCY = (0.1, 0.05, 0.15, 0.2)
@@ -185,3 +189,28 @@ def test_settings_that_do_not_fit_the_robot_are_refused(settings, name):
     with pytest.raises(ParameterError) as caught:
         make_reference(settings, 2)
     assert caught.value.name == name
+
+
+class Saw:
+    """Of another package: up in a period, and down again."""
+
+    duration_s = math.inf
+
+    def __init__(self, settings, coordinate_count):
+        self.amplitude_m, self.period_s = np.full(coordinate_count, settings.amplitude_m[0]), settings.period_s
+
+    def at(self, t_s):
+        x = abs(t_s / self.period_s % 2 - 1)
+        return ClarkeReference.at_rest((1 - x) * self.amplitude_m)
+
+
+def test_a_reference_of_another_package_is_made_with_the_settings(monkeypatch):
+    entry = SimpleNamespace(name="saw", value="somebody:Saw", load=lambda: Saw)
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: [entry] if group == doors.REFERENCES else [])
+    settings = read(ReferenceSettings, {"kind": "saw", "amplitude_m": [0.01], "period_s": 4.0})
+    reference = make_reference(settings, 4)
+    np.testing.assert_allclose(reference.at(2.0).position, 0.005)
+    with pytest.raises(RobotFileError, match="one of chirp, steps, circle, rest_to_rest, hold, csv, saw"):
+        read(ReferenceSettings, {"kind": "sea"})
+    with pytest.raises(ParameterError, match=r"one of chirp, .*, saw"):
+        make_reference(dataclasses.replace(settings, kind="sea"), 4)

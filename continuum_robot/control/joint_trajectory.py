@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint trajectories, as other programs plan them: points in time of the Clarke coordinates or of the tendons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.control.references import Interpolated, reference_columns
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
+
+Vector = NDArray[np.float64]
+
+START_TOLERANCE_FRACTION = 0.02
+"""How far a trajectory may begin from the reference, as a fraction of the largest displacement."""
+MANIFOLD_TOLERANCE_FRACTION = 0.005
+"""By how much displacements of tendons may miss those of Clarke coordinates, as a fraction of the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryPoint:
+    """Where the joints are at a time.
+
+    Attributes
+    ----------
+    time_s : from the start, s
+    positions_m : of each joint, (k,), m
+    velocities_m_per_s : the same, (k,), m/s; empty: from the positions
+    """
+
+    time_s: float
+    positions_m: Sequence[float]
+    velocities_m_per_s: Sequence[float] = ()
+
+
+def clarke_joints(robot: Robot) -> tuple[str, ...]:
+    """Names of the Clarke coordinates as joints: q_re_1, q_im_1, q_re_2, ..."""
+    return tuple(column.removesuffix("_m") for column in reference_columns(robot.coordinate_count))
+
+
+def trajectory_reference(
+    robot: Robot, joints: Sequence[str], points: Sequence[TrajectoryPoint], here_m: ArrayLike
+) -> Interpolated:
+    """A joint trajectory as a reference of the Clarke coordinates, from where the reference is.
+
+    Parameters
+    ----------
+    robot : with limits
+    joints : names of all Clarke coordinates (:func:`clarke_joints`), or of all tendons, in any order
+    points : at increasing times; where the first is later than 0 s, the motion begins here
+    here_m : Clarke coordinates of the reference now, (2m,), m
+
+    Raises
+    ------
+    ParameterError : other joints, times that do not increase, values that are missing or not finite, a first point that
+        is not here, tendons that no Clarke coordinates move like that, displacements beyond the robot's limits
+    """
+    if robot.limits is None:
+        raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
+    largest_m = robot.limits.maximum_displacement_m
+    here = np.asarray(here_m, dtype=float)
+    times_s, positions, velocities = _checked(points, len(joints))
+    manifold = controlled_manifold(robot)
+    names = clarke_joints(robot)
+    if sorted(joints) == sorted(names):
+        order = [list(joints).index(name) for name in names]
+        positions, velocities = positions[:, order], velocities[:, order]
+    elif sorted(joints) == sorted(robot.tendon_names):
+        order = [list(joints).index(name) for name in robot.tendon_names]
+        displacement = positions[:, order]
+        positions, velocities = displacement @ manifold.clarke_matrix.T, velocities[:, order] @ manifold.clarke_matrix.T
+        missed = np.abs(positions @ manifold.displacement_matrix.T - displacement).max(axis=1)
+        worst = int(missed.argmax())
+        if missed[worst] > MANIFOLD_TOLERANCE_FRACTION * largest_m:
+            raise ParameterError(
+                f"points[{worst}].positions",
+                displacement[worst],
+                f"displacements that bend the robot: these are {1e3 * missed[worst]:.2g} mm off any Clarke coordinates",
+            )
+    else:
+        raise ParameterError(
+            "joint_names", list(joints), f"all of {', '.join(names)}, or all of {', '.join(robot.tendon_names)}"
+        )
+    if times_s[0] > 0:
+        times_s, positions = np.concatenate([[0.0], times_s]), np.vstack([here, positions])
+        velocities = np.vstack([np.zeros(len(here)), velocities])
+    elif np.abs(positions[0] - here).max() > START_TOLERANCE_FRACTION * largest_m:
+        raise ParameterError(
+            "points[0].positions",
+            positions[0],
+            f"within {1e3 * START_TOLERANCE_FRACTION * largest_m:.2g} mm of the reference, {here.round(5).tolist()} m; "
+            "a first point later than 0 s begins there",
+        )
+    pulled = np.abs(positions @ manifold.displacement_matrix.T).max(axis=1)
+    if pulled.max() > largest_m:
+        raise ParameterError(
+            f"points[{int(pulled.argmax())}].positions",
+            positions[pulled.argmax()],
+            f"displacements of at most limits.maximum_displacement_m = {largest_m:g} m, not {pulled.max():.3g} m",
+        )
+    return Interpolated(times_s, positions, velocities)
+
+
+def _checked(points: Sequence[TrajectoryPoint], count: int) -> tuple[Vector, Vector, Vector]:
+    """Times (k,), positions and velocities (k, joints); NaN where a velocity is not given."""
+    if not points or (len(points) == 1 and points[0].time_s <= 0):
+        raise ParameterError("points", len(points), "a point later than 0 s")
+    times_s = np.array([point.time_s for point in points], dtype=float)
+    if not np.isfinite(times_s).all() or times_s[0] < 0 or (np.diff(times_s) <= 0).any():
+        raise ParameterError("time_from_start", times_s.tolist(), "increasing times from 0 s on")
+    velocities = np.full((len(points), count), np.nan)
+    for index, point in enumerate(points):
+        if len(point.positions_m) != count or not np.isfinite(point.positions_m).all():
+            raise ParameterError(f"points[{index}].positions", list(point.positions_m), f"{count} finite values, m")
+        if len(point.velocities_m_per_s):
+            velocity = np.asarray(point.velocities_m_per_s, dtype=float)
+            if velocity.shape != (count,) or not np.isfinite(velocity).all():
+                raise ParameterError(f"points[{index}].velocities", velocity, f"{count} finite values, m/s, or none")
+            velocities[index] = velocity
+    return times_s, np.array([point.positions_m for point in points], dtype=float), velocities
