@@ -33,7 +33,8 @@ from rosbags.typesys.store import Typestore
 
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.bag_reading import readable
-from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME, PROFILE, ChunkedMcapWriter, McapScan
+from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME, PROFILE, McapScan
+from continuum_robot.nodes.recordings.mcap_writer import ChunkedMcapWriter
 
 FLUSH_PERIOD_S = 0.5
 """What a killed recorder loses at most, with ``DRAIN_PERIOD_S``: 0.55 s, where the machine itself does not stand."""
