@@ -55,7 +55,7 @@ class Count:
 
     free_s: float = 0.0
     false_alarms: int = 0
-    blind: int = 0
+    invalid: int = 0
     detected: list[tuple[float, float]] = field(default_factory=list)
     missed: list[float] = field(default_factory=list)
     force_error: list[float] = field(default_factory=list)  # fraction of the push
@@ -146,7 +146,7 @@ class Rig:
                     dt,
                     tension=reading.tension_n,
                     c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
-                    fault="; ".join((*shape.broken, *shape.blind)) if shape.broken else "",
+                    fault="; ".join((*shape.broken, *shape.unobservable)) if shape.broken else "",
                     suspects=suspects,
                 )
                 if t > SETTLE_S:
@@ -181,14 +181,14 @@ def free_motion(rig: Rig, seeds: int, duration_s: float, learn_s: float) -> dict
             plant = rig.make_plant(rig.robot, rng=np.random.default_rng([seed, 3]))
             learn(rig, plant, learn_s)
         touched = dict.fromkeys(counts, False)
-        blind = dict.fromkeys(counts, False)
+        invalid = dict.fromkeys(counts, False)
         for _, method, estimate, _ in rig.run(seed, SETTLE_S + duration_s, plant, still=False):
             count = counts[method]
             count.free_s += SHAPE_EVERY * PERIOD_S
             count.false_alarms += estimate.in_contact and not touched[method]
-            count.blind += estimate.state == "blind" and not blind[method]
+            count.invalid += estimate.state == "invalid" and not invalid[method]
             count.largest_ratio = max(count.largest_ratio, np.nan_to_num(estimate.ratio))
-            touched[method], blind[method] = estimate.in_contact, estimate.state == "blind"
+            touched[method], invalid[method] = estimate.in_contact, estimate.state == "invalid"
     return counts
 
 
@@ -271,7 +271,7 @@ def main() -> None:
     rig = Rig(load_robot(asked.robot), asked.methods, PLANTS[asked.plant])
     for method, count in free_motion(rig, asked.seeds, asked.seconds, asked.learn).items():
         print(
-            f"{method}: {count.false_alarms} false alarms and {count.blind} times blind in {count.free_s:.0f} s, "
+            f"{method}: {count.false_alarms} false alarms and {count.invalid} times invalid in {count.free_s:.0f} s, "
             f"largest residual {count.largest_ratio:.2f} of the threshold",
             flush=True,
         )

@@ -68,7 +68,7 @@ class CoggingCompensation:
         Parameters
         ----------
         force_n : N rows of equal length over a turn of each motor from the devices' zero on, N on the tendon
-        m_per_turn : tendon wound by a turn of each motor, N values, m
+        m_per_turn : tendon spooled by a turn of each motor, N values, m
         lead_s : time from a cycle to the middle of its command's effect, s; the reading's age is added
         fastest_m_per_s : speed at which each motor's forces have faded to 0, full below half of it, N values, m/s;
             empty: none. Forces that change faster than the current follows would shake the motor

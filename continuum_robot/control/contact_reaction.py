@@ -61,23 +61,23 @@ class ContactSense:
     ----------
     in_contact : whether something touches
     force : generalised force of the contact on the Clarke coordinates, shape (2m,), N; NaN where it is not known
-    blind_reason : why nothing can be detected, empty where it can
+    invalid_reason : why nothing can be detected, empty where it can
     """
 
     in_contact: bool
     force: Vector
-    blind_reason: str = ""
+    invalid_reason: str = ""
 
     @classmethod
-    def nothing(cls, size: int, blind_reason: str = "") -> ContactSense:
+    def nothing(cls, size: int, invalid_reason: str = "") -> ContactSense:
         """No contact is known.
 
         Parameters
         ----------
         size : number 2m of Clarke coordinates
-        blind_reason : why none can be detected; empty: none has been yet
+        invalid_reason : why none can be detected; empty: none has been yet
         """
-        return cls(in_contact=False, force=np.full(size, np.nan), blind_reason=blind_reason)
+        return cls(in_contact=False, force=np.full(size, np.nan), invalid_reason=invalid_reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +193,12 @@ class ContactReaction:
         self._limited = False
         strategy = self._settings.strategy
         if self._state in (FOLLOWING, RETURNING) and strategy != IGNORE:
-            if sense.blind_reason:
-                self._hold(reference, None, f"contacts cannot be detected: {sense.blind_reason}")
+            if sense.invalid_reason:
+                self._hold(reference, None, f"contacts cannot be detected: {sense.invalid_reason}")
             elif sense.in_contact and not self._excuses(sense):
                 self._touch(reference, measured)
-        elif sense.blind_reason and self._state in (RETRACTING, COMPLYING, GUIDED, PRESSING):
-            self._hold(reference, None, f"contacts cannot be detected: {sense.blind_reason}")
+        elif sense.invalid_reason and self._state in (RETRACTING, COMPLYING, GUIDED, PRESSING):
+            self._hold(reference, None, f"contacts cannot be detected: {sense.invalid_reason}")
         if not sense.in_contact:
             self._excused_n = None
         answer = self._answer(reference, sense, dt)

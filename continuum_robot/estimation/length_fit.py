@@ -35,7 +35,7 @@ class _Gain:
     gain: Vector
     covariance: Vector
     unseen: NDArray[np.bool_]
-    blind: tuple[str, ...]
+    unobservable: tuple[str, ...]
 
 
 class LengthFit:
@@ -90,7 +90,7 @@ class LengthFit:
         self._pose, self._length_m = functions["pose"], robot.length_m
         self._subsets: dict[bytes, _Gain] = {}
         self._all = self._subset(np.ones(self.matrix.shape[0], dtype=bool))
-        if self._all.blind:
+        if self._all.unobservable:
             raise ParameterError(
                 "sensors",
                 f"{len(self._sigma)}, of rank {_rank(self.matrix / self._sigma[:, None])}",
@@ -146,7 +146,7 @@ class LengthFit:
         coefficients = fit.gain @ values
         miss = values - fit.matrix @ coefficients
         residual_m = math.sqrt(float(miss @ miss) / miss.size) if miss.size else math.nan
-        if fit.blind:
+        if fit.unobservable:
             coefficients[fit.unseen] = np.nan
             tip = np.full((4, 4), np.nan)
         else:
@@ -161,7 +161,7 @@ class LengthFit:
             miss.size,
             tip,
             motion,
-            fit.blind,
+            fit.unobservable,
         )
 
     def _rates(
@@ -199,13 +199,13 @@ class LengthFit:
         unseen = unseen_coefficients(weighted)
         inverse = np.linalg.pinv(weighted, rcond=SMALLEST_SINGULAR_FRACTION)
         covariance = inverse @ inverse.T
-        blind: tuple[str, ...] = ()
+        unobservable: tuple[str, ...] = ()
         if unseen.any():
             covariance[unseen, :] = covariance[:, unseen] = np.nan
             covariance[unseen, unseen] = np.inf
             absent = [name for index, name in enumerate(self._sensors) if index not in sensors]
-            blind = (f"blind to {self._named(unseen)} without {', '.join(absent)}",)
-        return _Gain(matrix, inverse / sigma, covariance, unseen, blind)
+            unobservable = (f"{self._named(unseen)} unobservable without {', '.join(absent)}",)
+        return _Gain(matrix, inverse / sigma, covariance, unseen, unobservable)
 
     def _named(self, unseen: NDArray[np.bool_]) -> str:
         return ", ".join(name for name, one in zip(self._names, unseen, strict=True) if one)

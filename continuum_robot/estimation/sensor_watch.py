@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watching tendons and strings: which readings cannot be true, and what the robot is blind to without them."""
+"""Watching tendons and strings: which readings cannot be true, and what is unobservable without them."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ class SensorHealth:
     trusted : which sensors are, shape (k,)
     unseen : shape (n,), True where the trusted sensors do not see the coefficient
     reasons : a sentence for each broken sensor, in the order in which they broke; latched until the reset
-    blind : sentences that name unseen coefficients and why; empty when all are seen
+    unobservable : sentences that name unseen coefficients and why; empty when all are seen
     """
 
     readings: Array
     trusted: NDArray[np.bool_]
     unseen: NDArray[np.bool_]
     reasons: tuple[str, ...]
-    blind: tuple[str, ...]
+    unobservable: tuple[str, ...]
 
 
 class SensorWatch:
@@ -233,7 +233,7 @@ class SensorWatch:
         self._previous = values.copy()
         known = np.isfinite(values)
         unseen = self._unseen(known)
-        return SensorHealth(values, known, unseen, self._reasons, self._blindness(unseen, known))
+        return SensorHealth(values, known, unseen, self._reasons, self._unobservable_without(unseen, known))
 
     def _is_plainly_sound(self, values: Array, dt: float) -> bool:
         """Whether all sensors are, and moved a little: the usual case, and the quick way through."""
@@ -344,7 +344,7 @@ class SensorWatch:
             self._unseen_by[key] = unseen_coefficients(self._matrix[known])
         return self._unseen_by[key]
 
-    def _blindness(self, unseen: NDArray[np.bool_], known: NDArray[np.bool_]) -> tuple[str, ...]:
+    def _unobservable_without(self, unseen: NDArray[np.bool_], known: NDArray[np.bool_]) -> tuple[str, ...]:
         if not unseen.any():
             return ()
         absent = [
@@ -352,7 +352,7 @@ class SensorWatch:
             for index, name in enumerate(self._sensors)
             if not known[index]
         ]
-        return (f"blind to {self._named(unseen)} without {', '.join(absent)}",)
+        return (f"{self._named(unseen)} unobservable without {', '.join(absent)}",)
 
     def _named(self, which: NDArray[np.bool_]) -> str:
         return ", ".join(name for name, one in zip(self._coefficients, which, strict=True) if one)

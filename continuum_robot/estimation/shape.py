@@ -151,7 +151,7 @@ class ShapeEstimator:
         health = self.watch.update(readings[: self._tendons + self._strings], dt)
         readings[: self._tendons + self._strings] = health.readings
         found = self.fit.update(readings, velocity, tension, dt)
-        return replace(found, blind=health.blind, broken=health.reasons)
+        return replace(found, unobservable=health.unobservable, broken=health.reasons)
 
 
 @dataclass(frozen=True, slots=True)

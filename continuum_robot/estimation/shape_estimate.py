@@ -62,7 +62,7 @@ class ShapeEstimate:
     sensor_count : sensors that were used; the others were NaN, absent or not to be trusted
     tip : frame of the tip in the base frame, shape (4, 4); NaN where a coefficient is
     motion : of the Kalman filter, if that finds the rates: state and covariance of (c, c', c''); else None
-    blind : sentences that name the unseen coefficients and the sensors that are missing; empty when all are seen
+    unobservable : sentences that name the unseen coefficients and the sensors that are missing; empty when all are seen
     broken : a sentence for each sensor that the watch found broken, latched until the reset
     named_values : more numbers of another package's estimator, by name
     """
@@ -74,24 +74,24 @@ class ShapeEstimate:
     sensor_count: int
     tip: Vector
     motion: ModalState | None = None
-    blind: tuple[str, ...] = ()
+    unobservable: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     named_values: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def unseen(cls, size: int, blind: tuple[str, ...]) -> ShapeEstimate:
+    def unseen(cls, size: int, unobservable: tuple[str, ...]) -> ShapeEstimate:
         """A shape of which nothing is seen.
 
         Parameters
         ----------
         size : number of coefficients
-        blind : why
+        unobservable : why
         """
         unknown, covariance = np.full(size, np.nan), np.full((size, size), np.nan)
         np.fill_diagonal(covariance, np.inf)
-        return cls(unknown, unknown, covariance, np.nan, 0, np.full((4, 4), np.nan), None, blind)
+        return cls(unknown, unknown, covariance, np.nan, 0, np.full((4, 4), np.nan), None, unobservable)
 
     @property
-    def is_blind(self) -> bool:
+    def is_unobservable(self) -> bool:
         """Whether a coefficient is not seen."""
-        return bool(self.blind)
+        return bool(self.unobservable)

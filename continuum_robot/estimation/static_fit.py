@@ -39,17 +39,17 @@ _LAST_STEP = 1e-4  # the same of a whole step of Newton's, which leaves its squa
 _LONGEST_LOOK_S = 0.05  # for which a motion is thought to go on
 _LEFT_OPEN = 0.5  # fraction of what a mode can be up to which it counts as seen
 _TOLERANCE = 1e-6  # rad, or relative stretch: far below what the encoders see
-_BLIND = ("the shape is not seen: a tendon is unknown",)
+_INVALID = ("the shape is not seen: a tendon is unknown",)
 _LOST = ("the shape is not seen: no equilibrium with these displacements",)
 
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """Tendons wound up, strings drawn out, curvatures times their lever (m), which of these are known, tensions (N);
+    """Tendons spooled, strings drawn out, curvatures times their lever (m), which of these are known, tensions (N);
     without, elastic tendons.
     """
 
-    wound: Vector
+    spooled: Vector
     extension: Vector
     bent: Vector
     known: NDArray[np.bool_]
@@ -111,15 +111,15 @@ class StaticFit:
         velocities where they are not.
         """
         count = len(self._stiffness)
-        wound, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
-        if not np.isfinite(wound).all():
-            return ShapeEstimate.unseen(self.rod.size, _BLIND)
-        seen = self._read(wound, extension, bent, tension)
+        spooled, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
+        if not np.isfinite(spooled).all():
+            return ShapeEstimate.unseen(self.rod.size, _INVALID)
+        seen = self._read(spooled, extension, bent, tension)
         try:
             self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, seen)
         except ConvergenceError:
             try:
-                self._c = hold(self._problem, wound, tendon_stiffness_n_per_m=self._stiffness).state.c
+                self._c = hold(self._problem, spooled, tendon_stiffness_n_per_m=self._stiffness).state.c
                 self._c, hessian, pull = self._settle(self._c, seen)
             except ConvergenceError:
                 self.reset()
@@ -136,7 +136,7 @@ class StaticFit:
         missed = np.concatenate([extension - self.rod.string_extension(self._c), bent - self._of_fiber @ self._c])
         missed = missed[np.isfinite(missed)]
         if seen.tension is None:
-            errors = slope * self._sigma_m[: len(wound)]
+            errors = slope * self._sigma_m[: len(spooled)]
             covariance = errors @ errors.T
         else:
             covariance = self.modes.energy_j * np.asarray(np.linalg.inv(hessian), dtype=float)
@@ -145,19 +145,19 @@ class StaticFit:
             coefficient_rates=rates,
             covariance=covariance,
             residual_m=float(np.sqrt(np.mean(missed**2))) if missed.size else 0.0,
-            sensor_count=len(wound) + int(missed.size),
+            sensor_count=len(spooled) + int(missed.size),
             tip=self.rod.poses(self._c, [self.rod.length_m])[0],
             motion=motion,
-            blind=self._blind_to(covariance, seen),
+            unobservable=self._unobservable_without(covariance, seen),
         )
 
-    def _read(self, wound: Vector, extension: Vector, bent: Vector, tension: Vector | None) -> _Readings:
+    def _read(self, spooled: Vector, extension: Vector, bent: Vector, tension: Vector | None) -> _Readings:
         if tension is None or not np.isfinite(tension).all():
-            return _Readings(wound, extension, bent, np.isfinite(np.concatenate([wound, extension, bent])), None)
+            return _Readings(spooled, extension, bent, np.isfinite(np.concatenate([spooled, extension, bent])), None)
         pull = np.maximum(tension, 0.0)
-        # What is wound up less what the tendon stretches by is out of the body; a slack tendon shows nothing.
+        # What is spooled less what the tendon stretches by is out of the body; a slack tendon shows nothing.
         known = np.concatenate([pull > 0, np.isfinite(extension), np.isfinite(bent)])
-        return _Readings(wound - pull / self._stiffness, extension, bent, known, pull)
+        return _Readings(spooled - pull / self._stiffness, extension, bent, known, pull)
 
     def _moved(self, slope: Vector, dt: float) -> ModalState:
         """The motion of the modes by their filter, as that of the coefficients."""
@@ -178,9 +178,9 @@ class StaticFit:
             np.zeros(n, dtype=bool),
         )
 
-    def _blind_to(self, covariance: Vector, readings: _Readings) -> tuple[str, ...]:
+    def _unobservable_without(self, covariance: Vector, readings: _Readings) -> tuple[str, ...]:
         """A sentence on modes that do not stand out of what the sensors that are left leave open."""
-        count = len(readings.wound)
+        count = len(readings.spooled)
         others = readings.known[count:]
         if readings.tension is None or others.all():
             return ()
@@ -190,7 +190,7 @@ class StaticFit:
         if not lost.size:
             return ()
         names = [name for name, known in zip(self._sensors[count:], others, strict=True) if not known]
-        return (f"blind to {', '.join(f'mode_{k + 1}' for k in lost)} without {', '.join(names)}",)
+        return (f"{', '.join(f'mode_{k + 1}' for k in lost)} unobservable without {', '.join(names)}",)
 
     def _settle(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
         """Coefficients, the energy's Hessian there, and minus its gradient's rate by the readings."""
@@ -199,7 +199,7 @@ class StaticFit:
     def _hung(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
         """Newton's method on the energy of a rod on elastic tendons."""
         problem, size = self._problem, np.inf
-        energy_j, gradient, hessian, taut = self._terms(c, readings.wound)
+        energy_j, gradient, hessian, taut = self._terms(c, readings.spooled)
         for _ in range(_ITERATIONS):
             scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
             force = problem.inverse_root @ gradient
@@ -209,22 +209,22 @@ class StaticFit:
             if size <= _TOLERANCE:
                 return c, hessian, -taut.T
             while True:  # tendons that become slack or tight on the way would make a whole step go to and fro
-                found = self._terms(c + fraction * step, readings.wound)
+                found = self._terms(c + fraction * step, readings.spooled)
                 if found[0] <= energy_j + 1e-4 * fraction * float(force @ direction) or fraction < _LEAST_FRACTION:
                     break
                 fraction /= 2
             c, (energy_j, gradient, hessian, taut) = c + fraction * step, found
         raise ConvergenceError("shape", size, _TOLERANCE, _ITERATIONS)
 
-    def _terms(self, c: Vector, wound: Vector) -> tuple[float, Vector, Vector, Vector]:
+    def _terms(self, c: Vector, spooled: Vector) -> tuple[float, Vector, Vector, Vector]:
         """Energy of rod and tendons, its gradient (n,) and Hessian (n, n), and the tension's Jacobian (N, n)."""
-        stretch = wound - self.rod.tendons.rest_m + self.rod.tendons.lengths(c)
+        stretch = spooled - self.rod.tendons.rest_m + self.rod.tendons.lengths(c)
         tension = self._stiffness * np.maximum(stretch, 0.0)
         energy_j, gradient, hessian = self._problem.terms(c, tension)
         jacobian = self.rod.tendons.jacobian(c)
         taut = np.where(tension > 0, self._stiffness, 0.0)[:, None] * jacobian
-        # The terms have tension times (path less that at rest) = tension times (stretch - wound); here it is elastic.
-        energy_j += float(tension @ (wound - stretch / 2))
+        # The terms have tension times (path less that at rest) = tension times (stretch - spooled); here it is elastic.
+        energy_j += float(tension @ (spooled - stretch / 2))
         return energy_j, gradient, hessian + jacobian.T @ taut, taut
 
     def _fitted(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
@@ -234,9 +234,9 @@ class StaticFit:
         shapes that fit; with the forces as unknowns of their own whole steps do, as for constraints.
         """
         problem, rod, size = self._problem, self.rod, np.inf
-        count, held = len(readings.wound), self._held
+        count, held = len(readings.spooled), self._held
         spring = self.modes.energy_j * self.modes.information(readings.known)
-        read = np.nan_to_num(np.concatenate([readings.wound, readings.extension, readings.bent]))
+        read = np.nan_to_num(np.concatenate([readings.spooled, readings.extension, readings.bent]))
         # A curvature is a length that becomes shorter by what is read.
         rest_m = np.concatenate([rod.tendons.rest_m, rod.strings.rest_m, np.zeros(len(readings.bent))])
         strings = slice(count, count + len(readings.extension))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tip's pose from the estimated shape and from a tracker that is late, noisy and blind now and then.
+"""The tip's pose from the estimated shape and from a tracker that is late, noisy and lost now and then.
 
 Derived here, no paper. A pose of the tracker belongs to the instant at which it was taken: it is compared with the
 shape of that instant, and what the shape did not know is learned (:mod:`.tip_residual`). The pose of now is that of the

@@ -28,7 +28,7 @@ from continuum_robot.estimation.contact.settings import (
     default_location,
     default_settings,
 )
-from continuum_robot.estimation.contact.states import BLIND, CLEAR, COLLISION, CONTACT, SETTLING, ContactEstimate
+from continuum_robot.estimation.contact.states import CLEAR, COLLISION, CONTACT, INVALID, SETTLING, ContactEstimate
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
@@ -58,7 +58,7 @@ class ContactMonitorNode(ManagedNode):
     """Event-driven on ``shape``, in a thread of its own so that its work never delays a controller.
 
     Each shape is joined with the tensions of the same driver cycle. Where shape or tensions stop, or are not numbers,
-    for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is blind, reports why,
+    for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is invalid, reports why,
     and stays so until ``reset``. After a shorter gap in the shapes' stamps the observers restart and the state is
     "settling" until they know the motion. It is silent while the tendons are not driven.
 
@@ -74,7 +74,7 @@ class ContactMonitorNode(ManagedNode):
         declare(
             "input_timeout_s",
             0.25,
-            "how long shape or tensions may be missing before the node is blind",
+            "how long shape or tensions may be missing before the node is invalid",
             rules=Quantity("", "s", ge=0.01, le=10),
         )
         declare(
@@ -304,7 +304,7 @@ class ContactMonitorNode(ManagedNode):
             return
         self._floor.stop("the tendons lost their power")
         with self._monitor_lock:
-            if self._estimate is not None and self._estimate.state == BLIND:
+            if self._estimate is not None and self._estimate.state == INVALID:
                 monitor.reset()
             if self._settled and self.parameters.get("tare_at_start"):
                 monitor.tare()
@@ -340,7 +340,7 @@ class ContactMonitorNode(ManagedNode):
         covariance = conversions.vector(shape.covariance).reshape(self._size, self._size)
         try:
             with self._monitor_lock:
-                if silent and self._estimate is not None and self._estimate.state == BLIND:
+                if silent and self._estimate is not None and self._estimate.state == INVALID:
                     monitor.reset()
                 before = self._estimate
                 estimate = monitor.update(
@@ -387,7 +387,7 @@ class ContactMonitorNode(ManagedNode):
         return values.reshape(self._size, self._size) if known else None
 
     def _miss(self, shape: Shape | None) -> None:
-        """Nothing usable came for too long: blind, reported once a timeout and latched."""
+        """Nothing usable came for too long: invalid, reported once a timeout and latched."""
         monitor, unknown = self._monitor, np.full(self._size, np.nan)
         if monitor is None:
             return
@@ -438,8 +438,8 @@ class ContactMonitorNode(ManagedNode):
         monitor, estimate = self._monitor, self._estimate
         if monitor is None or not self._active:
             response.message = "refused: activate the contact monitor first"
-        elif estimate is not None and estimate.state == BLIND:
-            response.message = f"refused: blind ({estimate.reason}); reset first"
+        elif estimate is not None and estimate.state == INVALID:
+            response.message = f"refused: invalid ({estimate.reason}); reset first"
         elif self._floor.running:
             response.message = "refused: it learns from free motion; wait for its end, or cancel that"
         else:
@@ -517,8 +517,8 @@ class ContactMonitorNode(ManagedNode):
             return DeviceError("contact_monitor", "is not active", "Activate it")
         if not self._was_settled or estimate is None:
             return DeviceError("contact_monitor", "waits for power on the tendons", "Activate the driver")
-        if estimate.state == BLIND:
-            return DeviceError("contact_monitor", f"is blind: {estimate.reason}", "Reset it")
+        if estimate.state == INVALID:
+            return DeviceError("contact_monitor", f"is invalid: {estimate.reason}", "Reset it")
         if estimate.state != CLEAR:
             because = f" ({estimate.reason})" if estimate.reason else ""
             return DeviceError("contact_monitor", f"is in the state {estimate.state}{because}", "Free the robot")
@@ -529,13 +529,13 @@ class ContactMonitorNode(ManagedNode):
         if estimate is None:
             status.summary(Level.OK, self.state if not self._active else "waits for power on the tendons")
             return
-        if estimate.state == BLIND:
-            status.summary(Level.ERROR, f"blind: {estimate.reason}")
+        if estimate.state == INVALID:
+            status.summary(Level.ERROR, f"invalid: {estimate.reason}")
         elif estimate.in_contact or estimate.state == SETTLING:
             status.summary(Level.WARN, estimate.state)
         status.summary(Level.OK, CLEAR if estimate.state == CLEAR else estimate.state)
         status.add("contact_state", estimate.state)
-        status.add("blind_reason", estimate.reason)
+        status.add("invalid_reason", estimate.reason)
         status.add("residual_share_of_threshold", float(estimate.ratio))
         self._floor.diagnose(status)
         for name, count in self._counts.items():

@@ -239,8 +239,8 @@ class ShapeEstimatorNode(ManagedNode):
             message.rate_covariance = conversions.float_array(estimate.motion.covariance[rates, rates])
         message.residual = float(estimate.residual_m)
         # A reading that is missing for a moment makes NaN; a sensor that is broken is named, and stays so.
-        message.problem = "; ".join((*estimate.broken, *estimate.blind)) if estimate.broken else ""
-        if estimate.is_blind:
+        message.problem = "; ".join((*estimate.broken, *estimate.unobservable)) if estimate.broken else ""
+        if estimate.is_unobservable:
             message.tip = Pose(position=Point(x=math.nan, y=math.nan, z=math.nan))
         else:
             tip = self._corrected(estimate.tip, displacement, stamp_ns)
@@ -334,7 +334,7 @@ class ShapeEstimatorNode(ManagedNode):
         if estimate is not None:
             if estimate.residual_m > self.parameters.get("residual_warn_m"):
                 status.summary(Level.WARN, f"residual {estimate.residual_m * 1e3:.2f} mm")
-            for sentence in (*estimate.blind, *estimate.broken):
+            for sentence in (*estimate.unobservable, *estimate.broken):
                 status.summary(Level.ERROR, sentence)
             status.add("residual_m", float(estimate.residual_m))
         tracked = self._tracked

@@ -98,7 +98,7 @@ class Actuators:
 
     @property
     def motor_rad_per_m(self) -> float:
-        """Turn of the motor for a wound length, rad/m."""
+        """Turn of the motor for a spooled length, rad/m."""
         return self.gear_ratio / self.spool_radius_m
 
     @property

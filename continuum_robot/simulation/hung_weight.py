@@ -71,7 +71,7 @@ class HungWeightBench:
         self._motor = MotorModel.from_actuators(robot.actuators, robot.tendon_count, rng)
         self._believed_n_per_a = robot.newton_per_ampere
         self._true_n_per_a = self._motor.newton_per_ampere * torque_constant_fraction
-        self._wound_m = self._speed = self._rise = self._current_a = 0.0
+        self._spooled_m = self._speed = self._rise = self._current_a = 0.0
         self._commanded_a, self._command_s = 0.0, -math.inf
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
@@ -125,7 +125,7 @@ class HungWeightBench:
             self._step(duration_s / steps, now_s)
         self._now_s = now_s
         position, current = np.zeros(self.tendon_count), np.zeros(self.tendon_count)
-        position[self._tendon], current[self._tendon] = self._wound_m, self._current_a
+        position[self._tendon], current[self._tendon] = self._spooled_m, self._current_a
         velocity = np.nan_to_num(self._derivative.update(position, duration_s))
         unknown, zeros = np.full(self.tendon_count, np.nan), np.zeros(self.tendon_count)
         return TendonReading(now_s, position, velocity, current * self._believed_n_per_a, current, unknown, zeros)
@@ -134,17 +134,17 @@ class HungWeightBench:
         motor = self._motor
         fresh = now_s - self._command_s <= RECEIVE_TIMEOUT_S
         wanted_a = self._commanded_a if self._is_enabled and fresh else 0.0
-        stretch_m = self._wound_m - self._slack_m - self.height_m
+        stretch_m = self._spooled_m - self._slack_m - self.height_m
         pull = 0.0
         if stretch_m > 0:
             pull = max(0.0, self._stiffness * stretch_m + self._damping * (self._speed - self._rise))
         cogging = motor.cogging_n * math.sin(
-            motor.cogging_rad_per_m * self._wound_m + motor.cogging_phase_rad[self._tendon]
+            motor.cogging_rad_per_m * self._spooled_m + motor.cogging_phase_rad[self._tendon]
         )
         friction = motor.viscous_ns_per_m * self._speed
         friction += motor.coulomb_n * math.tanh(self._speed / FRICTION_SPEED_M_PER_S)
         self._speed += h * (self._true_n_per_a * self._current_a - pull - friction - cogging) / motor.mass_kg
-        self._wound_m += h * self._speed
+        self._spooled_m += h * self._speed
         self._current_a += h * (wanted_a - self._current_a) / motor.current_time_constant_s
         self._rise += h * (pull / self._mass_kg - GRAVITY_M_PER_S2)
         self.height_m += h * self._rise

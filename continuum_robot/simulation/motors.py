@@ -26,7 +26,7 @@ class MotorModel:
     newton_per_ampere : force for a current, N/A
     mass_kg : rotor inertia that moves with the tendon, kg
     viscous_ns_per_m, coulomb_n, cogging_n : friction and cogging as forces on the tendon
-    cogging_rad_per_m : phase of the cogging for a wound length, rad/m
+    cogging_rad_per_m : phase of the cogging for a spooled length, rad/m
     current_time_constant_s : lag of the current loop, s
     cogging_phase_rad : of each tendon, shape (N,), rad
     """
@@ -64,7 +64,7 @@ class MotorModel:
 
         Parameters
         ----------
-        position : wound length, m, (N,) CasADi expression
+        position : spooled length, m, (N,) CasADi expression
         speed : its rate, m/s
         current : motor current, A
         tension : of the tendon, N
@@ -82,7 +82,7 @@ def tendon_tension(
     Parameters
     ----------
     settings : stiffness and damping
-    stretch : wound length less the rod's displacement, m, (N,) CasADi expression
+    stretch : spooled length less the rod's displacement, m, (N,) CasADi expression
     stretch_rate : its rate, m/s
     offset : additional length of a tendon, m
     stiffness_fraction : 1, or 0 for a tendon that is cut

@@ -35,7 +35,7 @@ class PlantState:
     ----------
     time_s : time since the reset, s
     c, c_rate : strain coefficients of the rod (1/m) and their rates, shape (n,)
-    motor_position_m, motor_velocity_m_per_s : tendon wound on each spool, 0 at the straight configuration, shape (N,);
+    motor_position_m, motor_velocity_m_per_s : tendon on each spool, 0 at the straight configuration, shape (N,);
         the rod's own displacement with ideal actuation
     current_a : motor currents, shape (N,); NaN with ideal actuation
     """
@@ -125,7 +125,7 @@ class Plant:
     # --- running it
 
     def reset(self, c: ArrayLike | None = None) -> None:
-        """At rest, without tension and current, motors wound so that no tendon is slack; nothing is broken.
+        """At rest, without tension and current, motors spooled so that no tendon is slack; nothing is broken.
 
         Parameters
         ----------

@@ -102,7 +102,7 @@ def test_drawing_shows_backbones_at_their_lengths(robot, segment):
 
 def test_unknown_drives_leave_the_shape_unknown(robot):
     estimator = robot_model(robot).shape_estimator(WatchSettings())
-    assert estimator.update(np.array([0, np.nan, 0, 0, 0]), np.zeros(5)).is_blind
+    assert estimator.update(np.array([0, np.nan, 0, 0, 0]), np.zeros(5)).is_unobservable
     with pytest.raises(ParameterError, match="displacement"):
         estimator.update(np.zeros(3), np.zeros(3))
 

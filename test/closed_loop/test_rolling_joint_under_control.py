@@ -110,7 +110,7 @@ def test_the_shape_of_a_pose_is_found_and_its_rate(robot, statics):
 
 def test_an_unknown_tendon_leaves_the_shape_unknown(robot):
     estimate = RollingShapeEstimator(robot).update(np.array([0.0, np.nan]), np.zeros(2))
-    assert estimate.is_blind
+    assert estimate.is_unobservable
     assert np.all(np.isnan(estimate.coefficients))
     with pytest.raises(ParameterError, match="left and right"):
         RollingShapeEstimator(robot).update(np.zeros(3), np.zeros(3))

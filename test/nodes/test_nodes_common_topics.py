@@ -93,7 +93,7 @@ def test_the_wrench_is_given_where_it_acts_zero_without_a_contact_and_unknown_wh
     message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(Contact(sequence=2)))
     assert (message.header.frame_id, message.wrench.force.x) == ("lab_tip", 0.0)
     assert not frames
-    blind = Contact(sequence=3, blind_reason="no shape")
-    message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(blind))
+    invalid = Contact(sequence=3, invalid_reason="no shape")
+    message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(invalid))
     assert np.isnan(message.wrench.force.x)
     assert not frames

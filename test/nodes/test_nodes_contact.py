@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contact monitor on DDS, in lock-step: a push is detected in time, with force and location; blindness latches."""
+"""The contact monitor on DDS, in lock-step: a push is detected in time, with force and location; "invalid" latches."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ def test_free_motion_raises_no_contact(push):
     time_s, contacts, _, _ = push
     before = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s < 0]
     assert len(before) > 50
-    assert {m.state for m in before} <= QUIET, {m.blind_reason for m in before}
+    assert {m.state for m in before} <= QUIET, {m.invalid_reason for m in before}
     assert np.nanmax([m.ratio for m in before]) < 1.0
     after = [m for at_s, m in zip(time_s, contacts, strict=True) if at_s > END_S - START_S + 0.8]
     assert after
-    assert {m.state for m in after} <= QUIET, {m.blind_reason for m in after}
-    assert {m.blind_reason for m in after if m.state == "clear"} == {""}
+    assert {m.state for m in after} <= QUIET, {m.invalid_reason for m in after}
+    assert {m.invalid_reason for m in after if m.state == "clear"} == {""}
 
 
 def test_a_push_is_detected_in_time(push):
@@ -187,22 +187,22 @@ def test_a_broken_sensor_blinds_it_until_the_reset(stack, service, fault, channe
     probe.received["contact"].clear()
     inject(probe, service, fault, channel, magnitude)
     # What is frozen is found while the robot moves.
-    probe.wait(lambda: any(m.state == "blind" for m in probe.received["contact"]), 30.0, "not blind")
+    probe.wait(lambda: any(m.state == "invalid" for m in probe.received["contact"]), 30.0, "not invalid")
     touched = [(m.state, m.ratio) for m in probe.received["contact"] if m.in_contact]
     assert not touched
-    blind = probe.newest("contact")
-    assert blind.blind_reason
-    assert named in blind.blind_reason
-    assert not blind.in_contact
-    assert all(math.isnan(value) for value in (*blind.residual, *blind.wrench, blind.arc_length))
+    invalid = probe.newest("contact")
+    assert invalid.invalid_reason
+    assert named in invalid.invalid_reason
+    assert not invalid.in_contact
+    assert all(math.isnan(value) for value in (*invalid.residual, *invalid.wrench, invalid.arc_length))
     assert not probe.trigger("contact_monitor/tare").success
     inject(probe, service, "")
     probe.pause(0.8)
-    assert probe.wait_for_message("contact").state == "blind"  # latched, though the readings are back
-    probe.wait_real(lambda: f"blind: {blind.blind_reason}" in probe.health("/contact_monitor: contact"))
+    assert probe.wait_for_message("contact").state == "invalid"  # latched, though the readings are back
+    probe.wait_real(lambda: f"invalid: {invalid.invalid_reason}" in probe.health("/contact_monitor: contact"))
     assert probe.trigger("shape_estimator/reset").success
     assert probe.trigger("contact_monitor/reset").success
     probe.received["contact"].clear()
-    probe.wait(lambda: any(m.state == "clear" for m in probe.received["contact"]), 5.0, "still blind")
+    probe.wait(lambda: any(m.state == "clear" for m in probe.received["contact"]), 5.0, "still invalid")
     probe.pause(0.5)
     assert probe.newest("contact").state in QUIET

@@ -89,7 +89,7 @@ def test_canonical_bytes_are_the_message_and_nothing_else(text):
 
     messages = [
         Shape(problem=text, coefficients=[1.0, 2.0], residual=3.0),
-        Contact(blind_reason=text, state="clear", wrench=[1.0] * 6),
+        Contact(invalid_reason=text, state="clear", wrench=[1.0] * 6),
         PidState(saturated=[True, False, True]),
         LockstepGo(participant=text),
         LockstepDone(participant=text, topics=[text, "b"], published=[1, 2], heard=["c"], next_due_ns=-5),

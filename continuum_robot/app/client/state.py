@@ -35,7 +35,7 @@ class ContactState:
 
     Attributes
     ----------
-    state : clear, contact, collision, blind, taring, settling; "" where no contact monitor runs
+    state : clear, contact, collision, invalid, taring, settling; "" where no contact monitor runs
     in_contact : contact or collision
     kind : unknown, accidental, sustained, sliding, tip_blocked, body_blocked, segment_blocked, several; "" without a
         contact; an accidental one is reported after its end
@@ -43,7 +43,7 @@ class ContactState:
     arc_length_m : of the contact from the base, m; NaN where unknown
     force_n : size of the force, N; NaN where unknown
     place_m : of the contact, shape (3,), base frame, m; NaN where unknown
-    reason : why it is blind, or settles
+    reason : why it is invalid, or settles
     residual_ratio : magnitude of each residual over its threshold, shape (n,)
     interval_m : ends of the stretch of backbone that holds it with 90 % probability, m; NaN where unknown
     wrench_arc_length_m : where the force acts, m
@@ -252,7 +252,7 @@ def contact_state(message: Any) -> ContactState:
         arc_length_m=message.arc_length if message.location_observable else math.nan,
         force_n=float(np.linalg.norm(force)) if known else math.nan,
         place_m=conversions.position(message.place.position) if known else _unknown_place(),
-        reason=message.blind_reason,
+        reason=message.invalid_reason,
         residual_ratio=np.abs(residual) / threshold if residual.size == threshold.size > 0 else np.zeros(0),
         interval_m=(float(interval[0]), float(interval[1])) if interval.size == 2 else (math.nan, math.nan),
         wrench_arc_length_m=message.wrench_arc_length,

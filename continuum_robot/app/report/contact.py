@@ -78,7 +78,7 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     -------
     ``contacts_reported``; of each report ``detected_at_s``, ``detected_force_n``, ``detected_at_m``,
     ``detected_deviation_m``, ``detected_kind``: empty in recordings without kinds;
-    ``contact_blind_percent``, ``contact_blind_reasons``, ``contact_settling_percent``,
+    ``contact_invalid_percent``, ``contact_invalid_reasons``, ``contact_settling_percent``,
     ``contact_largest_ratio``; and beside
     the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
     ``false_alarms``: reported ones during which nothing touched; ``contact_detection_delay_ms``: median from the first
@@ -95,9 +95,9 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "contacts_reported": len(reported),
         **_detected(contact, reported),
-        "contact_blind_percent": 100.0 * sum(one == "blind" for one in state) / len(state),
-        "contact_blind_reasons": sorted(
-            {reason for one, reason in zip(state, contact.texts["blind_reason"], strict=True) if one == "blind"}
+        "contact_invalid_percent": 100.0 * sum(one == "invalid" for one in state) / len(state),
+        "contact_invalid_reasons": sorted(
+            {reason for one, reason in zip(state, contact.texts["invalid_reason"], strict=True) if one == "invalid"}
         ),
         "contact_settling_percent": 100.0 * sum(one == "settling" for one in state) / len(state),
         "contact_largest_ratio": float(np.nanmax(ratio)) if np.isfinite(ratio).any() else math.nan,
@@ -256,6 +256,6 @@ def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
         )
         named = f", {in_words(kind)}" if kind not in ("", UNKNOWN) else ""
         lines.append(f"          detected at {at_s:.2f} s: {force_n:.1f} N {place}{named}")
-    for reason in get("contact_blind_reasons", []):
-        lines.append(f"          blind: {reason}")
+    for reason in get("contact_invalid_reasons", []):
+        lines.append(f"          invalid: {reason}")
     return lines

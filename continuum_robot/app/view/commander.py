@@ -275,7 +275,7 @@ class Commander:
         self._pushes.publish(push_message(place_m, force))
 
     def reset_contact_monitor(self, answer: Answer) -> None:
-        """End a latched blindness: of the shape estimator, then of the contact monitor."""
+        """End a latched invalid state: of the shape estimator, then of the contact monitor."""
 
         def then(success: bool, sentence: str) -> None:
             if success:

@@ -50,7 +50,7 @@ class Residual:
     errors : of it
     c : coordinates that it holds for, (n,), 1/m for curvatures
     model : at those
-    blind_reason : why there is none any more; empty while all is well
+    invalid_reason : why there is none any more; empty while all is well
     spread : the observer's own covariance, (n, n), where it states one
     named_values : more numbers of an observer, by name
     """
@@ -59,6 +59,6 @@ class Residual:
     errors: Budget
     c: Vector
     model: StateTerms
-    blind_reason: str
+    invalid_reason: str
     spread: Vector | None = None
     named_values: Mapping[str, float] = field(default_factory=dict)

@@ -64,7 +64,7 @@ class DisturbanceObserver:
 
     Attributes
     ----------
-    blind_reason : why there is no estimate any more; empty while all is well
+    invalid_reason : why there is no estimate any more; empty while all is well
 
     Raises
     ------
@@ -91,8 +91,8 @@ class DisturbanceObserver:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, a latched blindness too; the next update starts at rest without contact."""
-        self.blind_reason = ""
+        """Forget everything, a latched invalid state too; the next update starts at rest without contact."""
+        self.invalid_reason = ""
         self._state: Vector | None = None
         self._model: StateTerms | None = None
         self._cycle = 0
@@ -168,9 +168,9 @@ class DisturbanceObserver:
         measured, noise = np.asarray(c, dtype=float), np.asarray(c_covariance, dtype=float)
         if dt < 0:
             raise ParameterError("dt", dt, "a time step of at least 0 s")
-        if not self.blind_reason and not math.isfinite(np.vdot(measured, measured) + np.vdot(noise, noise) + dt):
-            self.blind_reason = "a coefficient, its covariance or the time step is not a number"
-        if self.blind_reason:
+        if not self.invalid_reason and not math.isfinite(np.vdot(measured, measured) + np.vdot(noise, noise) + dt):
+            self.invalid_reason = "a coefficient, its covariance or the time step is not a number"
+        if self.invalid_reason:
             return np.full(n, np.nan)
         if self._state is None or self._model is None:
             state, model = self._start(measured, noise, evaluate)
@@ -194,7 +194,7 @@ class DisturbanceObserver:
         self._state, self._model = state, model
         estimate = state[self._d].copy()
         if not math.isfinite(np.vdot(estimate, estimate) + np.vdot(model.force, model.force)):
-            self.blind_reason = "the known force is not a number"
+            self.invalid_reason = "the known force is not a number"
             return np.full(n, np.nan)
         return estimate
 

@@ -13,7 +13,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN
-from continuum_robot.estimation.contact.states import BLIND, CLEAR, ContactEstimate
+from continuum_robot.estimation.contact.states import CLEAR, INVALID, ContactEstimate
 
 Vector = NDArray[np.float64]
 
@@ -139,8 +139,8 @@ class FloorLearning:
             self._tell(self._monitor.floor, estimate)
         elif self._monitor.settings.method != self._method:
             self.abort("the method was changed meanwhile")
-        elif estimate.state == BLIND:
-            self.abort(f"the contact monitor is blind: {estimate.reason}")
+        elif estimate.state == INVALID:
+            self.abort(f"the contact monitor is invalid: {estimate.reason}")
         elif estimate.in_contact:
             self.abort(
                 f"something touches the robot, or its file is far off: after {self._seen_s:.1f} s the residual is"

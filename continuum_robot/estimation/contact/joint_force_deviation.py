@@ -107,7 +107,7 @@ class JointForceDeviation:
 
     Attributes
     ----------
-    blind_reason : why there is no estimate any more; empty while all is well
+    invalid_reason : why there is no estimate any more; empty while all is well
     """
 
     def __init__(self, points: int = 1) -> None:
@@ -115,9 +115,9 @@ class JointForceDeviation:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, a latched blindness too."""
+        """Forget everything, a latched invalid state too."""
         self._filter.reset()
-        self.blind_reason = ""
+        self.invalid_reason = ""
 
     def update(
         self, terms: ContactTerms, c_rate: ArrayLike, c_acceleration: ArrayLike, other_force: ArrayLike
@@ -136,8 +136,8 @@ class JointForceDeviation:
         """
         rate, acceleration = np.asarray(c_rate, dtype=float), np.asarray(c_acceleration, dtype=float)
         force = terms.mass @ acceleration + terms.momentum_by_c @ rate - terms.known_force - other_force
-        if not self.blind_reason and not math.isfinite(np.vdot(force, force)):
-            self.blind_reason = "the state or the known force is not a number"
-        if self.blind_reason:
+        if not self.invalid_reason and not math.isfinite(np.vdot(force, force)):
+            self.invalid_reason = "the state or the known force is not a number"
+        if self.invalid_reason:
             return np.full(force.shape, np.nan)
         return self._filter.update(force)  # johnston (70)

@@ -35,7 +35,7 @@ class MomentumObserver:
 
     Attributes
     ----------
-    blind_reason : why there is no residual any more; empty while all is well
+    invalid_reason : why there is no residual any more; empty while all is well
 
     Raises
     ------
@@ -55,8 +55,8 @@ class MomentumObserver:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, a latched blindness too; the next update starts with r = 0."""
-        self.blind_reason = ""
+        """Forget everything, a latched invalid state too; the next update starts with r = 0."""
+        self.invalid_reason = ""
         self.residual: Vector = np.zeros(self.gain.size)
         self._start: Vector | None = None
         self._sum: Vector = np.zeros(self.gain.size)
@@ -92,13 +92,13 @@ class MomentumObserver:
             raise ParameterError("momentum, known_force", (p.shape, force.shape), f"shape {self.gain.shape}")
         if not 0 <= dt < math.inf:
             if math.isnan(dt):
-                self._go_blind("the time step is not a number")
+                self._go_invalid("the time step is not a number")
             else:
                 raise ParameterError("dt", dt, "a time step of at least 0 s")
-        if not self.blind_reason and not math.isfinite(np.vdot(p, p) + np.vdot(force, force)):
+        if not self.invalid_reason and not math.isfinite(np.vdot(p, p) + np.vdot(force, force)):
             what = "momentum" if not np.all(np.isfinite(p)) else "known force"
-            self._go_blind(f"the {what} is not a number")
-        if self.blind_reason:
+            self._go_invalid(f"the {what} is not a number")
+        if self.invalid_reason:
             return self.residual.copy()
         if self._start is None:
             self._start = p.copy()
@@ -112,8 +112,8 @@ class MomentumObserver:
             self._start, self._sum, self._cycles = p.copy(), -self.residual / self.gain, 0
         return self.residual.copy()
 
-    def _go_blind(self, reason: str) -> None:
-        self.blind_reason = reason
+    def _go_invalid(self, reason: str) -> None:
+        self.invalid_reason = reason
         self.residual = np.full(self.gain.size, np.nan)
 
 

@@ -34,7 +34,7 @@ from continuum_robot.estimation.contact.settings import (
     default_location,
     default_settings,
 )
-from continuum_robot.estimation.contact.states import BLIND, SETTLING, TARING, ContactEstimate, ContactStates
+from continuum_robot.estimation.contact.states import INVALID, SETTLING, TARING, ContactEstimate, ContactStates
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
@@ -213,8 +213,8 @@ class ContactMonitor:
         return own
 
     def reset(self) -> None:
-        """Restart after a blindness or a pause: the observers start at zero; the tare stays."""
-        self._blind = ""
+        """Restart after an invalid state or a pause: the observers start at zero; the tare stays."""
+        self._invalid = ""
         self._states.reset()
         self._tare.left_s = 0.0
         self._method.reset()
@@ -225,7 +225,7 @@ class ContactMonitor:
         """Go on after a time without shapes, s, of which nothing is known; the next update has dt = 0.
 
         Momentum observer and joint-force deviation restart; the Kalman disturbance observer keeps its force, less
-        certain by that time. Blindness, tare and reported states stay.
+        certain by that time. The invalid state, tare and reported states stay.
 
         Parameters
         ----------
@@ -333,13 +333,13 @@ class ContactMonitor:
         c_acceleration : (n,), for "jfd"; None: difference of the rates
         c_rate_covariance : of the noise of the rates from sample to sample, (n, n); None: that of the settings
         other_force : known generalised force of anything else, e.g. of a distal segment, johnston (74), (n,), N.m^2
-        fault : what the shape estimator reports as broken; not empty: blind
+        fault : what the shape estimator reports as broken; not empty: invalid
         suspects : sensors whose readings may be frozen: no contact is raised while there are some, and after
-            ``suspect_s`` with a residual above the threshold it is blind
+            ``suspect_s`` with a residual above the threshold it is invalid
 
         Returns
         -------
-        the estimate; once an input was unusable its state is "blind" until :meth:`reset`
+        the estimate; once an input was unusable its state is "invalid" until :meth:`reset`
 
         Raises
         ------
@@ -378,15 +378,15 @@ class ContactMonitor:
             dt,
         )
         settings = self._settings
-        self._blind = self._blind or fault or self._check.problem(cycle, settings)
-        if self._blind:
-            return self._blind_estimate()
+        self._invalid = self._invalid or fault or self._check.problem(cycle, settings)
+        if self._invalid:
+            return self._invalid_estimate()
         found = self._method.update(cycle, settings, self._fractions)
         widened = self._rod.widened(found.errors, settings.motor_friction_fraction)
         raw, errors = self._learning.applied(found, widened, self._tare.residual)
-        self._blind = found.blind_reason
-        if self._blind:
-            return self._blind_estimate()
+        self._invalid = found.invalid_reason
+        if self._invalid:
+            return self._invalid_estimate()
         estimate = self._judge(raw, errors, found.model.terms, dt, suspects)
         return dataclasses.replace(estimate, named_values=found.named_values) if found.named_values else estimate
 
@@ -430,10 +430,10 @@ class ContactMonitor:
             ratio, force_n, dt, placed=not assumed, suspects=suspects, limits=limits, settings=settings
         )
         named = ", ".join(suspects)
-        if state == BLIND:
+        if state == INVALID:
             held_s = self._states.held_s
-            self._blind = f"{named} frozen, or a contact that leaves it unmoved: {held_s:.2g} s above the threshold"
-            return self._blind_estimate()
+            self._invalid = f"{named} frozen, or a contact that leaves it unmoved: {held_s:.2g} s above the threshold"
+            return self._invalid_estimate()
         return ContactEstimate(
             state,
             f"{named} stands still while others move: frozen, or a contact" if state == SETTLING else "",
@@ -449,9 +449,9 @@ class ContactMonitor:
             location,
         )
 
-    def _blind_estimate(self) -> ContactEstimate:
+    def _invalid_estimate(self) -> ContactEstimate:
         self._tare.left_s = 0.0
-        return self._nothing(BLIND, self._blind)
+        return self._nothing(INVALID, self._invalid)
 
     def _nothing(self, state: str, reason: str) -> ContactEstimate:
         n = self.size

@@ -77,7 +77,7 @@ class MomentumResidual:
         dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
         terms = state.terms
         raw = self._observer.update(terms.momentum, terms.known_force + state.force, dt)
-        if self._smoother is not None and not self._observer.blind_reason:
+        if self._smoother is not None and not self._observer.invalid_reason:
             raw = self._smoother.update(raw)
         if self._last is not None and dt > 0:
             fraction = dt / (MOTION_FILTER_S + dt)
@@ -97,7 +97,7 @@ class MomentumResidual:
             noise=(cycle.noise, cycle.rate_noise),
             friction=state.friction,
         )
-        return Residual(raw, errors, cycle.c, state, self._observer.blind_reason)
+        return Residual(raw, errors, cycle.c, state, self._observer.invalid_reason)
 
 
 class DeviationResidual:
@@ -153,7 +153,7 @@ class DeviationResidual:
             acceleration_noise=acceleration_noise,
             friction=state.friction,
         )
-        return Residual(raw, errors, cycle.c, state, self._deviation.blind_reason)
+        return Residual(raw, errors, cycle.c, state, self._deviation.invalid_reason)
 
 
 class KalmanResidual:
@@ -200,7 +200,7 @@ class KalmanResidual:
             rod_by_rate=state.terms.force_by_rate,
             friction=state.friction,
         )
-        return Residual(raw, errors, c, state, observer.blind_reason, spread)
+        return Residual(raw, errors, c, state, observer.invalid_reason, spread)
 
 
 ResidualMethod = MomentumResidual | DeviationResidual | KalmanResidual | OwnResidual

@@ -158,7 +158,7 @@ class MonitorSettings:
         live=True,
     )
     suspect_s: float = quantity(
-        "time for which a residual above the threshold is held back while a sensor stands still, until it is blind",
+        "time for which a residual above the threshold is held back while a sensor stands still, until it is invalid",
         "s",
         default=1.0,
         gt=0,

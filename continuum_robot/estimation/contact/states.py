@@ -15,9 +15,9 @@ from continuum_robot.estimation.contact.wrench import WrenchEstimate
 
 Vector = NDArray[np.float64]
 
-CLEAR, CONTACT, COLLISION, BLIND, TARING = "clear", "contact", "collision", "blind", "taring"
+CLEAR, CONTACT, COLLISION, INVALID, TARING = "clear", "contact", "collision", "invalid", "taring"
 SETTLING = "settling"
-STATES = (CLEAR, CONTACT, COLLISION, BLIND, TARING, SETTLING)
+STATES = (CLEAR, CONTACT, COLLISION, INVALID, TARING, SETTLING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class ContactEstimate:
 
     Attributes
     ----------
-    state : "clear", "contact", "collision", "blind", "taring", or "settling": the residual is above its threshold, but
+    state : "clear", "contact", "collision", "invalid", "taring", or "settling": the residual exceeds its threshold, but
         made by a reading that stands still; contact or broken sensor is open
-    reason : why it is blind or settling; empty otherwise
+    reason : why it is invalid or settling; empty otherwise
     accelerating : whether the thresholds are those of acceleration
-    residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while blind
+    residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while invalid
     residual_covariance : covariance of ``residual`` with the errors of the model, (n, n)
     contact_threshold, collision_threshold : of each channel's absolute value, (n,), N.m^2
     ratio : largest residual over its contact threshold, or of the Kalman disturbance observer after learning from
-        free motion the size of all residuals together over the largest there; NaN while blind
+        free motion the size of all residuals together over the largest there; NaN while invalid
     wrench : at ``wrench_arc_length_m``, in the backbone's frame there
     wrench_arc_length_m : known, found, or else the tip, m
     wrench_place_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
-    location : of the contact; None while it is blind
+    location : of the contact; None while it is invalid
     named_values : more numbers of another package's observer, by name
     """
 
@@ -103,7 +103,7 @@ class ContactStates:
         limits: ForceLimits,
         settings: MonitorSettings,
     ) -> str:
-        """State after one more cycle; "blind" where a suspect has held a contact back for longer than ``suspect_s``.
+        """State after one more cycle; "invalid" where a suspect has held a contact back for longer than ``suspect_s``.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class ContactStates:
         held = bool(suspects) and ratio > 1 and not self._contact.raised and not self._collision.raised
         self.held_s = self.held_s + dt if held else 0.0
         if self.held_s > settings.suspect_s:
-            return BLIND
+            return INVALID
         touched = self._contact.update(
             ratio > 1 and force_n >= least_n and not held, ratio < soft or force_n < soft * least_n, dt, settings
         )

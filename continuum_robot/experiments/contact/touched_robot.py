@@ -15,7 +15,7 @@ from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.kind import NO_CONTACT, ContactKinds
 from continuum_robot.estimation.contact.monitor import ContactMonitor
-from continuum_robot.estimation.contact.states import BLIND, ContactEstimate
+from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
@@ -206,8 +206,8 @@ class TouchedRobot:
                 kinds.append(self._sensing.kind)
                 if estimate.in_contact and not np.isfinite(detected_s):
                     detected_s = time_s
-                blind = estimate.reason if estimate.state == BLIND else ""
-                sense = ContactSense(estimate.in_contact, reaction.force_of(estimate.residual), blind)
+                invalid = estimate.reason if estimate.state == INVALID else ""
+                sense = ContactSense(estimate.in_contact, reaction.force_of(estimate.residual), invalid)
                 clarke = self._manifold.clarke(reading.displacement_m)
                 current = reaction.update(asked, sense, clarke, STEP_S).reference
                 given_up_m = max(given_up_m, float(np.linalg.norm(current.position - asked.position)))

@@ -19,7 +19,7 @@ from continuum_robot.estimation.contact.location import ContactLocator, Location
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
-from continuum_robot.estimation.contact.states import BLIND, ContactEstimate
+from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.johnston.segment import CapstanRobot, point_force
 from continuum_robot.experiments.johnston.sweep_rig import Rig, Sample, SweepSettings
@@ -120,7 +120,7 @@ class Monitors:
 
         Raises
         ------
-        ContinuumRobotError : the contact monitor went blind
+        ContinuumRobotError : the contact monitor has no valid estimate
         """
         measured = self._shape @ sample.readings_m
         c, rate, second = self._difference.update(measured, self.dt)
@@ -130,8 +130,8 @@ class Monitors:
             "jfd": self._smooth["jfd"].update(seen.deviation),
         }
         estimate = self.monitor.update(measured, rate, self._covariance, self.dt, capstan_torque=sample.torque)
-        if estimate.state == BLIND:
-            raise ContinuumRobotError(f"the contact monitor is blind: {estimate.reason}")
+        if estimate.state == INVALID:
+            raise ContinuumRobotError(f"the contact monitor is invalid: {estimate.reason}")
         return Cycle(c, found, estimate)
 
     @property

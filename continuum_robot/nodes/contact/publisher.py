@@ -77,7 +77,7 @@ class ContactPublisher:
         """
         message, wrench, location = self._message, estimate.wrench, estimate.location
         message.header.stamp, message.sequence = stamp, sequence
-        message.state, message.blind_reason = estimate.state, estimate.reason
+        message.state, message.invalid_reason = estimate.state, estimate.reason
         message.in_contact, message.collision = estimate.in_contact, estimate.state == COLLISION
         message.kind, message.kind_reason = kind.name, kind.reason
         message.accelerating = estimate.accelerating

@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.estimation.contact.states import BLIND
+from continuum_robot.estimation.contact.states import INVALID
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
@@ -111,8 +111,8 @@ class NodeReaction:
         if now_s - heard_s > CONTACT_AGE_S:
             return ContactSense.nothing(self._size, "the contact monitor is silent")
         message = deserialize_message(data, Contact)
-        if message.state == BLIND:
-            return ContactSense.nothing(self._size, message.blind_reason)
+        if message.state == INVALID:
+            return ContactSense.nothing(self._size, message.invalid_reason)
         return ContactSense(bool(message.in_contact), reaction.force_of(conversions.vector(message.residual)))
 
     def _on_contact(self, data: bytes) -> None:

@@ -97,7 +97,9 @@ class CommonTopics:
         message.header.stamp, message.header.frame_id = contact.header.stamp, self._tip_frame
         place = conversions.pose_matrix(contact.place)
         known = contact.in_contact and len(contact.wrench) == 6 and bool(np.isfinite(place).all())
-        values = list(contact.wrench) if known else [np.nan if contact.in_contact or contact.blind_reason else 0.0] * 6
+        values = (
+            list(contact.wrench) if known else [np.nan if contact.in_contact or contact.invalid_reason else 0.0] * 6
+        )
         if known:
             message.header.frame_id = self._contact_frame
         force, torque = message.wrench.force, message.wrench.torque

@@ -28,7 +28,7 @@ class DisplacedTendons:
     zero_m: tuple[float, ...] = quantity(
         "stretch of a tendon at reading 0 on the straight robot; negative: slack", "m", ge=-0.1, le=0.1
     )
-    gain: tuple[float, ...] = quantity("tendon wound over what the servo reads", "", gt=0, le=10)
+    gain: tuple[float, ...] = quantity("tendon spooled over what the servo reads", "", gt=0, le=10)
     friction_fraction: tuple[float, ...] = quantity(
         "fraction of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
     )

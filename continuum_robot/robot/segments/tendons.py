@@ -86,7 +86,7 @@ class Capstans:
 
     @property
     def wire_per_radian_m(self) -> float:
-        """Wire that is wound for a radian of the capstan, m: johnston (10)."""
+        """Wire that is spooled for a radian of the capstan, m: johnston (10)."""
         return math.sqrt((2 * math.pi * self.radius_m) ** 2 + self.lead_m**2) / (2 * math.pi)
 
 

@@ -24,7 +24,7 @@ class HeldTendons:
 
     Attributes
     ----------
-    displacement_m : (N,) tendon that is wound in, 0 at c = 0, m
+    displacement_m : (N,) tendon that is spooled, 0 at c = 0, m
     stiffness_n_per_m : (N,) of every tendon, N/m
     """
 

@@ -44,13 +44,13 @@ class SpoolModel(Protocol):
 
     size: int
 
-    def terms(self, stretch: Any, stretch_rate: Any, wound: Any, speed: Any, parameters: Any, /) -> tuple[Any, Any]:
+    def terms(self, stretch: Any, stretch_rate: Any, spooled: Any, speed: Any, parameters: Any, /) -> tuple[Any, Any]:
         """Tension (N) of every tendon and acceleration (m/s^2) of its spool: expressions, (N,), tendon by tendon.
 
         Parameters
         ----------
         stretch, stretch_rate : of the tendons, m and m/s
-        wound, speed : tendon on the spools, 0 at c = 0, and its rate, m and m/s
+        spooled, speed : tendon on the spools, 0 at c = 0, and its rate, m and m/s
         parameters : as many as ``size``
         """
 
@@ -80,7 +80,7 @@ class GivenTension:
     def __init__(self, count: int) -> None:
         self.size, self._count = 2 * count, count
 
-    def terms(self, stretch: Any, _rate: Any, _wound: Any, _speed: Any, parameters: Any) -> tuple[Any, Any]:
+    def terms(self, stretch: Any, _rate: Any, _spooled: Any, _speed: Any, parameters: Any) -> tuple[Any, Any]:
         """Arguments as of :class:`SpoolModel`."""
         tension = parameters[self._count :] + ca.fmax(parameters[: self._count] * stretch, 0)
         return tension, ca.SX(self._count, 1)
@@ -92,12 +92,14 @@ def _spool_function(count: int, model: SpoolModel) -> ca.Function:
     Newton's method on each, within the bracket that it finds, a fixed number of iterations from a guess. Also the
     tensions, their derivatives by the paths' lengths and rates, and the last correction of any speed, m/s.
     """
-    longer, rate, wound, before, guess = (
-        ca.SX.sym(name, count) for name in ("longer", "rate", "wound", "before", "guess")
+    longer, rate, spooled, before, guess = (
+        ca.SX.sym(name, count) for name in ("longer", "rate", "spooled", "before", "guess")
     )
     parameters, g = ca.SX.sym("parameters", model.size), ca.SX.sym("g")
     speed = ca.SX.sym("speed", count)
-    tension, acceleration = model.terms(longer + wound + g * speed, rate + speed, wound + g * speed, speed, parameters)
+    tension, acceleration = model.terms(
+        longer + spooled + g * speed, rate + speed, spooled + g * speed, speed, parameters
+    )
     value = speed - before - g * acceleration
     ones = ca.DM.ones(count)
     slope = ca.jtimes(value, speed, ones)
@@ -105,14 +107,14 @@ def _spool_function(count: int, model: SpoolModel) -> ca.Function:
     stiffness, resistance = (
         ca.jtimes(tension, of, ones) - yields * ca.jtimes(value, of, ones) for of in (longer, rate)
     )
-    arguments = [longer, rate, wound, before, parameters, g, speed]
+    arguments = [longer, rate, spooled, before, parameters, g, speed]
     at = ca.Function("at", arguments, [value, slope])
     low, high, found, last = ca.SX(-_FAR * ones), ca.SX(_FAR * ones), guess, ca.SX.zeros(count)
     turning = bool(acceleration.nnz())
     if not turning:
         found = before
     for _ in range(_SPOOL_ITERATIONS if turning else 0):
-        here, steep = at(longer, rate, wound, before, parameters, g, found)
+        here, steep = at(longer, rate, spooled, before, parameters, g, found)
         high, low = ca.if_else(here > 0, found, high), ca.if_else(here > 0, low, found)
         step = -here / ca.if_else(steep > 0, steep, 1)
         bracketed = ca.logic_and(low > -_FAR, high < _FAR)
@@ -120,11 +122,11 @@ def _spool_function(count: int, model: SpoolModel) -> ca.Function:
         last = ca.if_else(outside, ca.if_else(bracketed, (low + high) / 2 - found, 0), step)
         found = found + last
     end = ca.Function("end", arguments, [tension, stiffness, resistance])
-    tension, stiffness, resistance = end(longer, rate, wound, before, parameters, g, found)
+    tension, stiffness, resistance = end(longer, rate, spooled, before, parameters, g, found)
     settled = ca.fabs(last) / (1 + ca.fabs(found))
     return ca.Function(
         "rod_spools",
-        [longer, rate, wound, before, guess, parameters, g],
+        [longer, rate, spooled, before, guess, parameters, g],
         [tension, found, stiffness, resistance, ca.mmax(settled) if count else ca.SX(0)],
         _OPTIONS,
     )
@@ -169,7 +171,7 @@ def _solved(matrix: Any, right: Any) -> Any:
 def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touching | None) -> ca.Function:
     """The stage's equation at c, and the correction of c by the matrix given.
 
-    (c, [c_0, p_0, more force, g, tolerance, wound, speeds before, parameters of spools and contacts], guess of speeds,
+    (c, [c_0, p_0, more force, g, tolerance, spooled, speeds before, parameters of spools and contacts], guessed speeds,
     inverse of the matrix, [latest c, what was left there, whether to learn from it]) -> (correction, c_rate, momentum,
     tension, speeds of spools, [size of the correction, unsettled speed], what is left, inverse, g^2 J^T and
     dT/dc, (n, N) each)
@@ -180,7 +182,7 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
     base = ca.MX.sym("base", 3 * n + 2 + 2 * count + model.size + touched)
     guess = ca.MX.sym("guess", count)
     inverse, latest = ca.MX.sym("inverse", n, n), ca.MX.sym("latest", 2 * n + 1)
-    base_c, base_p, extra, g, _, wound, before, parameters, contacts = ca.vertsplit(
+    base_c, base_p, extra, g, _, spooled, before, parameters, contacts = ca.vertsplit(
         base, np.cumsum([0, n, n, n, 1, 1, count, count, model.size, touched]).tolist()
     )
     rate = (c - base_c) / g
@@ -191,7 +193,7 @@ def _stage_function(dynamics: StrainDynamics, model: SpoolModel, touching: Touch
     if count:
         longer, longer_rate, gradient, by_rate = _path_rates(dynamics, c, rate)
         tension, speed, stiffness, resistance, unsettled = _spool_function(count, model)(
-            longer, longer_rate, wound, before, guess, parameters, g
+            longer, longer_rate, spooled, before, guess, parameters, g
         )
         slope = gradient @ ca.diag(stiffness + resistance / g) + by_rate @ ca.diag(resistance)
         elastic = ca.sumsqr(stiffness) + ca.sumsqr(resistance) > 0

@@ -54,11 +54,11 @@ class Spools:
 
     Attributes
     ----------
-    wound_m, speed_m_per_s : (N,) tendon on every spool, 0 at c = 0, and its rate
+    spooled_m, speed_m_per_s : (N,) tendon on every spool, 0 at c = 0, and its rate
     parameters : of the :class:`SpoolModel`, (size,), in its units
     """
 
-    wound_m: Vector
+    spooled_m: Vector
     speed_m_per_s: Vector
     parameters: Vector
 
@@ -124,7 +124,7 @@ class StageSolver:
         # Both have the same arguments; they are kept in those of the second.
         self._c, base, self._speed_guess, self._inverse, latest = self._many.inputs
         self._latest_c, self._latest_left, self._learns = np.split(latest, [n, 2 * n])
-        self._base_c, self._base_p, self._extra, self._numbers, self._wound, self._speed_before, rest = np.split(
+        self._base_c, self._base_p, self._extra, self._numbers, self._spooled, self._speed_before, rest = np.split(
             base, np.cumsum([n, n, n, 2, count, count])
         )
         self._parameters, self._contacts = rest[: model.size], rest[model.size :]
@@ -306,15 +306,15 @@ class StageSolver:
     def _set_pull(self, pull: Pull | Spools) -> None:
         count = self.dynamics.rod.tendon_count
         if isinstance(pull, Spools):
-            self._wound[:], self._speed_before[:] = pull.wound_m, pull.speed_m_per_s
+            self._spooled[:], self._speed_before[:] = pull.spooled_m, pull.speed_m_per_s
             self._speed_guess[:], self._parameters[:] = pull.speed_m_per_s, pull.parameters
         elif self._driven:
             raise ParameterError("pull", pull, "the spools that this stage was made for")
         elif isinstance(pull, HeldTendons):
-            wound = np.asarray(pull.displacement_m, dtype=float)
-            if wound.shape != (count,) or not np.isfinite(wound).all():
+            spooled = np.asarray(pull.displacement_m, dtype=float)
+            if spooled.shape != (count,) or not np.isfinite(spooled).all():
                 raise ParameterError("displacement_m", pull.displacement_m, f"{count} finite lengths, m")
-            self._wound[:], self._parameters[:count], self._parameters[count:] = wound, pull.stiffness_n_per_m, 0.0
+            self._spooled[:], self._parameters[:count], self._parameters[count:] = spooled, pull.stiffness_n_per_m, 0.0
         else:
             self._parameters[:count], self._parameters[count:] = 0.0, checked_tension(self.dynamics.rod, pull)
 

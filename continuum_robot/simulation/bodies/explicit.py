@@ -39,7 +39,7 @@ class ExplicitBody(RodBody):
     Attributes
     ----------
     substep_s : the robot file's, or a fraction of it where that would be unstable, s
-    derivative : (y, parameters) -> y'; y is c, c_rate and with motors wound length, speed, current; parameters are
+    derivative : (y, parameters) -> y'; y is c, c_rate and with motors spooled length, speed, current; parameters are
         input (N), generalised force (n), offset, stiffness fraction, free (N), and those of the contacts
     """
 
@@ -120,15 +120,15 @@ class ExplicitBody(RodBody):
 
     @property
     def spools(self) -> Vector:
-        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), shape (3, N); with motors."""
+        """Tendon on each spool (m), its rate (m/s) and the motor's current (A), shape (3, N); with motors."""
         return self._y[2 * self._size :].reshape(3, self._tendons).copy()
 
     def tension(self, drive: Drive) -> Vector:
         """As of :class:`RodBody`."""
         if self._motor is None:
             return drive.wanted.copy()
-        wound, speed, _ = self.spools
-        stretch, rate = wound - self.rod_displacement, speed - self.rod_velocity
+        spooled, speed, _ = self.spools
+        stretch, rate = spooled - self.rod_displacement, speed - self.rod_velocity
         value = tendon_tension(self._robot.simulation, stretch, rate, drive.offset_m, drive.stiffness_fraction)
         return np.array(value, dtype=float).reshape(-1)
 

@@ -40,17 +40,17 @@ class _State:
     Attributes
     ----------
     c, c_rate, momentum : (n,) of the rod
-    wound_m, speed_m_per_s, current_a : (N,) of the motors; zeros where there are none
+    spooled_m, speed_m_per_s, current_a : (N,) of the motors; zeros where there are none
     tension_n : (N,) at the end of the latest step
     """
 
-    __slots__ = ("c", "c_rate", "current_a", "momentum", "speed_m_per_s", "tension_n", "values", "wound_m")
+    __slots__ = ("c", "c_rate", "current_a", "momentum", "speed_m_per_s", "spooled_m", "tension_n", "values")
 
     def __init__(self, values: Vector, size: int) -> None:
         self.values = values
         self.c, self.c_rate, self.momentum = values[:size], values[size : 2 * size], values[2 * size : 3 * size]
         tendons = values[3 * size :].reshape(4, -1)
-        self.wound_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
+        self.spooled_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
 
 
 class _Given(NamedTuple):
@@ -110,8 +110,8 @@ class ImplicitBody(RodBody):
         self._rates.clear()
         self._time_s = 0.0
         zero, none = np.zeros(self._size), np.zeros(self._tendons)
-        wound = none if self._motor is None else self._rod.tendon_displacement(c)
-        self._at = _State(np.concatenate([c, zero, zero, wound, none, none, none]), self._size)
+        spooled = none if self._motor is None else self._rod.tendon_displacement(c)
+        self._at = _State(np.concatenate([c, zero, zero, spooled, none, none, none]), self._size)
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """Integrate for a duration of more than 0 s.
@@ -145,8 +145,8 @@ class ImplicitBody(RodBody):
 
     @property
     def spools(self) -> Vector:
-        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
-        return np.array([self._at.wound_m, self._at.speed_m_per_s, self._at.current_a])
+        """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        return np.array([self._at.spooled_m, self._at.speed_m_per_s, self._at.current_a])
 
     def tension(self, _drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N."""
@@ -185,7 +185,7 @@ class ImplicitBody(RodBody):
         else:
             lag = g / self._motor.current_time_constant_s
             end.current_a[:] = (base.current_a + lag * drive.wanted) / (1 + lag)
-            pull = Spools(base.wound_m, free * base.speed_m_per_s, self._spools.parameters(drive, end.current_a))
+            pull = Spools(base.spooled_m, free * base.speed_m_per_s, self._spools.parameters(drive, end.current_a))
         found: Stage = self._solver.solve(
             g,
             base.c,
@@ -204,8 +204,8 @@ class ImplicitBody(RodBody):
             found.tension,
         )
         end.speed_m_per_s[:] = found.spool_speed_m_per_s
-        np.multiply(g, end.speed_m_per_s, out=end.wound_m)
-        end.wound_m += base.wound_m
+        np.multiply(g, end.speed_m_per_s, out=end.spooled_m)
+        end.spooled_m += base.spooled_m
         return end
 
 
@@ -221,10 +221,10 @@ class _MotorSpools:
         self._values = np.concatenate([np.zeros(4 * self._count), phase_m])
         self._rows = self._values.reshape(5, -1)
 
-    def terms(self, stretch: Any, stretch_rate: Any, wound: Any, speed: Any, parameters: Any) -> tuple[Any, Any]:
+    def terms(self, stretch: Any, stretch_rate: Any, spooled: Any, speed: Any, parameters: Any) -> tuple[Any, Any]:
         current, offset, fraction, free, phase_m = ca.vertsplit(parameters, self._count)
         tension = tendon_tension(self._settings, stretch, stretch_rate, offset, fraction)
-        return tension, free * self._motor.acceleration(wound + phase_m, speed, current, tension)
+        return tension, free * self._motor.acceleration(spooled + phase_m, speed, current, tension)
 
     def parameters(self, drive: Drive, current: Vector) -> Vector:
         """Values for ``parameters``: currents (A) and what the drive reports of the tendons."""

@@ -72,7 +72,7 @@ class PlantBody(Protocol):
 
     @property
     def spools(self) -> Vector:
-        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); of a body with motors."""
+        """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); of a body with motors."""
 
     @property
     def rod_displacement(self) -> Vector:

@@ -99,7 +99,7 @@ class RodBody(ABC):
     @property
     @abstractmethod
     def spools(self) -> Vector:
-        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
 
     @abstractmethod
     def tension(self, drive: Drive, /) -> Vector:

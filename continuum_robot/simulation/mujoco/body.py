@@ -155,7 +155,7 @@ class ChainBody:
         self._mujoco.mj_forward(self.mujoco_model, self.data)
         self._mujoco.mj_step1(self.mujoco_model, self.data)
         none = np.zeros(self._tendons)
-        self._wound, self._speed, self._current, self._tension = self.rod_displacement, none, none, none
+        self._spooled, self._speed, self._current, self._tension = self.rod_displacement, none, none, none
         self._resisting = np.zeros(self._friction.capstan_count)
         self.world_loads = ()
 
@@ -205,7 +205,7 @@ class ChainBody:
             load = self._load_of_torque @ self._resisting
         inputs = self._spool.inputs
         inputs[0][:] = (
-            self._wound, self._speed, self._current, drive.wanted, self.rod_displacement, load, self._tension
+            self._spooled, self._speed, self._current, drive.wanted, self.rod_displacement, load, self._tension
         )  # fmt: skip
         inputs[1][:] = drive.offset_m, drive.stiffness_fraction, drive.motor_free
         inputs[2][:] = h
@@ -215,7 +215,7 @@ class ChainBody:
         found = self._apply(rows, force, h)
         self._tension = found[-self._tendons :]
         self._speed = loose_speed - yielding * self._tension
-        self._wound = self._wound + h * self._speed
+        self._spooled = self._spooled + h * self._speed
 
     def _apply(self, rows: Rows, force: Vector, h: float) -> Vector:
         """Solve the rows, hand all forces to MuJoCo; magnitudes of the rows."""
@@ -299,8 +299,8 @@ class ChainBody:
 
     @property
     def spools(self) -> Vector:
-        """Tendon wound on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
-        return np.array([self._wound, self._speed, self._current])
+        """Tendon spooled on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        return np.array([self._spooled, self._speed, self._current])
 
     @property
     def rod_displacement(self) -> Vector:

@@ -14,7 +14,7 @@ from continuum_robot.simulation.motors import MotorModel
 def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     """What spools and their tendons contribute to a step h, as rows of compliant_rows.py.
 
-    Inputs are matrices with a column a tendon: wound length (m), speed (m/s), current (A), wanted current (A),
+    Inputs are matrices with a column a tendon: spooled length (m), speed (m/s), current (A), wanted current (A),
     displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness fraction,
     motor free; then h (s). The result has the rows: current, level and slope of the tendon, compliance of the spool
     (m/(N.s)), its speed without tension. The motor's friction is linear about the speed at the end of the step.
@@ -26,7 +26,7 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     """
     count, h = robot.tendon_count, ca.SX.sym("h")
     state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
-    wound, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
+    spooled, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
     offset, fraction, free = ca.vertsplit(given)
     # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
     lag = h / motor.current_time_constant_s
@@ -35,7 +35,7 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
 
     def linear(about: Any, pull: Any) -> tuple[Any, Any]:
         """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
-        value = motor.acceleration(wound.T, about.T, mean_current.T, load.T + pull.T).T
+        value = motor.acceleration(spooled.T, about.T, mean_current.T, load.T + pull.T).T
         tangent = ca.horzcat(*(ca.gradient(value[k], about[k]) for k in range(count)))
         return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
 
@@ -52,6 +52,6 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
     pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
     slope = fraction * (pull[0] * h + pull[1])
-    level = fraction * pull[0] * (wound - displacement - offset) + slope * loose
+    level = fraction * pull[0] * (spooled - displacement - offset) + slope * loose
     outputs = ca.densify(ca.vertcat(current, level, slope, yielding, loose))
     return ca.Function("spool_step", [state, given, h], [outputs])

@@ -39,7 +39,7 @@ def series(detected: list[tuple[float, float]], force_n: float, at_m: float, sta
         "arc_length": np.full_like(column, at_m),
         "arc_length_deviation": np.full_like(column, 0.01),
     }
-    texts = {"state": [state if one else "clear" for one in on], "blind_reason": [""] * time_s.size}
+    texts = {"state": [state if one else "clear" for one in on], "invalid_reason": [""] * time_s.size}
     return Series(time_s, time_s, np.arange(time_s.size), fields, texts)
 
 

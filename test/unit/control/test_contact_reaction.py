@@ -18,7 +18,7 @@ from continuum_robot.robot.reaction_settings import REACTIONS, ReactionSettings
 ROBOT = load_robot("opencr_five_tendon")
 DT = 0.01
 NOTHING = ContactSense(False, np.zeros(2))
-BLIND = ContactSense(False, np.full(2, np.nan), "the shape is not known")
+INVALID = ContactSense(False, np.full(2, np.nan), "the shape is not known")
 ANSWERS = [name for name in REACTIONS if name != "ignore"]
 
 
@@ -52,9 +52,9 @@ def test_without_a_contact_it_is_the_reference(strategy, values):
         assert (answer.state, answer.reason) == ("following", "")
 
 
-def test_ignored_contacts_and_blindness_change_nothing():
+def test_ignored_contacts_and_invalid_estimates_change_nothing():
     reaction = reaction_of("ignore")
-    for sense in (touch(50, 0), BLIND):
+    for sense in (touch(50, 0), INVALID):
         assert reaction.update(moving(1.0), sense, None, DT).state == "following"
 
 
@@ -63,7 +63,7 @@ def test_who_cannot_feel_holds(strategy):
     reaction = reaction_of(strategy)
     held = come(reaction)
     for k in range(100):
-        answer = reaction.update(moving(1.0 + k * DT), BLIND, None, DT)
+        answer = reaction.update(moving(1.0 + k * DT), INVALID, None, DT)
         np.testing.assert_array_equal(answer.reference.position, held)
         np.testing.assert_array_equal(answer.reference.velocity, 0.0)
     assert answer.state == "holding"
@@ -79,7 +79,7 @@ def test_who_loses_the_feeling_while_it_answers_holds_too(strategy):
     come(reaction)
     for k in range(20):
         reaction.update(moving(1.0 + k * DT), touch(-1, 0), None, DT)
-    held = reaction.update(moving(1.2), BLIND, None, DT).reference.position
+    held = reaction.update(moving(1.2), INVALID, None, DT).reference.position
     for k in range(50):
         answer = reaction.update(moving(1.2 + k * DT), touch(-100, 0), None, DT)
         np.testing.assert_array_equal(answer.reference.position, held)

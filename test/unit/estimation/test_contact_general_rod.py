@@ -43,9 +43,9 @@ class Detected:
     def cycle(self):
         plant, robot = self.plant, self.robot
         plant.advance(self.tension, DT_S)
-        wound = self.rod.tendon_displacement(plant.c) + plant.tension / robot.simulation.tendon_stiffness_n_per_m
+        spooled = self.rod.tendon_displacement(plant.c) + plant.tension / robot.simulation.tendon_stiffness_n_per_m
         shape = self.estimator.update(
-            wound, np.zeros(len(wound)), self.rod.string_extension(plant.c), DT_S, plant.tension
+            spooled, np.zeros(len(spooled)), self.rod.string_extension(plant.c), DT_S, plant.tension
         )
         rates = slice(self.rod.size, 2 * self.rod.size)
         return self.monitor.update(
@@ -95,10 +95,10 @@ def at_equilibrium(robot, tension, *loads, **settings):
     estimator = ShapeEstimator(robot)
     rod = estimator.fit.rod
     c = equilibrium(rod, tension, loads=loads).c
-    wound = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    spooled = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     monitor = ContactMonitor(robot, replace(default_settings(robot), known_arc_length_m=robot.length_m, **settings))
     for _ in range(100):
-        shape = estimator.update(wound, np.zeros(len(wound)), rod.string_extension(c), DT_S, tension)
+        shape = estimator.update(spooled, np.zeros(len(spooled)), rod.string_extension(c), DT_S, tension)
         estimate = monitor.update(shape.coefficients, np.zeros(rod.size), shape.covariance, DT_S, tension=tension)
     return estimate
 
@@ -140,11 +140,11 @@ def test_forces_elsewhere_that_are_known_are_no_contact():
     other = jacobian[:3].T @ detected.in_body(place_m, TIP_N)
     estimator, monitor = detected.estimator, detected.monitor
     monitor.reset()
-    wound = (
+    spooled = (
         detected.rod.tendon_displacement(plant.c) + plant.tension / detected.robot.simulation.tendon_stiffness_n_per_m
     )
     for _ in range(100):
-        shape = estimator.update(wound, np.zeros(8), detected.rod.string_extension(plant.c), DT_S, plant.tension)
+        shape = estimator.update(spooled, np.zeros(8), detected.rod.string_extension(plant.c), DT_S, plant.tension)
         known = monitor.update(
             shape.coefficients, np.zeros(16), shape.covariance, DT_S, tension=plant.tension, other_force=other
         )

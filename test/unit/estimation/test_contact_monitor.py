@@ -270,12 +270,12 @@ def test_what_is_not_a_number_blinds_and_is_named(method, broken, monitor_of):
     if method == "kalman_disturbance_observer" and broken == "rate":  # it does not look at rates
         assert found.state == "clear"
         return
-    assert found.state == "blind"
+    assert found.state == "invalid"
     assert "not a number" in found.reason
     assert np.isnan(found.residual).all()
     assert math.isnan(found.ratio)
     later = monitor.update(c, rate, noise, DT, tension=tension)
-    assert later.state == "blind"
+    assert later.state == "invalid"
     assert later.reason == found.reason
     monitor.reset()
     assert monitor.update(c, rate, noise, DT, tension=tension).state == "clear"
@@ -292,26 +292,26 @@ def test_covariance_of_the_rates_widens_the_thresholds_and_is_checked(monitor_of
     assert np.all(found[2.0] > found[0.5])
     with pytest.raises(ParameterError, match="c_rate_covariance"):
         monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=np.eye(5))
-    blind = monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=np.full((6, 6), np.nan))
-    assert blind.state == "blind"
-    assert "covariance of the rates" in blind.reason
+    invalid = monitor.update(*rest, tension=np.full(4, 60.0), c_rate_covariance=np.full((6, 6), np.nan))
+    assert invalid.state == "invalid"
+    assert "covariance of the rates" in invalid.reason
 
 
 def test_a_jump_of_a_coefficient_blinds(monitor_of):
     monitor = monitor_of()
     monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
     found = monitor.update(np.array([0, 0, 3.0, 0, 0, 0]), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0))
-    assert found.state == "blind"
+    assert found.state == "invalid"
     assert "coefficient 2 jumped" in found.reason
 
 
-def test_frozen_coefficients_under_changing_tensions_blind(monitor_of):
+def test_frozen_coefficients_under_changing_tensions_invalid(monitor_of):
     monitor = monitor_of(MonitorSettings(frozen_s=0.1))
     states = [
         monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=60 + np.array([k, 0.0, -k, 0.0]) / 4)
         for k in range(120)
     ]
-    assert states[-1].state == "blind"
+    assert states[-1].state == "invalid"
     assert "frozen" in states[-1].reason
     monitor.reset()
     still = [monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0)) for _ in range(120)]
@@ -321,7 +321,7 @@ def test_frozen_coefficients_under_changing_tensions_blind(monitor_of):
 def test_a_fault_of_the_shape_blinds(monitor_of):
     monitor = monitor_of()
     found = monitor.update(np.zeros(6), np.zeros(6), NOISE, DT, tension=np.full(4, 60.0), fault="string_2 snapped")
-    assert (found.state, found.reason) == ("blind", "string_2 snapped")
+    assert (found.state, found.reason) == ("invalid", "string_2 snapped")
 
 
 def test_a_suspect_holds_a_contact_back_and_blinds_in_the_end(monitor_of, pushed):
@@ -329,10 +329,10 @@ def test_a_suspect_holds_a_contact_back_and_blinds_in_the_end(monitor_of, pushed
     found = run(monitor, pushed, suspects=("string_2",))
     states = [estimate.state for estimate in found]
     assert not any(estimate.in_contact for estimate in found)
-    first, last = states.index("settling"), states.index("blind")
+    first, last = states.index("settling"), states.index("invalid")
     assert "string_2" in found[first].reason
     assert 0.19 <= (last - first) * DT <= 0.4
-    assert set(states[last:]) == {"blind"}
+    assert set(states[last:]) == {"invalid"}
     assert found[-1].reason.startswith("string_2 frozen")
 
 
@@ -494,7 +494,7 @@ def test_disturbance_observer_refuses_and_blinds():
         observer.update([0.0], [[1e-6]], evaluate, -DT)
     assert np.isnan(observer.update([math.nan], [[1e-6]], evaluate, DT)).all()
     assert np.isnan(observer.update([0.0], [[1e-6]], evaluate, DT)).all()
-    assert observer.blind_reason
+    assert observer.invalid_reason
 
 
 @pytest.mark.long

@@ -78,9 +78,9 @@ def test_gratings_that_are_lost_leave_the_rest(bent):
     curvature[:6] = np.nan
     found = estimator.update(rod.tendon_displacement(c), None, None, 0.0, None, curvature)
     np.testing.assert_allclose(found.coefficients, c, atol=1e-8)
-    blind = estimator.update(rod.tendon_displacement(c), None)
-    assert blind.is_blind
-    assert "fiber/grating_1.kappa_x" in blind.blind[0]
+    unobservable = estimator.update(rod.tendon_displacement(c), None)
+    assert unobservable.is_unobservable
+    assert "fiber/grating_1.kappa_x" in unobservable.unobservable[0]
 
 
 def test_noise_and_errors_are_as_large_as_is_reported(bent):

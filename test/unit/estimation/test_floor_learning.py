@@ -77,7 +77,7 @@ def test_the_least_force_at_the_tip_is_what_raises_the_ratio_to_one(monitor_of):
     [
         ({"force": 5.0}, "something touches the robot"),
         ({"moved_m": 4e-4}, "no tendon moved by more than 0.8 mm, expected at least 1 mm"),
-        ({"fault": "string 1 is broken"}, "blind: string 1 is broken"),
+        ({"fault": "string 1 is broken"}, "invalid: string 1 is broken"),
     ],
 )
 def test_what_is_no_free_motion_is_refused_and_the_floor_stays(monitor_of, how, problem):

@@ -125,11 +125,11 @@ def test_what_is_not_a_number_blinds_until_a_reset(momentum, force, dt):
     observer = MomentumObserver([10.0])
     observer.update([0.0], [0.0], DT)
     assert math.isnan(observer.update([momentum], [force], dt)[0])
-    assert observer.blind_reason
+    assert observer.invalid_reason
     assert math.isnan(observer.update([0.0], [0.0], DT)[0])
     observer.reset()
     assert observer.update([0.0], [0.0], DT)[0] == 0
-    assert not observer.blind_reason
+    assert not observer.invalid_reason
 
 
 # --- baseline
@@ -154,7 +154,7 @@ def test_deviation_is_blinded_by_what_is_not_a_number():
     deviation, terms = JointForceDeviation(3), terms_of(np.eye(1), np.zeros((1, 1)), np.zeros(1))
     assert np.isnan(deviation.update(terms, [0.0], [math.nan], [0.0])).all()
     assert np.isnan(deviation.update(terms, [0.0], [0.0], [0.0])).all()
-    assert deviation.blind_reason
+    assert deviation.invalid_reason
     deviation.reset()
     assert deviation.update(terms, [0.0], [0.0], [0.0]) == 0
 

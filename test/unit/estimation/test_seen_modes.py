@@ -83,9 +83,9 @@ def test_sensors_that_see_nothing_are_refused(robot):
         replace(segment, backbone=replace(segment.backbone, youngs_modulus_pa=1e12, outer_diameter_m=0.02))
         for segment in robot.segments
     )
-    blind = replace(robot, segments=stiff, limits=None, control=None, reference=None, actuators=None)
+    invalid = replace(robot, segments=stiff, limits=None, control=None, reference=None, actuators=None)
     with pytest.raises(ParameterError, match="standard deviations"):
-        seen_modes(blind)
+        seen_modes(invalid)
 
 
 def test_the_force_that_tendons_balance_is_that_of_a_linear_program(robot):

@@ -63,11 +63,11 @@ def run(estimator, motion, corrupt, duration_s, start_s=0.0):
 
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=6)
-def test_a_sound_robot_is_never_called_blind(seed):
+def test_a_sound_robot_is_never_called_unobservable(seed):
     estimator, motion = make(), Motion(seed)
     for t, estimate in run(estimator, motion, lambda _t, y, _p: y, 4.0):
         assert not estimate.broken, (t, estimate.broken)
-        assert not estimate.is_blind
+        assert not estimate.is_unobservable
         assert np.abs(MATRIX @ (estimate.coefficients - motion.c(t))).max() < 1e-3
 
 
@@ -98,7 +98,7 @@ def test_a_wrong_string_never_makes_a_wrong_shape_silently(seed, kind, string, s
     estimator, motion = make(), Motion(seed)
     corrupt = fault_of(kind, TENDONS + string, size_m, 1.0)
     for t, estimate in run(estimator, motion, corrupt, 3.5):
-        if estimate.is_blind:
+        if estimate.is_unobservable:
             wrong = np.isfinite(estimate.coefficients)
             assert not wrong.all()
             assert np.isinf(np.diag(estimate.covariance)[~wrong]).all()
@@ -108,9 +108,9 @@ def test_a_wrong_string_never_makes_a_wrong_shape_silently(seed, kind, string, s
             miss_m = np.abs(MATRIX @ (estimate.coefficients - motion.c(t))).max()
             assert miss_m < TOLERATED_M, (kind, t, miss_m, estimate.broken)
     if kind != "frozen":
-        assert estimate.is_blind
+        assert estimate.is_unobservable
         assert estimate.broken
-        assert f"string_{string + 1}" in estimate.blind[0]
+        assert f"string_{string + 1}" in estimate.unobservable[0]
 
 
 @pytest.mark.parametrize("sensor", range(TENDONS + STRINGS))
@@ -126,7 +126,7 @@ def test_a_jump_is_blamed_on_the_sensor_that_jumped_and_stays_blamed(sensor):
         if t > 1.01:
             assert estimate.broken[0].startswith(f"{name} jumped")
             assert len(estimate.broken) == 1
-            assert estimate.is_blind == (sensor >= TENDONS)  # of two opposite tendons one is enough
+            assert estimate.is_unobservable == (sensor >= TENDONS)  # of two opposite tendons one is enough
     estimator.reset()
     assert not next(run(estimator, motion, lambda _t, y, _p: y, DT))[1].broken
 
@@ -140,7 +140,7 @@ def test_a_frozen_string_is_found_while_the_robot_moves(string):
     *_, (_, estimate) = run(estimator, motion, fault_of("frozen", TENDONS + string, 0.0, 1.0), 4.0)
     assert estimate.broken[0].startswith(f"string_{string + 1} frozen")
     assert len(estimate.broken) == 1
-    assert "(frozen)" in estimate.blind[0]
+    assert "(frozen)" in estimate.unobservable[0]
 
 
 def test_a_string_that_stands_still_while_others_move_is_a_suspect_until_it_changes():
@@ -184,11 +184,11 @@ def test_the_names_say_what_is_not_seen_and_why():
     corrupt = fault_of("nan", TENDONS, 0.0, 0.5)
     estimates = [estimate for _, estimate in run(estimator, motion, corrupt, 1.0)]
     first, last = estimates[101], estimates[-1]
-    assert "distal.kappa_x1" in first.blind[0]
-    assert "string_1 (no reading now)" in first.blind[0]
+    assert "distal.kappa_x1" in first.unobservable[0]
+    assert "string_1 (no reading now)" in first.unobservable[0]
     assert not first.broken
     assert last.broken[0].startswith("string_1 unknown")
-    assert "string_1 (unknown)" in last.blind[0]
+    assert "string_1 (unknown)" in last.unobservable[0]
 
 
 def test_a_gap_heals_where_the_reading_fits_afterwards_and_not_where_it_does_not():
@@ -202,7 +202,7 @@ def test_a_gap_heals_where_the_reading_fits_afterwards_and_not_where_it_does_not
 
         *_, (_, estimate) = run(estimator, motion, corrupt, 1.5)
         assert bool(estimate.broken) == broken
-        assert estimate.is_blind == broken
+        assert estimate.is_unobservable == broken
 
 
 def test_a_robot_at_rest_may_show_the_same_reading_for_ever():
@@ -212,25 +212,25 @@ def test_a_robot_at_rest_may_show_the_same_reading_for_ever():
     assert not estimate.broken
 
 
-def test_without_a_watch_only_nan_makes_blind():
+def test_without_a_watch_only_nan_makes_unobservable():
     estimator, motion = ShapeEstimator(ROBOT, compile="never"), Motion(5)
     readings = motion.readings(0.0)
     assert estimator.fit.needs_strings
-    assert not estimator.update(readings[:TENDONS], None, readings[TENDONS:], DT).is_blind
+    assert not estimator.update(readings[:TENDONS], None, readings[TENDONS:], DT).is_unobservable
     lost = estimator.update(readings[:TENDONS], None, None, DT)
-    assert lost.is_blind
+    assert lost.is_unobservable
     assert lost.sensor_count == TENDONS
     assert np.isnan(lost.coefficients).all()  # a tendon's path mixes orders: none of them is seen alone
     assert np.isnan(lost.coefficient_rates).all()
 
 
-def test_all_sensors_lost_is_blind_not_an_error():
+def test_all_sensors_lost_is_unobservable_not_an_error():
     estimator = make()
     nothing = estimator.update(np.full(TENDONS, np.nan), None, np.full(STRINGS, np.inf), DT)
     assert nothing.sensor_count == 0
     assert np.isnan(nothing.coefficients).all()
     assert np.isnan(nothing.residual_m)
-    assert nothing.is_blind
+    assert nothing.is_unobservable
 
 
 def test_a_set_of_strings_that_cannot_see_is_refused_by_name():

@@ -136,14 +136,14 @@ def test_too_few_sensors_left_are_named_too_and_forgiven_later():
     broken = q.copy()
     broken[6:] = np.nan
     estimate = estimator.update(broken, None, None, DT)
-    assert "distal" in estimate.blind[0]
+    assert "distal" in estimate.unobservable[0]
     assert np.isnan(estimate.coefficients[2:]).all()
     assert np.isinf(np.diag(estimate.covariance)[2:]).all()
     assert np.isnan(estimate.tip).all()
     np.testing.assert_allclose(estimate.coefficients[:2], c[:2], atol=1e-9)  # the others are still seen
     complete = estimator.update(q, None, None, DT)
     np.testing.assert_allclose(complete.coefficients, c, atol=1e-9)
-    assert not complete.is_blind
+    assert not complete.is_unobservable
 
 
 def test_rates_that_no_velocity_gives_come_from_the_change():

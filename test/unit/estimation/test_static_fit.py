@@ -24,7 +24,7 @@ REST = np.zeros(ROBOT.tendon_count)
 TENSION = np.array([2.0, 0.5, 0.7, 0.5])
 
 
-def wound(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def spooled(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients at tensions, and how far the spools have to turn for them."""
     c = equilibrium(estimator.fit.rod, tension).c
     return c, estimator.fit.rod.tendon_displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
@@ -33,17 +33,17 @@ def wound(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, n
 def test_it_finds_the_equilibrium_that_made_the_displacements():
     estimator = robot_model(ROBOT).shape_estimator(WatchSettings())
     assert isinstance(estimator, ShapeEstimator)
-    c, displacement = wound(estimator, TENSION)
+    c, displacement = spooled(estimator, TENSION)
     found = estimator.update(displacement, REST)
     assert found.coefficients == pytest.approx(c, abs=1e-4 * np.abs(c).max())
     assert found.tip == pytest.approx(estimator.fit.rod.poses(c, [ROBOT.length_m])[0], abs=1e-6)
     assert found.sensor_count == 4
-    assert not found.is_blind
+    assert not found.is_unobservable
 
 
 def test_rates_and_covariance_are_the_slope_by_the_displacements():
     estimator = ShapeEstimator(ROBOT)
-    _, displacement = wound(estimator, TENSION)
+    _, displacement = spooled(estimator, TENSION)
     velocity, step = np.array([0.01, -0.02, 0.005, 0.0]), 1e-3
     found = estimator.update(displacement, velocity)
     ends = [estimator.update(displacement + fraction * step * velocity, REST).coefficients for fraction in (1, -1)]
@@ -55,14 +55,14 @@ def test_rates_and_covariance_are_the_slope_by_the_displacements():
 
 def test_without_tensions_and_velocities_the_shape_is_found_and_its_rates_are_not():
     estimator = ShapeEstimator(ROBOT)
-    found = estimator.update(wound(estimator, TENSION)[1], None)
+    found = estimator.update(spooled(estimator, TENSION)[1], None)
     assert np.isfinite(found.coefficients).all()
     assert np.isnan(found.coefficient_rates).all()
 
 
 def test_a_slack_tendon_tells_nothing_but_that_it_is_slack():
     estimator = ShapeEstimator(ROBOT)
-    c, displacement = wound(estimator, np.array([2.0, 0.0, 0.0, 0.0]))
+    c, displacement = spooled(estimator, np.array([2.0, 0.0, 0.0, 0.0]))
     displacement[1:] -= 5e-3
     assert estimator.update(displacement, REST).coefficients == pytest.approx(c, abs=1e-4 * np.abs(c).max())
 
@@ -70,19 +70,19 @@ def test_a_slack_tendon_tells_nothing_but_that_it_is_slack():
 def test_strings_measure_how_far_it_is_off():
     string = String(name="s", start_m=0.0, anchor_m=ROBOT.length_m, pitch_radius_m=0.008, angle_rad=0.3)
     estimator = ShapeEstimator(replace(ROBOT, strings=(string,)))
-    c, displacement = wound(estimator, TENSION)
+    c, displacement = spooled(estimator, TENSION)
     extension = estimator.fit.rod.string_extension(c)
     assert estimator.update(displacement, REST, extension).residual_m == pytest.approx(0.0, abs=1e-6)
     assert estimator.update(displacement, REST, extension + 1e-3).residual_m == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_an_unknown_tendon_makes_it_blind_and_it_recovers():
+def test_an_unknown_tendon_makes_it_unobservable_and_it_recovers():
     estimator = ShapeEstimator(ROBOT)
-    c, displacement = wound(estimator, TENSION)
-    blind = estimator.update(np.array([np.nan, *displacement[1:]]), REST)
-    assert blind.is_blind
-    assert np.isnan(blind.coefficients).all()
-    assert np.isnan(blind.tip).all()
+    c, displacement = spooled(estimator, TENSION)
+    unobservable = estimator.update(np.array([np.nan, *displacement[1:]]), REST)
+    assert unobservable.is_unobservable
+    assert np.isnan(unobservable.coefficients).all()
+    assert np.isnan(unobservable.tip).all()
     assert estimator.update(displacement, REST).coefficients == pytest.approx(c, abs=1e-4 * np.abs(c).max())
     with pytest.raises(ParameterError, match="displacement"):
         estimator.update(displacement[:2], REST)
@@ -92,8 +92,8 @@ def pushed(estimator, *loads):
     """Coefficients under loads, and what the sensors read."""
     rod = estimator.fit.rod
     c = equilibrium(rod, TENSION, loads=loads).c
-    wound = rod.tendon_displacement(c) + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m
-    return c, wound, rod.string_extension(c)
+    spooled = rod.tendon_displacement(c) + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m
+    return c, spooled, rod.string_extension(c)
 
 
 def missed_m(estimator, found, c):
@@ -113,8 +113,8 @@ def test_a_push_does_not_falsify_the_shape_where_the_tensions_are_known():
     assert moved_m > 0.02
     known = estimator.update(displacement, REST, extension, 0.01, TENSION)
     assert missed_m(estimator, known, c) < 0.1 * moved_m
-    blind = estimator.update(displacement, REST, extension, 0.01)
-    assert missed_m(estimator, blind, c) > 3 * missed_m(estimator, known, c)
+    unobservable = estimator.update(displacement, REST, extension, 0.01)
+    assert missed_m(estimator, unobservable, c) > 3 * missed_m(estimator, known, c)
 
 
 def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
@@ -123,13 +123,13 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     estimator, rod = ShapeEstimator(robot), StrainRod.from_robot(robot)
     tension = np.full(robot.tendon_count, 2.0)
     c = equilibrium(rod, tension).c
-    wound = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    spooled = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     rng, sigma_m = np.random.default_rng(5), estimator.fit.modes.sigma_m
     errors = []
     for _ in range(40):
         noise = sigma_m * rng.normal(size=len(sigma_m))
-        found = estimator.update(wound + noise[:8], np.zeros(8), rod.string_extension(c) + noise[8:], 0.01, tension)
-        assert not found.is_blind
+        found = estimator.update(spooled + noise[:8], np.zeros(8), rod.string_extension(c) + noise[8:], 0.01, tension)
+        assert not found.is_unobservable
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
     assert np.mean(errors) < 2 * estimator.fit.modes.count  # of the size that the covariance states
@@ -138,14 +138,14 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
 def test_without_a_string_what_it_shows_is_named():
     estimator = ShapeEstimator(WITH_STRINGS)
     _, displacement, extension = pushed(estimator, PUSH)
-    assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_blind
+    assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_unobservable
     lost = estimator.update(displacement, REST, np.array([*extension[:4], np.nan]), 0.01, TENSION)
-    if lost.is_blind:
-        assert "helical" in lost.blind[0]
+    if lost.is_unobservable:
+        assert "helical" in lost.unobservable[0]
     none = estimator.update(displacement, REST, None, 0.01, TENSION)
-    assert none.is_blind
-    assert all(name in none.blind[0] for name in ("mode_", "proximal_x", "helical"))
-    assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_blind
+    assert none.is_unobservable
+    assert all(name in none.unobservable[0] for name in ("mode_", "proximal_x", "helical"))
+    assert not estimator.update(displacement, REST, extension, 0.01, TENSION).is_unobservable
 
 
 def test_rates_follow_the_readings_at_a_constant_speed():
@@ -156,8 +156,8 @@ def test_rates_follow_the_readings_at_a_constant_speed():
         fraction = k / 200
         c = slow + fraction * (fast - slow)
         pull = TENSION + fraction * np.array([0.3, 0.0, 0.0, 0.0])
-        wound = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
-        found = estimator.update(wound, REST, rod.string_extension(c), 0.01, pull)
+        spooled = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
+        found = estimator.update(spooled, REST, rod.string_extension(c), 0.01, pull)
     modes = estimator.fit.modes.coordinates
     rate = modes @ (fast - slow) / 2.0
     np.testing.assert_allclose(modes @ found.coefficient_rates, rate, atol=0.02 * np.abs(rate).max())

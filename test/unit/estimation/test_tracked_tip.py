@@ -67,14 +67,14 @@ def clarke_at(time_s):
     return 0.005 * np.array([np.sin(0.9 * time_s), np.sin(1.7 * time_s)])
 
 
-def run(tracked, delay_s, duration_s, *, from_s=0.0, blind=False, rate_hz=60.0, told_delay_s=0.0):
+def run(tracked, delay_s, duration_s, *, from_s=0.0, unobservable=False, rate_hz=60.0, told_delay_s=0.0):
     """Shapes at 100 Hz and poses at 60 Hz that come late; the largest error of place, m, and turn, rad, at the end."""
     tracker = SimulatedTracker(TrackerErrors(noise_m=1e-5, noise_rad=1e-4, delay_s=delay_s), np.random.default_rng(3))
     next_s, errors = from_s, []
     for k in range(1, round(duration_s / SHAPE_S)):
         now_s = from_s + k * SHAPE_S
         while next_s <= now_s:
-            if not blind:
+            if not unobservable:
                 tracker.look(next_s, true_of(clarke_at(next_s)))
             next_s += 1 / rate_hz
         for pose in tracker.reported(now_s):
@@ -109,7 +109,7 @@ def test_a_delay_that_is_in_the_stamp_is_taken_out_by_the_settings():
 def test_what_was_learned_holds_through_an_outage():
     tracked = TrackedTip(ROBOT, TrackerSettings(sigma_m=1e-4))
     run(tracked, 0.015, 20.0)
-    assert run(tracked, 0.015, 10.0, from_s=20.0, blind=True)[0] < 5e-4
+    assert run(tracked, 0.015, 10.0, from_s=20.0, unobservable=True)[0] < 5e-4
     assert tracked.age_s(30.0) > 9.0
 
 

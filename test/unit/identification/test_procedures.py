@@ -238,10 +238,10 @@ def test_strings_tell_turned_and_mirrored_orders(places, sign):
         assert verdict == OK if order[index] == index else f"tendon_{order[index] + 1}, by the strings" in verdict
     assert ("neither turned nor mirrored" in verdicts.orientation) == right
     # Without strings all of these look right, and it is reported that nobody knows.
-    blind = judge(ROBOT, (measured[0], np.full((5, 2), np.nan)), model)
-    assert blind.passed
-    assert not blind.orientation_known
-    assert "turned by some places, or mirrored, is not known" in blind.orientation
+    invalid = judge(ROBOT, (measured[0], np.full((5, 2), np.nan)), model)
+    assert invalid.passed
+    assert not invalid.orientation_known
+    assert "turned by some places, or mirrored, is not known" in invalid.orientation
 
 
 def test_strings_that_fit_nothing_or_do_not_move_decide_nothing():

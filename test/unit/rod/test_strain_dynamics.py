@@ -200,8 +200,8 @@ def test_bending_alone_is_the_other_engine():
 def test_held_tendons_pull_and_never_push():
     tendons = [path(angle_rad=0.0), path(angle_rad=math.pi, name="u")]
     rod = rubber(Basis(kind="chebyshev", bending_order=2), tendons)
-    wound, stiffness = np.array([4e-3, -8e-3]), np.full(2, 2e3)
-    held = HeldTendons(wound, stiffness)
+    spooled, stiffness = np.array([4e-3, -8e-3]), np.full(2, 2e3)
+    held = HeldTendons(spooled, stiffness)
     dynamics = StrainDynamics(rod, damping=0.05)
     motion = simulate(dynamics, [0, 5.0], pull=lambda _: held, step_s=5e-3)
     terms = motion_terms(dynamics, motion.c[-1], np.zeros(rod.size), held)

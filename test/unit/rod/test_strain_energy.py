@@ -60,8 +60,8 @@ def test_length_of_a_helix():
     rate = 2 * math.pi * 2.0 / LENGTH_M * 0.008
     np.testing.assert_allclose(rod.tendon_lengths(np.zeros(6)), LENGTH_M * math.sqrt(1 + rate**2), rtol=1e-12)
     # Torsion that unwinds it makes it straight.
-    unwound = np.array([0, 0, -2 * math.pi * 2.0 / LENGTH_M, 0, 0, 0])
-    np.testing.assert_allclose(rod.tendon_lengths(unwound), LENGTH_M, rtol=1e-12)
+    unspooled = np.array([0, 0, -2 * math.pi * 2.0 / LENGTH_M, 0, 0, 0])
+    np.testing.assert_allclose(rod.tendon_lengths(unspooled), LENGTH_M, rtol=1e-12)
 
 
 def test_a_straight_tendon_on_a_twisted_rod_is_a_helix():

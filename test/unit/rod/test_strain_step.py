@@ -46,8 +46,8 @@ def test_a_stage_solves_the_equation_of_the_terms(dynamics, start, held, stage_s
     c, rate = start
     pull = PULL
     if held:
-        wound = dynamics.rod.tendon_displacement(c) + np.array([1e-3, -1e-3, 2e-3, 0])
-        pull = HeldTendons(wound, np.full(4, 2e3))
+        spooled = dynamics.rod.tendon_displacement(c) + np.array([1e-3, -1e-3, 2e-3, 0])
+        pull = HeldTendons(spooled, np.full(4, 2e3))
     extra = np.linspace(-1e-3, 1e-3, dynamics.size)
     momentum = dynamics.momentum(c, rate)
     solver = StageSolver(dynamics, compile="never")
@@ -99,9 +99,9 @@ class _Spool:
     def __init__(self, cogging: float) -> None:
         self.cogging = cogging
 
-    def terms(self, stretch, stretch_rate, wound, speed, parameters):
+    def terms(self, stretch, stretch_rate, spooled, speed, parameters):
         tension = ca.fmax(2e3 * (stretch - 1e-4) + 5.0 * stretch_rate, 0)
-        friction = 1.5 * speed + 0.4 * ca.tanh(speed / 5e-4) + self.cogging * ca.sin(900.0 * wound + 0.3)
+        friction = 1.5 * speed + 0.4 * ca.tanh(speed / 5e-4) + self.cogging * ca.sin(900.0 * spooled + 0.3)
         return tension, (parameters - tension - friction) / 0.3
 
 
@@ -124,15 +124,15 @@ def test_a_spool_obeys_its_own_equation(cogging):
     one = np.ones(1)
     zero = np.zeros(dynamics.size)
     solver = StageSolver(dynamics, _Spool(cogging), compile="never")
-    for motor_n, wound_m, speed in ((5.0, 1e-3, 0.02), (0.1, 0.0, 0.0), (-3.0, -1e-3, -0.5), (20.0, 0.0, 1.0)):
-        spools = Spools(wound_m * one, speed * one, motor_n * one)
+    for motor_n, spooled_m, speed in ((5.0, 1e-3, 0.02), (0.1, 0.0, 0.0), (-3.0, -1e-3, -0.5), (20.0, 0.0, 1.0)):
+        spools = Spools(spooled_m * one, speed * one, motor_n * one)
         stage = solver.solve(STAGE_S, zero, zero, zero, spools)
         (new,) = stage.spool_speed_m_per_s
-        angle = 900.0 * (wound_m + STAGE_S * new) + 0.3
+        angle = 900.0 * (spooled_m + STAGE_S * new) + 0.3
         friction = 1.5 * new + 0.4 * math.tanh(new / 5e-4) + cogging * math.sin(angle)
         assert 0.3 * (new - speed) == pytest.approx(STAGE_S * (motor_n - stage.tension[0] - friction), abs=1e-10)
         given = -dynamics.rod.tendon_displacement(stage.c)[0]
-        lead = wound_m + STAGE_S * new - 1e-4 + given
+        lead = spooled_m + STAGE_S * new - 1e-4 + given
         assert stage.tension[0] == pytest.approx(max(2e3 * lead + 5.0 * (new + given / STAGE_S), 0.0), abs=1e-6)
 
 

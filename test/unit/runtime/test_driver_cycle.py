@@ -176,7 +176,7 @@ def test_a_reading_that_fails_ends_no_cycle_and_grows_old():
     assert desk.safety.faults[0] == tendon_faults.READING_TIMEOUT
     written = len(desk.device.written)
     desk.step()
-    assert len(desk.device.written) == written + 1, "the ramp is written blind"
+    assert len(desk.device.written) == written + 1, "the ramp is written invalid"
     desk.device.read_fails = False
     desk.step()
     assert desk.cycle.newest_reading() is not None

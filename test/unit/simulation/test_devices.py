@@ -323,7 +323,7 @@ def test_mechanical_faults_reach_the_plant_and_leave_it(device, plant):
     run(device, 30)
     assert plant.displacement[3] == pytest.approx(held, abs=1e-9)
     device.inject("")
-    run(device, 1500)  # what was slack is wound up
+    run(device, 1500)  # what was slack is spooled
     assert plant.current[0] > 0.1
     assert plant.tension.min() > 0
     assert plant.displacement[3] != held

@@ -133,7 +133,7 @@ def test_bending_goes_towards_the_pulled_tendon(smooth):
     assert smooth.string_extension[0] > 0  # the string at 0.3 rad leaves the body
 
 
-def test_a_slack_tendon_has_no_tension_until_it_is_wound_up(smooth):
+def test_a_slack_tendon_has_no_tension_until_it_is_spooled_up(smooth):
     smooth.reset()
     smooth.tendon_offset_m[2] = 0.004
     smooth.advance(np.full(5, 1.0), 0.02)

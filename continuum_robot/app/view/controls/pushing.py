@@ -60,7 +60,7 @@ class Pushing:
         self.push.on_click(lambda _event: self._push())
         gui.add_html(
             note(
-                "A contact monitor that calls itself blind has lost the robot for a moment. It stays blind until"
+                "A contact monitor that calls itself invalid has lost the robot for a moment. It stays invalid until"
                 " somebody has looked at it:"
             )
         )

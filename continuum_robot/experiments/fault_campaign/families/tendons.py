@@ -19,7 +19,7 @@ KINDS: tuple[FaultKind, ...] = (
         spared=True,
         refastened=True,
         recovery=HOME,
-        seen="`inconsistent_displacement`, when the motor has wound up 2 mm more than the shape allows",
+        seen="`inconsistent_displacement`, when the motor has spooled 2 mm more than the shape allows",
         cure="look at the tendon; end the stack, home, start again",
     ),
     FaultKind(
