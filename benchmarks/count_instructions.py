@@ -162,7 +162,7 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
     from continuum_robot.control.clarke_controller import ClarkeController
     from continuum_robot.control.references import ClarkeReference
     from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-    from continuum_robot.drivers.safety.tendon_safety import TendonSafety
+    from continuum_robot.drivers.tendon_safety import TendonSafety
     from continuum_robot.robot.loading import load_robot
 
     class PairBus(SocketcanBus):

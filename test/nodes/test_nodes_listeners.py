@@ -39,7 +39,7 @@ OTHER_USER = """
 import encodings.idna, http.client, json, os, pathlib, socket, sys, tempfile, time
 import rclpy
 from continuum_robot.msg import StackStatus
-from continuum_robot.nodes import qos
+from continuum_robot.nodes.topics import qos
 from std_srvs.srv import Trigger
 port, page, wires = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 heard = []

@@ -134,7 +134,7 @@ def test_a_domain_that_does_not_exist_is_one_sentence(processes, monkeypatch):
 
 HANGING_AT_ITS_END = """
 import sys, threading
-from continuum_robot.nodes import spinning
+from continuum_robot.nodes.base import spinning
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 
 spinning.EXIT_LIMIT_S = 1.0
