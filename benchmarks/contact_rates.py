@@ -127,8 +127,8 @@ class Rig:
             if cycle == 1:
                 self.controller.reset(reading.displacement_m)
                 limiter.reset(np.zeros(self.robot.tendon_count))
-            wanted = self.controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, PERIOD_S)
-            actuators.write(limiter.update(wanted.tension, PERIOD_S).tension, t)
+            desired = self.controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, PERIOD_S)
+            actuators.write(limiter.update(desired.tension, PERIOD_S).tension, t)
             if cycle % SHAPE_EVERY:
                 continue
             extension = None if strings is None else strings.read(t).extension_m

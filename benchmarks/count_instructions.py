@@ -156,13 +156,13 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
     """As version 1598afe runs them, in its nodes and in its ``bench``."""
     import can
     from can.interfaces.socketcan.socketcan import SocketcanBus
+    from continuum_robot.drivers.tendon_safety import TendonSafety
     from continuum_robot.drivers.zeroed import ZeroedActuators
     from continuum_robot.simulation.wire.memory_bus import MemoryBus
 
     from continuum_robot.control.clarke_controller import ClarkeController
     from continuum_robot.control.references import ClarkeReference
     from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-    from continuum_robot.drivers.tendon_safety import TendonSafety
     from continuum_robot.robot.loading import load_robot
 
     class PairBus(SocketcanBus):
@@ -210,8 +210,8 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
         nonlocal number
         number += 1
         reading = actuators.read(now_s)
-        wanted = controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, elapsed_s).tension
-        output = safety.update(reading, wanted, 0.0, now_s, elapsed_s, command_sequence=number)
+        desired = controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, elapsed_s).tension
+        output = safety.update(reading, desired, 0.0, now_s, elapsed_s, command_sequence=number)
         if output.write:
             actuators.write(output.tension, now_s)
 

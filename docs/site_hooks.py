@@ -66,11 +66,11 @@ def _expanded(items: list[Any]) -> list[Any]:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages beside docs/, and every file that a page links to."""
-    wanted = set(pages_outside())
-    for page in [*(f"docs/{file.src_uri}" for file in files.documentation_pages()), *wanted.copy()]:
+    desired = set(pages_outside())
+    for page in [*(f"docs/{file.src_uri}" for file in files.documentation_pages()), *desired.copy()]:
         text = (ROOT / page).read_text(encoding="utf-8")
-        wanted |= {real for _, target, _ in LINK.findall(text) if (real := outside(page, target)) is not None}
-    for path in sorted(wanted):
+        desired |= {real for _, target, _ in LINK.findall(text) if (real := outside(page, target)) is not None}
+    for path in sorted(desired):
         source = ROOT / path
         if source.is_file():
             files.append(File.generated(config, in_site(path), abs_src_path=str(source)))

@@ -43,7 +43,6 @@ def main(out: Path) -> None:
     print(f"detected              from {touched_s[0]:.2f} s to {touched_s[-1]:.2f} s, truly 1 s to 2 s")
     print(f"force along x         {np.nanmedian(force_n):.1f} N, truly -35.0 N")
     print(f"place                 {np.nanmedian(place_mm):.0f} mm, truly {truth['place [mm]']:.0f} mm")
-
     figure, axes = plt.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
     for axis, values, (label, true) in zip(axes, (ratio, force_n, place_mm), truth.items(), strict=True):
         axis.plot(time_s, values)

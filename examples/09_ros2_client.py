@@ -35,7 +35,7 @@ def main(out: Path) -> None:
     measured_mm = 1e3 * np.array(trail[1:])  # the first call asks where the circle begins
     figure, axis = plt.subplots(figsize=(5, 5), layout="constrained")
     angle = np.linspace(0, 2 * np.pi, 100)
-    axis.plot(6 * np.cos(angle), 6 * np.sin(angle), "--", label="wanted")
+    axis.plot(6 * np.cos(angle), 6 * np.sin(angle), "--", label="desired")
     axis.plot(*measured_mm.T, label="measured")
     axis.set(xlabel="q_Re [mm]", ylabel="q_Im [mm]", aspect="equal")
     axis.legend(frameon=False, loc="center")

@@ -33,7 +33,7 @@ def lock_file() -> Path:
     return FOLDER / f"{system}-{machine}-{implementation}.txt"
 
 
-def wanted() -> list[str]:
+def desired() -> list[str]:
     """The requirements of pyproject.toml: to build the messages, to run, and of the extras."""
     project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text(encoding="utf-8"))
     found = list(project["build-system"]["requires"]) + list(project["project"]["dependencies"])
@@ -66,7 +66,7 @@ def main() -> None:
         sys.stdout.write(f"{file}\n")
         return
     head = f"# Versions and hashes of the environment on {file.stem}; `make lock` writes them again.\n"
-    file.write_text(head + "\n".join(resolved(wanted())) + "\n", encoding="utf-8")
+    file.write_text(head + "\n".join(resolved(desired())) + "\n", encoding="utf-8")
     sys.stdout.write(f"wrote {file.relative_to(FOLDER.parent)}\n")
 
 

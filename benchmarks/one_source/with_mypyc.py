@@ -73,16 +73,16 @@ class Cycle:
             if self.target[j] < least:
                 least = self.target[j]
         for j in range(5):
-            wanted = self.target[j] - least + self.pretension
-            made[at + j] = wanted
-            if wanted - wanted != 0.0:
-                wanted = self.command[j]
+            desired = self.target[j] - least + self.pretension
+            made[at + j] = desired
+            if desired - desired != 0.0:
+                desired = self.command[j]
                 limited |= 1
-            if wanted < self.minimum or wanted > self.maximum:
-                wanted = self.minimum if wanted < self.minimum else self.maximum
+            if desired < self.minimum or desired > self.maximum:
+                desired = self.minimum if desired < self.minimum else self.maximum
                 limited |= 2
-            self.target[j] = wanted
-            total += wanted
+            self.target[j] = desired
+            total += desired
         weight = 1.0
         if total > self.total_max:
             weight = (self.total_max - 5.0 * self.minimum) / (total - 5.0 * self.minimum)

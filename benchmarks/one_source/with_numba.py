@@ -77,16 +77,16 @@ def limit(s, made, at, dt):
         if s.target[j] < least:
             least = s.target[j]
     for j in range(5):
-        wanted = s.target[j] - least + s.pretension
-        made[at + j] = wanted
-        if wanted - wanted != 0.0:
-            wanted = s.command[j]
+        desired = s.target[j] - least + s.pretension
+        made[at + j] = desired
+        if desired - desired != 0.0:
+            desired = s.command[j]
             limited |= 1
-        if wanted < s.minimum or wanted > s.maximum:
-            wanted = s.minimum if wanted < s.minimum else s.maximum
+        if desired < s.minimum or desired > s.maximum:
+            desired = s.minimum if desired < s.minimum else s.maximum
             limited |= 2
-        s.target[j] = wanted
-        total += wanted
+        s.target[j] = desired
+        total += desired
     weight = 1.0
     if total > s.total_max:
         weight = (s.total_max - 5.0 * s.minimum) / (total - 5.0 * s.minimum)

@@ -300,11 +300,11 @@ def _absent(device: str, place: str, error: DeviceError) -> Device:
 
 def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]:
     """Ports with something behind them that the robot file does not name."""
-    wanted = {_resolved(name) for name in _configured(hardware)}
+    desired = {_resolved(name) for name in _configured(hardware)}
     return [
         Device(f"{port.kind} port", port.name, UNEXPECTED, f"{port.description}; the robot file does not name it")
         for port in found
-        if not {_resolved(port.name), *map(_resolved, port.aliases)} & wanted
+        if not {_resolved(port.name), *map(_resolved, port.aliases)} & desired
     ]
 
 

@@ -50,8 +50,8 @@ class ClarkeController:
     settings : in use
     needs_python : whether the feed-forward is a Python function, so that only the interpreted form can call it
     clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
-    force : wanted generalised force, N; NaN where the last state got no answer
-    tension : wanted tensions, N; NaN as there
+    force : desired generalised force, N; NaN where the last state got no answer
+    tension : desired tensions, N; NaN as there
     pid : with the terms of the last step
 
     Raises

@@ -43,7 +43,7 @@ class CoggingCompensation:
     entries: cython.int
     turns_per_m: cython.double[::1]
     fading_s_per_m: cython.double[::1]
-    wanted: cython.bint
+    desired: cython.bint
     fade: cython.double
     acts = cython.declare(cython.bint, visibility="readonly")
     here_n = cython.declare(cython.double[::1], visibility="readonly")
@@ -53,7 +53,7 @@ class CoggingCompensation:
         self.tendon_count, self.lead_s = tendon_count, 0.0
         self.table, self.entries, self.turns_per_m = vector(0), 0, vector(tendon_count)
         self.fading_s_per_m = vector(tendon_count)
-        self.wanted, self.fade, self.acts = False, 0.0, False
+        self.desired, self.fade, self.acts = False, 0.0, False
         self.here_n, self.ahead_n = vector(tendon_count), vector(tendon_count)
 
     def set_table(
@@ -105,7 +105,7 @@ class CoggingCompensation:
         self.turns_per_m = vector([1.0 / length for length in m_per_turn] if rows else self.tendon_count)
         self.fading_s_per_m = vector([2.0 / speed for speed in fastest_m_per_s] or self.tendon_count)
         if not rows:
-            self.wanted, self.fade, self.acts = False, 0.0, False
+            self.desired, self.fade, self.acts = False, 0.0, False
             self.here_n, self.ahead_n = vector(self.tendon_count), vector(self.tendon_count)
 
     def switch(self, *, on: bool) -> None:
@@ -121,12 +121,12 @@ class CoggingCompensation:
         """
         if on and not self.entries:
             raise ParameterError("on", on, "a table first: continuum-robot calibrate-cogging")
-        self.wanted = on
+        self.desired = on
 
     @property
     def on(self) -> bool:
         """Whether it is switched on."""
-        return bool(self.wanted)
+        return bool(self.desired)
 
     def forces(self) -> list[float]:
         """What it adds now, N values, N."""
@@ -148,7 +148,7 @@ class CoggingCompensation:
         j: cython.int
         if not powered:
             self.fade = 0.0
-        elif self.wanted:
+        elif self.desired:
             if self.fade < 1.0:
                 self.fade += FADING_STEP
                 if self.fade > 1.0:

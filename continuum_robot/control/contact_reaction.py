@@ -319,7 +319,10 @@ class ContactReaction:
         if self._state == GUIDED:
             stiffness = np.zeros_like(onto)
         elif self._state == PRESSING:
-            stiffness, force = np.zeros_like(onto), force - self._wanted(force, position) if sense.in_contact else force
+            stiffness, force = (
+                np.zeros_like(onto),
+                force - self._desired(force, position) if sense.in_contact else force,
+            )
         # Implicit: stable for any step.
         system = mass + dt * damping + dt * dt * stiffness
         rate = np.linalg.solve(system, mass @ self._rate + dt * (force - stiffness @ self._offset))
@@ -351,7 +354,7 @@ class ContactReaction:
         along = self._detected / size_n
         return np.asarray(-min(0.0, float(along @ reference.velocity)) * along)
 
-    def _wanted(self, force: Vector, position: Vector) -> Vector:
+    def _desired(self, force: Vector, position: Vector) -> Vector:
         """The force to press with, in the direction of the one that is detected, (2m,), N; none where that is none."""
         jacobian = self._kinematics.place(position)[1]
         at_tip = float(np.linalg.norm(np.linalg.pinv(jacobian.T) @ force))

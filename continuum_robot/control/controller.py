@@ -91,10 +91,10 @@ class ClarkeOutput:
 
     Attributes
     ----------
-    tension : wanted tensions, shape (N,), N; all NaN where an input was not finite
+    tension : desired tensions, shape (N,), N; all NaN where an input was not finite
     clarke : measured Clarke coordinates, shape (2m,), m
     clarke_rate : their rate, shape (2m,), m/s; NaN where the velocity is not measured
-    generalized_force : wanted generalised force on the Clarke coordinates, shape (2m,), N
+    generalized_force : desired generalised force on the Clarke coordinates, shape (2m,), N
     terms : the terms of the PID
     """
 

@@ -73,7 +73,7 @@ class DelayMargin:
 
 @dataclass(frozen=True, slots=True)
 class SampledLoop:
-    """The loop cut open between the controller and what delays its command: x(k+1) = A x + B u, u wanted = -C x.
+    """The loop cut open between the controller and what delays its command: x(k+1) = A x + B u, u desired = -C x.
 
     Attributes
     ----------

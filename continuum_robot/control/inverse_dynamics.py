@@ -140,7 +140,7 @@ class InverseDynamicsController:
         self.residual = np.zeros(len(clarke))
         self._momentum = self._moving(clarke, rate)[0]
         pulled = np.where(np.isfinite(tension), tension, 0.0)
-        self._offset = self._pull.T @ pulled - self._wanted(clarke, rate, reference)
+        self._offset = self._pull.T @ pulled - self._desired(clarke, rate, reference)
 
     def update(self, reading: MeasuredTendons, reference: ClarkeReference, dt: float) -> Vector:
         """Answer a state; arguments as :meth:`Controller.update`.
@@ -152,7 +152,7 @@ class InverseDynamicsController:
         clarke, rate = self._measured(reading)
         self._observe(clarke, rate, reading.tension_n, dt)
         self._offset = math.exp(-dt / _START_FADE_S) * self._offset
-        force = self._wanted(clarke, rate, reference) + self._offset - self.residual
+        force = self._desired(clarke, rate, reference) + self._offset - self.residual
         force = np.minimum(np.maximum(force, self._gains.u_clamp_min), self._gains.u_clamp_max)
         self._forces.approach(self._asked_n, self._rate_n_per_s * dt)
         self._forces.step(vector(force))
@@ -162,7 +162,7 @@ class InverseDynamicsController:
         """Clarke coordinates (m) and their rates (m/s), muhmann (2)."""
         return self._manifold.clarke(reading.displacement_m), self._manifold.clarke(reading.velocity_m_per_s)
 
-    def _wanted(self, clarke: Vector, rate: Vector, reference: ClarkeReference) -> Vector:
+    def _desired(self, clarke: Vector, rate: Vector, reference: ClarkeReference) -> Vector:
         """Force of model and PD, (2m,), N."""
         shape = self._shape
         rod = self._rod_force(shape @ reference.position, shape @ reference.velocity, shape @ reference.acceleration)

@@ -27,7 +27,7 @@ LIMITED_TOTAL = cython.declare(cython.int, 16)
 
 @cython.cclass
 class TensionLimiter:
-    """Brings wanted tensions within a robot's limits, in this order.
+    """Brings desired tensions within a robot's limits, in this order.
 
     1. Not finite: the tendon keeps its previous command.
     2. Minimum and maximum of each tendon.
@@ -105,12 +105,12 @@ class TensionLimiter:
         for j in range(self._count):
             self.command[j] = float(tension[j])
 
-    def update(self, wanted: ArrayLike, dt: float) -> LimitedTension:
-        """The command for wanted tensions.
+    def update(self, desired: ArrayLike, dt: float) -> LimitedTension:
+        """The command for desired tensions.
 
         Parameters
         ----------
-        wanted : shape (N,), N; NaN: unknown
+        desired : shape (N,), N; NaN: unknown
         dt : time since the previous command, s
 
         Returns
@@ -121,17 +121,17 @@ class TensionLimiter:
         ------
         ParameterError : wrong shape, or dt negative or not finite
         """
-        wanted = np.asarray(wanted, dtype=float)
-        if wanted.shape != (self._count,):
-            raise ParameterError("wanted", wanted, f"{self._count} tensions, one a tendon")
+        desired = np.asarray(desired, dtype=float)
+        if desired.shape != (self._count,):
+            raise ParameterError("desired", desired, f"{self._count} tensions, one a tendon")
         if not (0 <= dt < math.inf):
             raise ParameterError("dt", dt, "a time step of at least 0 s")
-        self.step(vector(wanted), dt)
+        self.step(vector(desired), dt)
         return LimitedTension(self.previous, np.array(self.limited, dtype=np.uint8))
 
     @stepped
-    def step(self, wanted: cython.double[::1], dt: cython.double) -> cython.void:
-        """Bring ``wanted`` (N) into ``command`` and ``limited``; ``dt`` (s) is known and not negative."""
+    def step(self, desired: cython.double[::1], dt: cython.double) -> cython.void:
+        """Bring ``desired`` (N) into ``command`` and ``limited``; ``dt`` (s) is known and not negative."""
         j: cython.int
         command: cython.double[::1] = self.command
         limited: cython.int[::1] = self.limited
@@ -144,20 +144,20 @@ class TensionLimiter:
         # Nothing has to be limited in nearly every cycle. A comparison with NaN is false.
         admitted: cython.bint = True
         for j in indices(self._count):
-            value = wanted[j]
+            value = desired[j]
             change = value - command[j]
             total += value
             if not (minimum_n <= value <= maximum_n and -step_n <= change <= step_n):
                 admitted = False
         if admitted and total <= self._total_n:
-            copy_into(command, wanted, self._count)
+            copy_into(command, desired, self._count)
             for j in indices(self._count):
                 limited[j] = 0
         else:
-            self._limit(wanted, step_n)
+            self._limit(desired, step_n)
 
     @stepped
-    def _limit(self, wanted: cython.double[::1], step_n: cython.double) -> cython.void:
+    def _limit(self, desired: cython.double[::1], step_n: cython.double) -> cython.void:
         j: cython.int
         command: cython.double[::1] = self.command
         limited: cython.int[::1] = self.limited
@@ -167,7 +167,7 @@ class TensionLimiter:
         value: cython.double
         lowest: cython.double
         for j in indices(self._count):
-            value = wanted[j]
+            value = desired[j]
             limited[j] = 0
             if value - value != 0.0:  # infinity and NaN
                 value = command[j]

@@ -155,7 +155,7 @@ class LimitedMotion:
         return self.along(way * (speed / distance), dt)
 
     def along(self, velocity: ArrayLike, dt: float) -> ClarkeReference:
-        """One step with a wanted velocity; zero brings it to rest.
+        """One step with a desired velocity; zero brings it to rest.
 
         Parameters
         ----------
@@ -170,8 +170,8 @@ class LimitedMotion:
         ------
         ParameterError : a value that is not finite, or a dt that is not positive
         """
-        wanted = shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
-        change = shortened(wanted - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
+        desired = shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
+        change = shortened(desired - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
         self._velocity = self._velocity + change
         self._acceleration = change / dt
         self._position = self._position + self._velocity * dt

@@ -147,23 +147,23 @@ class Teleoperation:
         ignored = tuple(int(index) for index in np.flatnonzero(~np.isfinite(values)))
         values = np.clip(np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0), -1.0, 1.0)
         beyond = np.maximum(np.abs(values) - self._deadzone, 0.0) / (1.0 - self._deadzone)
-        wanted = np.sign(values) * beyond * limits.speed_m_per_s * min(max(speed, 0.0), 1.0) * held
-        reference, at_range = self._step(wanted, before, dt)
+        desired = np.sign(values) * beyond * limits.speed_m_per_s * min(max(speed, 0.0), 1.0) * held
+        reference, at_range = self._step(desired, before, dt)
         return TeleoperationStep(reference, not motion.at_rest, at_range, ignored)
 
-    def _step(self, wanted: Vector, before: ClarkeReference, dt: float) -> tuple[ClarkeReference, bool]:
+    def _step(self, desired: Vector, before: ClarkeReference, dt: float) -> tuple[ClarkeReference, bool]:
         """A step after which braking still ends inside the range; as asked for, along its edge, or braking."""
         motion = self._motion
-        reference = motion.along(wanted, dt)
+        reference = motion.along(desired, dt)
         stop = self._stop(reference)
         if self._range.holds(stop):
             return reference, False
         motion.reset(before.position, before.velocity)
-        reference = motion.along(self._range.along_edge(stop, wanted), dt)
+        reference = motion.along(self._range.along_edge(stop, desired), dt)
         if self._range.holds(self._stop(reference)):
             return reference, True
         motion.reset(before.position, before.velocity)
-        return motion.along(np.zeros_like(wanted), dt), True
+        return motion.along(np.zeros_like(desired), dt), True
 
     def _stop(self, reference: ClarkeReference) -> Vector:
         """Where braking from here ends."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tendon tensions for a wanted generalised force: tendons pull, they do not push.
+"""Tendon tensions for a desired generalised force: tendons pull, they do not push.
 
 Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it are his,
 section III: clip, redistribute, shift. Adding one tension to all tendons of a segment changes no generalised force, so
-each of them adds the wanted pretension to all tendons, on top. Tendons that do not stand around a circle are shifted
+each of them adds the desired pretension to all tendons, on top. Tendons that do not stand around a circle are shifted
 along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of all
 tensions that make the force, none below the pretension, those of least sum.
 """
@@ -27,7 +27,7 @@ SHIFT = cython.declare(cython.int, 0)
 REDISTRIBUTE = cython.declare(cython.int, 1)
 CLIP = cython.declare(cython.int, 2)
 LEAST_SUM = cython.declare(cython.int, 3)
-ROUNDING = cython.declare(cython.double, 1e-12)  # fraction of the wanted force
+ROUNDING = cython.declare(cython.double, 1e-12)  # fraction of the desired force
 FULL_TURN_RAD = cython.declare(cython.double, 6.283185307179586)
 
 
@@ -267,7 +267,7 @@ class TendonForces:
         angle = angle - FULL_TURN_RAD * floor(angle / FULL_TURN_RAD)
         before: cython.int = int(angle / spacing)
         past: cython.double = angle - before * spacing
-        # Two unit vectors a spacing apart that sum to the wanted one: the law of sines. Rounding can put the angle a
+        # Two unit vectors a spacing apart that sum to the desired one: the law of sines. Rounding can put the angle a
         # hair outside of its sector, or of the turn; a tension is not negative for that.
         behind: cython.double = size * sin(spacing - past) / sin(spacing)
         ahead: cython.double = size * sin(past) / sin(spacing)
@@ -288,13 +288,13 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
     Parameters
     ----------
     strategy : ``shift``, muhmann (28), ``redistribute``, ``clip`` or ``least_sum``
-    generalized_force : wanted, shape (2m,), N
+    generalized_force : desired, shape (2m,), N
     manifold : of the robot's tendons
     pretension_n : least tension that is left on every tendon, N, at least 0
 
     Returns
     -------
-    tensions, shape (N,), N, all >= pretension_n; NaN where the force is NaN. Their generalised force is the wanted one
+    tensions, shape (N,), N, all >= pretension_n; NaN where the force is NaN. Their generalised force is the desired one
     but with ``clip``, wherever something was clipped
 
     Raises

@@ -100,18 +100,18 @@ class TendonUse:
             slope[:, index] = (self.use(there) - here) / change_m
         return slope, 1.0 - here
 
-    def kept(self, inside: Vector, wanted: Vector) -> Vector:
-        """The last point within the limits on the way from one inside to a wanted one, Clarke coordinates (2m,), m."""
-        if not self.exceeded(wanted):
-            return wanted
+    def kept(self, inside: Vector, desired: Vector) -> Vector:
+        """The last point within the limits on the way from one inside to a desired one, Clarke coordinates (2m,), m."""
+        if not self.exceeded(desired):
+            return desired
         low, high = 0.0, 1.0
         for _ in range(30):
             middle = (low + high) / 2
-            if self.exceeded(inside + middle * (wanted - inside)):
+            if self.exceeded(inside + middle * (desired - inside)):
                 high = middle
             else:
                 low = middle
-        return inside + low * (wanted - inside)
+        return inside + low * (desired - inside)
 
     def inside(self, clarke: Vector) -> Vector:
         """Clarke coordinates (2m,), m, or those next to them on the way to the straight robot within the limits."""

@@ -24,12 +24,12 @@ class Tare:
         self.bias: Vector = np.zeros(6)
         self.problem = ""
         self._sum: Vector = np.zeros(6)
-        self._wanted = self._taken = 0
+        self._desired = self._taken = 0
 
     @property
     def active(self) -> bool:
         """Whether samples are still being collected."""
-        return self._taken < self._wanted
+        return self._taken < self._desired
 
     def start(self, samples: int) -> None:
         """Collect as many samples from now on; meanwhile the former bias holds.
@@ -40,12 +40,12 @@ class Tare:
         """
         if samples < 1:
             raise ParameterError("samples", samples, "at least 1")
-        self._sum, self._taken, self._wanted, self.problem = np.zeros(6), 0, samples, ""
+        self._sum, self._taken, self._desired, self.problem = np.zeros(6), 0, samples, ""
 
     def stop(self, problem: str) -> None:
         """Give up a tare that is on its way; the former bias stays."""
         if self.active:
-            self._wanted, self.problem = 0, problem
+            self._desired, self.problem = 0, problem
 
     def update(self, wrench: Vector) -> None:
         """Take a sample, shape (6,), as measured; an unknown one ends the tare.

@@ -48,13 +48,13 @@ class TendonCurrents:
         limited: cython.double[::1] = self.limited
         ampere_per_newton: cython.double[::1] = self._ampere_per_newton
         for j in indices(self._count):
-            wanted_a: cython.double = tension_n[j] * ampere_per_newton[j]
+            desired_a: cython.double = tension_n[j] * ampere_per_newton[j]
             limited[j] = 0.0
-            if wanted_a > highest_a:
-                wanted_a = highest_a
+            if desired_a > highest_a:
+                desired_a = highest_a
                 limited[j] = 1.0
-            elif wanted_a < -highest_a:
-                wanted_a = -highest_a
+            elif desired_a < -highest_a:
+                desired_a = -highest_a
                 limited[j] = 1.0
-            current_a[j] = wanted_a
+            current_a[j] = desired_a
         return True

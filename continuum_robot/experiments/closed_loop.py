@@ -250,7 +250,7 @@ class IdealRobot:
         controller = ClarkeController(dataclasses.replace(self.robot, control=settings))
         size, count = self.dynamics.size, round(duration_s / PERIOD_S)
         time_s: Array = PERIOD_S * np.arange(count, dtype=np.float64)
-        clarke, rate, wanted, asked = (np.empty((count, size)) for _ in range(4))
+        clarke, rate, desired, asked = (np.empty((count, size)) for _ in range(4))
         tension = np.empty((count, self.manifold.tendon_count))
         state, no_load, step_s = np.zeros(2 * size), np.zeros(size), np.array([PERIOD_S])
         to_tendons = self.manifold.displacement_matrix @ self.from_curvature
@@ -265,7 +265,7 @@ class IdealRobot:
             if chain is not None:
                 displacement, velocity = chain.displacement, chain.velocity
             output = controller.update(displacement, velocity, now, PERIOD_S)
-            clarke[index], rate[index], wanted[index] = output.clarke, output.clarke_rate, now.position
+            clarke[index], rate[index], desired[index] = output.clarke, output.clarke_rate, now.position
             asked[index], tension[index] = output.generalized_force, output.tension
             if chain is None:
                 state = np.array(self._step(state, output.tension, no_load, step_s))
@@ -282,7 +282,7 @@ class IdealRobot:
             if progress is not None and index % 2000 == 0:
                 progress(f"{settings.tendon_forces}: {time_s[index]:.0f} of {duration_s:g} s")
         applied = self.manifold.generalized_force(tension)
-        return Series(time_s, wanted, clarke, rate, asked, applied, tension)
+        return Series(time_s, desired, clarke, rate, asked, applied, tension)
 
 
 def _moved(chain: MujocoPlant, tension_n: Array) -> Array:

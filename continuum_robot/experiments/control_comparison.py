@@ -227,9 +227,9 @@ def _follow(
     rows: list[tuple[Array, Array, Array]] = []
 
     def look(running: VirtualStack) -> None:
-        wanted = running.wanted
-        if wanted is not None:
-            rows.append((plant.displacement, wanted.position, plant.tension))
+        desired = running.desired
+        if desired is not None:
+            rows.append((plant.displacement, desired.position, plant.tension))
 
     manifold = stack.controller.manifold
     try:

@@ -102,16 +102,16 @@ class _Loop:
         self.tip = np.full(3, np.nan)
 
     def run(
-        self, wanted: Callable[[float, Vector], ClarkeReference], duration_s: float
+        self, desired: Callable[[float, Vector], ClarkeReference], duration_s: float
     ) -> Iterator[tuple[float, Vector, Vector]]:
-        """Time since the call (s), measured and wanted Clarke coordinates (m) of every cycle."""
+        """Time since the call (s), measured and desired Clarke coordinates (m) of every cycle."""
         begun = self.cycle
         while self.cycle - begun < round(duration_s / _PERIOD_S):
             self.cycle += 1
             now_s, since_s = self.cycle * _PERIOD_S, (self.cycle - begun) * _PERIOD_S
             reading = self.actuators.read(now_s)
             clarke = self.manifold.clarke(reading.displacement_m)
-            reference = wanted(since_s, clarke)
+            reference = desired(since_s, clarke)
             if self.cycle == 1:
                 self.controller.reset(reading.displacement_m, reference=reference)
             output = self.controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, _PERIOD_S)
@@ -131,11 +131,11 @@ def _track(loop: _Loop, settings: PlantsSettings) -> tuple[Vector, Vector, Vecto
     folder = Path(robot.file_name).parent if robot.file_name else None
     given = make_reference(robot.reference, robot.coordinate_count, folder)
 
-    def wanted(time_s: float, _clarke: Vector) -> ClarkeReference:
+    def desired(time_s: float, _clarke: Vector) -> ClarkeReference:
         now, fraction = given.at(time_s), min(1.0, time_s / _BLEND_S)
         return ClarkeReference(fraction * now.position, fraction * now.velocity, fraction * now.acceleration)
 
-    rows = list(loop.run(wanted, settings.duration_s))
+    rows = list(loop.run(desired, settings.duration_s))
     time_s, clarke, reference = (np.array(column) for column in zip(*rows, strict=True))
     return time_s, clarke, reference
 
@@ -154,13 +154,13 @@ def _approach(loop: _Loop, settings: PlantsSettings, progress: Progress, name: s
         control.set_target(target)
         current: list[ClarkeReference] = []
 
-        def wanted(time_s: float, clarke: Vector, current: list[ClarkeReference] = current) -> ClarkeReference:
+        def desired(time_s: float, clarke: Vector, current: list[ClarkeReference] = current) -> ClarkeReference:
             if not current or round(time_s / _PERIOD_S) % _SHAPE_EVERY == 0:
                 current[:] = [control.update(loop.tip, clarke, _SHAPE_EVERY * _PERIOD_S).reference]
             return current[0]
 
         distance: list[tuple[float, float]] = []
-        for since_s, _, _ in loop.run(wanted, settings.target_s):
+        for since_s, _, _ in loop.run(desired, settings.target_s):
             if since_s > settings.target_s - _JUDGED_S and loop.cycle % _SHAPE_EVERY == 0:
                 place = loop.plant.pose(robot.length_m)[:3, 3] if isinstance(loop.plant, MujocoPlant) else _place(loop)
                 distance.append((np.linalg.norm(place - target), np.linalg.norm(loop.tip - target)))

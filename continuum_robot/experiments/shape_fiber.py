@@ -143,16 +143,16 @@ def _compute(settings: FiberSettings, progress: Progress) -> Result:
     stack = VirtualStack(true, plant, believed=plain, seed=settings.seed)
     watched = _Watched(plain, seeing, true, settings)
     scale_m, places_m, found = coordinate_scale_m(plain), np.linspace(0, length_m, _PLACES), list[Shapes]()
-    wanted = np.zeros(plain.coordinate_count)
+    desired = np.zeros(plain.coordinate_count)
 
     def held(_time_s: float) -> ClarkeReference:
-        return ClarkeReference.at_rest(wanted)
+        return ClarkeReference.at_rest(desired)
 
     try:
         stack.activate()
         for bend_rad in (0.0, 0.6, 1.2):
             progress(f"{settings.plant}: bent by {bend_rad:g} rad")
-            wanted = scale_m * np.array([bend_rad, 0.0])
+            desired = scale_m * np.array([bend_rad, 0.0])
             stack.follow(held, _MOVE_S, watched.look)
             for fraction, direction in itertools.product((0.4, 0.7, 1.0), ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])):
                 plant.push(fraction * length_m, settings.force_n * np.array(direction))

@@ -125,7 +125,7 @@ class VirtualStack(QuietWatcher):
         return self._pace.now_s()
 
     @property
-    def wanted(self) -> ClarkeReference | None:
+    def desired(self) -> ClarkeReference | None:
         """The reference now, None before the first."""
         return None if self._way is None else self._way(self.now_s - self._way_from_s)
 

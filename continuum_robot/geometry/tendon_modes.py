@@ -73,13 +73,13 @@ class TendonModes(ClarkeManifold):
             array.setflags(write=False)
 
 
-def _forced_both_ways(Q: Array, wanted: int) -> tuple[Array, Array]:
-    """The softest modes that leave positive tensions over, orthonormal, (N, wanted), and their compliances."""
+def _forced_both_ways(Q: Array, desired: int) -> tuple[Array, Array]:
+    """The softest modes that leave positive tensions over, orthonormal, (N, desired), and their compliances."""
     values, vectors = np.linalg.eigh((Q + Q.T) / 2)
     taken: list[int] = []
     passed: list[str] = []
     for k in np.argsort(values)[::-1]:
-        if len(taken) == wanted:
+        if len(taken) == desired:
             break
         if values[k] < _LEAST_COMPLIANCE * values.max():
             passed.append(f"{_named(vectors[:, k])} is too stiff")
@@ -87,11 +87,11 @@ def _forced_both_ways(Q: Array, wanted: int) -> tuple[Array, Array]:
             passed.append(f"{_named(vectors[:, k])} is pulled one way only")
         else:
             taken.append(int(k))
-    if len(taken) < wanted:
+    if len(taken) < desired:
         raise ParameterError(
             "tendons",
             f"{len(taken)} directions of displacement",
-            f"{wanted} that tensions can force both ways; " + "; ".join(passed),
+            f"{desired} that tensions can force both ways; " + "; ".join(passed),
         )
     return vectors[:, taken], values[taken]
 

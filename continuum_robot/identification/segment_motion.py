@@ -131,7 +131,7 @@ class SegmentMotion:
         torque : on the capstans, held over the step, shape (k,), N.m
         parameters : two stiffnesses (N.m^2), then the friction coefficients of the capstans, shape (2 + k,)
         h : step, s
-        derivatives : whether they are wanted; else they are empty
+        derivatives : whether they are desired; else they are empty
 
         Raises
         ------

@@ -115,14 +115,14 @@ class TautTendons:
                 return tension
             taut[enters] = True
             while True:
-                wanted = np.zeros(count)
-                wanted[taut] = np.linalg.solve(C[np.ix_(taut, taut)], displacement[taut])
-                leaves = taut & (wanted <= 0)
+                desired = np.zeros(count)
+                desired[taut] = np.linalg.solve(C[np.ix_(taut, taut)], displacement[taut])
+                leaves = taut & (desired <= 0)
                 if not leaves.any():
                     break
-                fraction = (tension[leaves] / (tension[leaves] - wanted[leaves])).min()
-                tension += fraction * (wanted - tension)
+                fraction = (tension[leaves] / (tension[leaves] - desired[leaves])).min()
+                tension += fraction * (desired - tension)
                 taut &= tension > _OPTIMAL * np.abs(tension).max()
                 tension[~taut] = 0.0
-            tension = wanted
+            tension = desired
         raise ConvergenceError("shape of least bending", float(missing.max()), tolerance, _ITERATIONS * count)

@@ -165,14 +165,14 @@ def weigh(robot: Robot, empty: Turn, loaded: Turn, bending_order: int = BENDING_
     stiffness_ratio = _stiffness_ratio(model, empty)
     # What the model misses without payload, friction too, it misses with it.
     missed = model.measured(empty) - model.force(empty, 0.0, stiffness_ratio)
-    wanted = model.measured(loaded) - missed
+    desired = model.measured(loaded) - missed
 
     def residual(mass: Array) -> Array:
-        return np.asarray(model.force(loaded, float(mass[0]), stiffness_ratio) - wanted)
+        return np.asarray(model.force(loaded, float(mass[0]), stiffness_ratio) - desired)
 
-    scale_kg = _scale_kg(model, loaded, stiffness_ratio, wanted)
+    scale_kg = _scale_kg(model, loaded, stiffness_ratio, desired)
     found = least_squares(lambda mass: residual(mass).ravel(), [scale_kg], x_scale=abs(scale_kg) or 1e-3, xtol=1e-6)
-    lever = found.jac.reshape(wanted.shape)
+    lever = found.jac.reshape(desired.shape)
     left = residual(found.x)
     return Weighing(float(found.x[0]), _jackknife_kg(lever, left), stiffness_ratio, float(math.sqrt(np.mean(left**2))))
 
@@ -196,7 +196,7 @@ def _stiffness_ratio(model: WeighingModel, empty: Turn) -> float:
     return ratio
 
 
-def _scale_kg(model: WeighingModel, loaded: Turn, stiffness_ratio: float, wanted: Array) -> float:
+def _scale_kg(model: WeighingModel, loaded: Turn, stiffness_ratio: float, desired: Array) -> float:
     """The mass by the lever at no payload, where there is one."""
     step_kg = 1e-3
     nothing = model.force(loaded, 0.0, stiffness_ratio)
@@ -208,7 +208,7 @@ def _scale_kg(model: WeighingModel, loaded: Turn, stiffness_ratio: float, wanted
             round(size, 3),
             f"at least {_LEAST_LEVER_N_PER_KG:g}: turn with a larger bend, or hold the robot in another direction",
         )
-    return float(np.sum(lever * (wanted - nothing)) / np.sum(lever**2))
+    return float(np.sum(lever * (desired - nothing)) / np.sum(lever**2))
 
 
 def _jackknife_kg(lever: Array, left: Array) -> float:

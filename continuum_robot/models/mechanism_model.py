@@ -42,7 +42,7 @@ class MechanismModel(ABC):
 
     @abstractmethod
     def holding_force(self) -> Feedforward:
-        """Force that holds wanted coordinates, as of :meth:`RobotModel.feedforward`."""
+        """Force that holds desired coordinates, as of :meth:`RobotModel.feedforward`."""
 
     def shape_estimator(self, watch: WatchSettings) -> MechanismShapeEstimator:
         """From the tendons; no sensor is watched, whatever ``watch`` reports."""

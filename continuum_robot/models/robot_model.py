@@ -94,7 +94,7 @@ class RobotModel(Protocol):
         """Estimator of the shape, with settings of the watch over the sensors of a robot that needs its strings."""
 
     def feedforward(self, progress: Progress | None = None) -> Feedforward:
-        """Force that holds wanted coordinates: coordinates (m,), m, to elastic and gravity force, (m,) each, N."""
+        """Force that holds desired coordinates: coordinates (m,), m, to elastic and gravity force, (m,) each, N."""
 
     def drawing(self) -> Drawing:
         """How it looks."""

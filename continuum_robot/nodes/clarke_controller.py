@@ -106,8 +106,8 @@ class ClarkeControllerNode(ManagedNode):
         self._execution = Histogram()
         self._problem = ""
         self._jumps = 0
-        # Of the cycle before; where most was missing since the last diagnosis: how much, what was wanted and reached.
-        self._wanted_force: list[float] | None = None
+        # Of the cycle before; where most was missing since the last diagnosis: how much, what was desired and reached.
+        self._desired_force: list[float] | None = None
         self._force_of_tension: Vector = np.zeros((0, 0))
         self._missing: tuple[float, list[float], list[float]] = (0.0, [], [])
 
@@ -227,12 +227,12 @@ class ClarkeControllerNode(ManagedNode):
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
         # A stamp in the future, of a clock that is ahead, is now.
         self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
-        wanted, self._wanted_force = self._wanted_force, None
+        desired, self._desired_force = self._desired_force, None
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
             self._publish_tension(cycle.tension)
-            self._wanted_force = list(cycle.generalized_force)
+            self._desired_force = list(cycle.generalized_force)
         if self._thinning.due(self._stamp_ns):
-            self._compare(wanted, self._commanded)
+            self._compare(desired, self._commanded)
             self._publish_coordinates(cycle.clarke, cycle.clarke_rate, cycle.generalized_force)
         self._execution.add(time.monotonic_ns() - start_ns)
 
@@ -242,22 +242,22 @@ class ClarkeControllerNode(ManagedNode):
         self._sequence = int(numbers[row.number])
         self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
         if any(numbers[row.limited]):
-            self._compare(self._wanted_force, numbers[row.commanded])
-        self._wanted_force = numbers[row.force] if numbers[row.answered] else None
+            self._compare(self._desired_force, numbers[row.commanded])
+        self._desired_force = numbers[row.force] if numbers[row.answered] else None
         if numbers[row.answered]:
-            self._publish_tension(numbers[row.wanted])
+            self._publish_tension(numbers[row.desired])
         if self._thinning.due(self._stamp_ns):
             self._simulated = self.simulated
             self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])
 
-    def _compare(self, wanted: list[float] | None, commanded: Sequence[float]) -> None:
-        """What the limits left of the force that was wanted in the cycle before; ``commanded`` went out then."""
-        if wanted is None or not math.isfinite(commanded[0]):
+    def _compare(self, desired: list[float] | None, commanded: Sequence[float]) -> None:
+        """What the limits left of the force that was desired in the cycle before; ``commanded`` went out then."""
+        if desired is None or not math.isfinite(commanded[0]):
             return
         reached = self._force_of_tension @ commanded
-        missing_n = float(np.abs(wanted - reached).max())
+        missing_n = float(np.abs(desired - reached).max())
         if missing_n > self._missing[0]:
-            self._missing = missing_n, list(wanted), reached.tolist()
+            self._missing = missing_n, list(desired), reached.tolist()
 
     def _read(self, data: bytes) -> bool:
         """Take over a message; False where it is of another robot."""
@@ -437,7 +437,7 @@ class ClarkeControllerNode(ManagedNode):
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
             status.summary(Level.OK, "in closed loop")
         status.summary(Level.OK, "waiting for the driver" if self._active else self.state)
-        (missing_n, wanted, reached), self._missing = self._missing, (0.0, [], [])
+        (missing_n, desired, reached), self._missing = self._missing, (0.0, [], [])
         for key, value in (
             ("pretension_n", math.nan if cycle is None else cycle.pretension),
             ("states_received", received),
@@ -455,7 +455,7 @@ class ClarkeControllerNode(ManagedNode):
             ("execution_p99_us", self._execution.quantile_us(0.99)),
             ("execution_max_us", self._execution.maximum_us),
             ("force_missing_n", missing_n),
-            ("force_wanted_n", _listed(wanted)),
+            ("force_desired_n", _listed(desired)),
             ("force_reached_n", _listed(reached)),
         ):
             status.add(key, value)

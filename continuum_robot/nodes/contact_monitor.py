@@ -473,8 +473,8 @@ class ContactMonitorNode(ManagedNode):
         except ContinuumRobotError as error:
             response.message = f"refused: {error}"
             return response
-        wanted = {name: getattr(asked, name) for name in _THRESHOLDS}
-        changes = {name: value for name, value in wanted.items() if not value < 0}
+        desired = {name: getattr(asked, name) for name in _THRESHOLDS}
+        changes = {name: value for name, value in desired.items() if not value < 0}
         result = self.set_parameters_atomically([Parameter(name, value=value) for name, value in changes.items()])
         response.success = result.successful
         response.message = result.reason or f"{len(changes)} thresholds taken"

@@ -28,7 +28,7 @@ from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction
-from continuum_robot.nodes.reference.tip_way import SHAPE_AGE_S, TipStates, TipWay
+from continuum_robot.nodes.reference.tip_path import SHAPE_AGE_S, TipPath, TipStates
 from continuum_robot.nodes.reference.trajectory_action import serve
 from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
@@ -96,7 +96,7 @@ class ReferenceSource(ManagedNode):
         self._clarke_state: tuple[bytes, float] | None = None
         self._blend_s = 0.0
         self._position: Vector = np.zeros(0)
-        self._tip_way: TipWay | None = None
+        self._tip_path: TipPath | None = None
         self._to_tip = False
         self._rests_since_s = 0.0
         flow, newest = self.flow, qos.newest_state()
@@ -136,7 +136,7 @@ class ReferenceSource(ManagedNode):
         self._velocity = conversions.preallocate(self._message, "velocity", count)
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)
         self._tip_states.prepare(count)
-        self._tip_way = self._make_tip_way(robot)
+        self._tip_path = self._make_tip_path(robot)
         self._reaction.configure(robot)
 
     def activate(self) -> None:
@@ -155,7 +155,7 @@ class ReferenceSource(ManagedNode):
     def cleanup(self) -> None:
         """Forget the trajectory."""
         self._trajectory = None
-        way, self._tip_way = self._tip_way, None
+        way, self._tip_path = self._tip_path, None
         if way is not None:
             way.close()
 
@@ -209,7 +209,7 @@ class ReferenceSource(ManagedNode):
                 self._trajectory, self._blend_s = Hold(self._measured), 0.0
         if self._motion.leads_tip and self._motion.holding and not self._to_tip:
             self._hold_tip(now_s)
-        reference = self._tip_way_at(now_s) if self._to_tip else self._trajectory_at(now_s)
+        reference = self._tip_path_at(now_s) if self._to_tip else self._trajectory_at(now_s)
         if self._reaction.active:
             period_s = 1.0 / self._settings.value.rate_hz if self._settings is not None else 0.01
             reference = self._reaction.answer(reference, self._measured_now(now_s), period_s)
@@ -273,7 +273,8 @@ class ReferenceSource(ManagedNode):
 
         Raises
         ------
-        ContinuumRobotError : no motion can be started now, or there is no such trajectory
+        DeviceError : no motion can be started now
+        ContinuumRobotError : there is no such trajectory
         """
         here, robot = self._here(), self._robot
         obstacle = self._refuse_start() or ("there is no reference yet" if here is None else "")
@@ -317,19 +318,19 @@ class ReferenceSource(ManagedNode):
     # The tip
 
     def _on_shape(self, data: bytes) -> None:
-        if self._tip_way is not None and (self._to_tip or self._motion.leads_tip):
-            self._tip_way.hear_shape(data)
+        if self._tip_path is not None and (self._to_tip or self._motion.leads_tip):
+            self._tip_path.hear_shape(data)
 
     def _hold_tip(self, now_s: float) -> None:
         """Keep the tip where it is, once the reference rests and the tip is known."""
-        way, here = self._tip_way, self._here()
+        way, here = self._tip_path, self._here()
         if way is None or here is None or np.any(here.velocity):
             self._rests_since_s = now_s
         elif now_s - self._rests_since_s >= TIP_SETTLES_S and way.hold(here, self._motion_limits()):
             self._to_tip = True
 
     def _on_tip_target(self, message: PointStamped) -> None:
-        way = self._tip_way
+        way = self._tip_path
         if way is None and self._robot is not None and self._robot.traits.tip_nodes:
             return  # another node brings the tip of a mechanism to its target
         place = conversions.position(message.point)
@@ -365,8 +366,8 @@ class ReferenceSource(ManagedNode):
             return f"the target is {age_s:.1f} s old: at most {TARGET_AGE_S:g} s"
         return ""
 
-    def _tip_way_at(self, now_s: float) -> ClarkeReference:
-        way = self._tip_way
+    def _tip_path_at(self, now_s: float) -> ClarkeReference:
+        way = self._tip_path
         if way is None or self._settings is None:
             raise ParameterError(NAME, self.state, "a node that is configured")
         return way.at(1.0 / self._settings.value.rate_hz, self._measured_now(now_s))
@@ -380,14 +381,16 @@ class ReferenceSource(ManagedNode):
         position = conversions.vector(deserialize_message(data, ClarkeState).position)
         return position if fresh and position.size == self._position.size else None
 
-    def _make_tip_way(self, robot: Robot) -> TipWay | None:
+    def _make_tip_path(self, robot: Robot) -> TipPath | None:
         if robot.traits.without_tip_control or robot.limits is None:
             return None
         settings = TipSettings(
             tolerance_m=self.parameters.get("tip.tolerance_m"),
             integral_per_s=self.parameters.get("tip.integral_per_s"),
         )
-        return TipWay(robot, TipControl(robot, settings, progress=self.get_logger().info), self._tip_states, self.clock)
+        return TipPath(
+            robot, TipControl(robot, settings, progress=self.get_logger().info), self._tip_states, self.clock
+        )
 
     def _motion_limits(self) -> MotionLimits:
         robot = self._robot if self._robot is not None else self.load_robot()
@@ -398,8 +401,8 @@ class ReferenceSource(ManagedNode):
         if self._settings is None or not names & set(self._settings.leaves) or self._trajectory is None:
             return
         if names <= _LIMITS:
-            if self._tip_way is not None:
-                self._tip_way.limit(self._motion_limits())
+            if self._tip_path is not None:
+                self._tip_path.limit(self._motion_limits())
             return
         # Where no trajectory was started, a parameter starts none: it is made when it is.
         if not self._motion.holding and not self._motion.leads_tip:

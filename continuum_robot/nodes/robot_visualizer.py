@@ -151,7 +151,7 @@ class RobotVisualizer(ManagedNode):
 
     def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
         shape, robot, drawing = self._shape, self._robot, self._drawing
-        if self._common.wanted or self._transforms.get_subscription_count():
+        if self._common.desired or self._transforms.get_subscription_count():
             self._publish_common(shape)
         if shape is None or drawing is None or robot is None or shape.sequence == self._drawn_sequence:
             return

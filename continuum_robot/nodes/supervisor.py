@@ -26,7 +26,7 @@ from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.manage_service import ManageService
 from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
-from continuum_robot.nodes.supervision.rival import Rival
+from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.own_gap import OwnGap
@@ -128,7 +128,7 @@ class Supervisor(ManagedNode):
         self._ramp_s = math.nan
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
         self._gap = OwnGap(OWN_GAP_S)
-        self._rival = Rival(self, self._waiting, self._timeout("rival"))
+        self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("rival"))
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.create_subscription(Bool, "reference_holding", self._on_holding, qos.latched())
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
@@ -154,7 +154,7 @@ class Supervisor(ManagedNode):
         """Bring the stack down before the program ends, as far as its nodes are still there."""
         if (
             self._stack_state == "down"
-            or self._rival.present
+            or self._second_supervisor.present
             or all(node.state == UNKNOWN for node in self._nodes.values())
         ):
             return
@@ -262,7 +262,7 @@ class Supervisor(ManagedNode):
         return True
 
     async def _startup(self) -> None:
-        await self._rival.refuse_after_discovery()
+        await self._second_supervisor.refuse_after_discovery()
         self._holding = True
         self._ramp_s = math.nan  # the file may be another now
         self._set_state("starting")
@@ -328,13 +328,13 @@ class Supervisor(ManagedNode):
                 await self._change(node, Transition.TRANSITION_ACTIVATE, "active")
 
     async def _pause(self) -> None:
-        await self._rival.refuse_after_discovery()
+        await self._second_supervisor.refuse_after_discovery()
         self._set_state("stopping")
         await self._down(cleanup=False)
         self._set_state("down")
 
     async def _resume(self) -> None:
-        await self._rival.refuse_after_discovery()
+        await self._second_supervisor.refuse_after_discovery()
         self._holding = True
         self._set_state("starting")
         self._own_faults.clear()
@@ -348,13 +348,13 @@ class Supervisor(ManagedNode):
         self._set_state("up")
 
     async def _shutdown(self) -> None:
-        await self._rival.refuse_after_discovery()
+        await self._second_supervisor.refuse_after_discovery()
         self._set_state("stopping")
         await self._down(cleanup=True)
         self._set_state("down")
 
     async def _reset(self) -> None:
-        await self._rival.refuse_after_discovery()
+        await self._second_supervisor.refuse_after_discovery()
         self._set_state("stopping")
         await self._down(cleanup=True)
         await self._clear_faults()
@@ -419,16 +419,16 @@ class Supervisor(ManagedNode):
         except DeviceError as error:
             self.get_logger().error(str(error))
 
-    async def _change(self, node: Managed, transition: int, wanted: str) -> None:
+    async def _change(self, node: Managed, transition: int, desired: str) -> None:
         self._check_abort()
-        self._rival.refuse()
+        self._second_supervisor.refuse()
         kind = "configure" if transition == Transition.TRANSITION_CONFIGURE else "transition"
-        await node.change(transition, wanted, self._timeout(kind))
+        await node.change(transition, desired, self._timeout(kind))
 
-    async def _try_change(self, node: Managed, transition: int, wanted: str) -> None:
+    async def _try_change(self, node: Managed, transition: int, desired: str) -> None:
         abort, self._abort = self._abort, False
         try:
-            await self._noted(self._change(node, transition, wanted))
+            await self._noted(self._change(node, transition, desired))
         finally:
             self._abort = abort
 
@@ -547,7 +547,7 @@ class Supervisor(ManagedNode):
             if node is None or task != "lifecycle" or (namespace or "/") != self.get_namespace():
                 continue
             problem = status.message if status.level != DiagnosticStatus.OK else ""
-            state = "" if self._rival.present else values_of(status).get("lifecycle_state", "")
+            state = "" if self._second_supervisor.present else values_of(status).get("lifecycle_state", "")
             node.heard(problem, state)
 
     def _fault(self, name: str) -> None:
@@ -563,7 +563,7 @@ class Supervisor(ManagedNode):
 
     def _publish_status(self) -> None:
         message = self.status()
-        self._rival.own(message)
+        self._second_supervisor.own(message)
         self._status.publish(message)
 
     def _diagnose(self, status: StatusBuilder) -> None:

@@ -159,14 +159,14 @@ class TendonDriver(ManagedNode):
         self._temperatures = declare_temperatures(self.parameters, robot.actuators)
         limits = declare_limits(self.parameters, robot.limits).value
         robot = robot.changed(limits=limits, actuators=self._temperatures.value)
-        wanted = self._wanted_form(robot)
+        desired = self._desired_form(robot)
         pace = self._lockstep
         if pace is not None:
             pace.connect(robot.name)
         time = None if pace is None else (pace.now_s, pace.sleep)
-        actuators = make_actuators(self, robot, limits, wanted, time)
+        actuators = make_actuators(self, robot, limits, desired, time)
         actuators.open()
-        form = form_of(actuators, wanted)
+        form = form_of(actuators, desired)
         self.get_logger().info(f"the cycle runs {form.name}: {form.reason}")
         rate_hz = self.parameters.get("rate_hz")
         self.loop = self._opened = loop = self._make_loop(robot, actuators, form, 1.0 / rate_hz)
@@ -187,7 +187,7 @@ class TendonDriver(ManagedNode):
             self._commands.listen(loop, trips)
         loop.start()
 
-    def _wanted_form(self, robot: Robot) -> Form:
+    def _desired_form(self, robot: Robot) -> Form:
         if robot.traits.without_compiled_cycle:
             return interpreted_form(robot.traits.without_compiled_cycle)
         if self.parameters.get("cycle") == "interpreted":

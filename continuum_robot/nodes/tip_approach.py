@@ -96,7 +96,7 @@ class TipApproachNode(ManagedNode):
         self._settings: dict[str, Any] = {}
         self._approach: TipApproach | None = None
         self._loop: FlowLoop | None = None
-        self._wanted: PointStamped | None = None
+        self._desired: PointStamped | None = None
         self._seen: _Seen | None = None
         self._used_ns = 0
         self._driver = ""
@@ -143,7 +143,7 @@ class TipApproachNode(ManagedNode):
 
     def activate(self) -> None:
         """Wait for a target."""
-        self._wanted = self._seen = self._reach = self._progress = self._way = self._taking = None
+        self._desired = self._seen = self._reach = self._progress = self._way = self._taking = None
         self._state = self._message = self._drop = ""
         self._loop = self.flow.create_loop(
             "tip_approach", 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
@@ -165,7 +165,7 @@ class TipApproachNode(ManagedNode):
     # Callbacks: they only keep what the loop takes.
 
     def _on_target(self, message: PointStamped) -> None:
-        self._wanted = message
+        self._desired = message
 
     def _on_tracked(self, message: PointStamped) -> None:
         if message.header.frame_id in ("", self.parameters.get("base_frame")):
@@ -205,18 +205,18 @@ class TipApproachNode(ManagedNode):
             approach.end()
             self._way = None
             self._say(STOPPED, f"the target was dropped: {drop}", now_s)
-        wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self._accept(approach, wanted, now_s)
+        desired, self._desired = self._desired, None
+        if desired is not None:
+            self._accept(approach, desired, now_s)
         if approach.target_m is None:
             return
         self._follow(approach, now_s)
         self._publish_reference(now_s)
 
-    def _accept(self, approach: TipApproach, wanted: PointStamped, now_s: float) -> None:
-        point = wanted.point
+    def _accept(self, approach: TipApproach, desired: PointStamped, now_s: float) -> None:
+        point = desired.point
         try:
-            frame, own = wanted.header.frame_id, self.parameters.get("base_frame")
+            frame, own = desired.header.frame_id, self.parameters.get("base_frame")
             if frame not in ("", own):
                 raise ParameterError("tip_target.header.frame_id", frame, f"{own}, or empty for it")
             if self._driver != "active":

@@ -72,7 +72,7 @@ def step_ends(basis: Basis, length_m: float, places_m: Sequence[float]) -> list[
     ----------
     basis : of the segment
     length_m : its length, m
-    places_m : from its start, at which frames are wanted, m
+    places_m : from its start, at which frames are desired, m
     """
     marks = {length_m, *(ratio * length_m for ratio in basis.breaks), *(place for place in places_m if place > 0)}
     ends: list[float] = []

@@ -99,10 +99,10 @@ class Histogram:
         index: cython.int
         if not self._count:
             return math.nan
-        wanted, seen = max(1, math.ceil(fraction * self._count)), 0
+        desired, seen = max(1, math.ceil(fraction * self._count)), 0
         for index in range(self.last):
             seen += self.bins[index]
-            if seen >= wanted:
+            if seen >= desired:
                 return min(self._maximum_us, (index + 1) * self._bin_us)
         return self._maximum_us
 

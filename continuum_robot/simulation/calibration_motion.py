@@ -114,8 +114,8 @@ def simulate_calibration(
     rows: list[tuple[Array, Array, Array]] = []
     for k in range(-settle, samples):
         t = max(k, 0) * sample_s
-        wanted, speed = float(motion.position(t)), float(motion.rate(t)) if k >= 0 else 0.0
-        torque = stiff * (wanted - friction.jacobian @ c) + damped * (speed - friction.jacobian @ rate)
+        desired, speed = float(motion.position(t)), float(motion.rate(t)) if k >= 0 else 0.0
+        torque = stiff * (desired - friction.jacobian @ c) + damped * (speed - friction.jacobian @ rate)
         if k >= 0:
             rows.append((torque, c, rate))
         c, rate = advance(c, rate, torque)

@@ -133,7 +133,7 @@ class HungWeightBench:
     def _step(self, h: float, now_s: float) -> None:
         motor = self._motor
         fresh = now_s - self._command_s <= RECEIVE_TIMEOUT_S
-        wanted_a = self._commanded_a if self._is_enabled and fresh else 0.0
+        desired_a = self._commanded_a if self._is_enabled and fresh else 0.0
         stretch_m = self._spooled_m - self._slack_m - self.height_m
         pull = 0.0
         if stretch_m > 0:
@@ -145,7 +145,7 @@ class HungWeightBench:
         friction += motor.coulomb_n * math.tanh(self._speed / FRICTION_SPEED_M_PER_S)
         self._speed += h * (self._true_n_per_a * self._current_a - pull - friction - cogging) / motor.mass_kg
         self._spooled_m += h * self._speed
-        self._current_a += h * (wanted_a - self._current_a) / motor.current_time_constant_s
+        self._current_a += h * (desired_a - self._current_a) / motor.current_time_constant_s
         self._rise += h * (pull / self._mass_kg - GRAVITY_M_PER_S2)
         self.height_m += h * self._rise
         if self.height_m <= 0:

@@ -94,9 +94,9 @@ def test_drawing_shows_backbones_at_their_lengths(robot, segment):
     np.testing.assert_allclose(paths[-1][-1], frames[-1][:3, 3], atol=1e-12)
     np.testing.assert_allclose(paths[-2][-1], frames[0][:3, 3], atol=1e-12)
     lengths = [np.linalg.norm(np.diff(path, axis=0), axis=1).sum() for path in paths[:3]]
-    wanted = segment.length_m - clarke_manifold(robot).displacement(pulled)[:3]
+    desired = segment.length_m - clarke_manifold(robot).displacement(pulled)[:3]
     # theta' is not theta: the lengths are off by r (theta' - theta).
-    np.testing.assert_allclose(lengths, wanted, atol=3e-5)
+    np.testing.assert_allclose(lengths, desired, atol=3e-5)
     assert len(drawing.geometry(pulled).outlines) == 6
 
 

@@ -70,8 +70,8 @@ def test_the_robot_of_two_modal_segments_comes_up_from_its_sag_and_tracks_withou
         """As the controller node does it."""
 
         def at(self, time_s):
-            wanted = reference.at(time_s)
-            return wanted if time_s >= 1 else blend(start, wanted, max(0.0, time_s), 1.0)
+            desired = reference.at(time_s)
+            return desired if time_s >= 1 else blend(start, desired, max(0.0, time_s), 1.0)
 
     loop.reference = Blended()
     record = loop.run(2.5)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from virtual_loop import VirtualLoop
 
-from continuum_robot.drivers.made_up_wiring import wired
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators

@@ -83,10 +83,10 @@ class VirtualLoop(QuietWatcher):
         if self.hardware is not None:
             self.hardware.step(now_s)
         if self._record is not None:
-            self._input.receive(self.wanted, now_s)
+            self._input.receive(self.desired, now_s)
 
     @property
-    def wanted(self):
+    def desired(self):
         return self.reference.at(self.now_s - self.reference_start_s)
 
     def activate(self, taut_n=None):
@@ -126,7 +126,7 @@ class VirtualLoop(QuietWatcher):
         displacement = np.array(row[self.driver.row.displacement])
         record.time_s.append(self.now_s)
         record.clarke.append(self.controller.manifold.clarke(displacement))
-        record.reference.append(self.wanted.position)
+        record.reference.append(self.desired.position)
         record.command.append(self.safety.tension)
         record.tension.append(
             self.body.plant.tension if self.level == "dynamics" else np.array(row[self.driver.row.tension])

@@ -34,7 +34,7 @@ def probe(domain):
 def topics(probe):
     topics = CommonTopics(probe.node)
     topics.prepare(ENDS, "lab_")
-    probe.wait(lambda: topics.wanted)
+    probe.wait(lambda: topics.desired)
     return topics
 
 

@@ -46,19 +46,19 @@ def test_every_tendon_is_drawn_along_its_path(probe):
 def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     """Tendon 1 alone moves the tip by centimetres."""
     rod = StrainRod.from_robot(load_robot(ROBOT))
-    wanted = [2.0, 0.5, 0.5, 0.5]
+    desired = [2.0, 0.5, 0.5, 0.5]
     before = tip(rod, probe.wait_for_message("shape").coefficients)
     probe.wait_for_message("tendon_states")
 
     def obeyed() -> bool:
         sequence = probe.newest("tendon_states").sequence
         # Transient local, as everything that lock-step hears.
-        message = TendonCommands(sequence=sequence, tension=wanted)
+        message = TendonCommands(sequence=sequence, tension=desired)
         probe.publish(TendonCommands, "tendon_commands", message, qos.latched())
-        return np.allclose(probe.newest("tendon_states").commanded_tension, wanted, atol=1e-3)
+        return np.allclose(probe.newest("tendon_states").commanded_tension, desired, atol=1e-3)
 
     probe.wait(obeyed, 10.0, "the tensions do not arrive")
-    statics = tip(rod, equilibrium(rod, wanted).c)
+    statics = tip(rod, equilibrium(rod, desired).c)
     assert np.linalg.norm(statics - before) > 0.02
 
     def bent() -> bool:

@@ -116,8 +116,8 @@ def follow(probe: Probe, desk: DevicePorts) -> None:
             probe.manage(ManageStack.Request.RESET)
         else:
             probe.moving()
-        state, wanted = probe.newest("clarke_state").position, probe.newest("clarke_reference").position
-        return abs(state[0] - begin) > 0.002 and abs(state[0] - wanted[0]) < 0.001
+        state, desired = probe.newest("clarke_state").position, probe.newest("clarke_reference").position
+        return abs(state[0] - begin) > 0.002 and abs(state[0] - desired[0]) < 0.001
 
     probe.wait(moves, LONG_S, "the robot does not follow")
     assert desk.hardware.plant.tension.max() > 2.0

@@ -16,8 +16,8 @@ ROBOT = "rolling_five_link"
 
 
 def test_frames_of_all_links_come_on_tf(probe):
-    wanted = {"link_2", "link_3", "link_4", "link_5", "tip"}
-    probe.wait(lambda: wanted <= probe.frames().keys(), 30.0)
+    desired = {"link_2", "link_3", "link_4", "link_5", "tip"}
+    probe.wait(lambda: desired <= probe.frames().keys(), 30.0)
     frames = probe.frames()
     assert {transform.header.frame_id for transform in frames.values()} == {"base"}
     place, turn = frames["tip"].transform.translation, frames["tip"].transform.rotation
@@ -46,9 +46,9 @@ def test_the_links_of_the_description_stand_on_tf(probe):
 
 def test_the_loop_is_closed_on_one_coordinate(probe):
     probe.wait(lambda: len(probe.received["clarke_reference"]) > 300, 30.0)
-    state, wanted = probe.received["clarke_state"][-1], probe.received["clarke_reference"][-1]
-    assert len(state.position) == len(wanted.position) == 1
-    assert abs(state.position[0] - wanted.position[0]) < 2e-3
+    state, desired = probe.received["clarke_state"][-1], probe.received["clarke_reference"][-1]
+    assert len(state.position) == len(desired.position) == 1
+    assert abs(state.position[0] - desired.position[0]) < 2e-3
     shape = probe.received["shape"][-1]
     assert len(shape.coefficients) == 4
     assert shape.residual < 1e-4

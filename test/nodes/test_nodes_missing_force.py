@@ -43,10 +43,10 @@ def test_a_force_beyond_the_limits_is_told_with_what_is_reached(domain, controll
 
         probe.wait(lambda: float(reported().get("force_missing_n", 0.0)) > 0.2, 10.0, "no missing force is reported")
         found = reported()
-        wanted, reached = (
+        desired, reached = (
             np.array([float(value) for value in found[key].split(", ")])
-            for key in ("force_wanted_n", "force_reached_n")
+            for key in ("force_desired_n", "force_reached_n")
         )
-        assert wanted.shape == reached.shape == (ROBOT.coordinate_count,)
-        assert np.abs(wanted - reached).max() == pytest.approx(float(found["force_missing_n"]), rel=0.02)
+        assert desired.shape == reached.shape == (ROBOT.coordinate_count,)
+        assert np.abs(desired - reached).max() == pytest.approx(float(found["force_missing_n"]), rel=0.02)
         assert max(probe.newest("tendon_states").commanded_tension) <= MAXIMUM_N + 1e-9

@@ -18,15 +18,15 @@ ROBOT = "crem_segment"
 
 def test_bend_and_insertion_arrive(probe):
     robot = load_robot(ROBOT)
-    wanted = np.array(robot.reference.amplitude_m)
+    desired = np.array(robot.reference.amplitude_m)
 
     def arrived():
         states = probe.received["clarke_state"]
-        return bool(states) and np.abs(np.array(states[-1].position) - wanted).max() < 2e-5
+        return bool(states) and np.abs(np.array(states[-1].position) - desired).max() < 2e-5
 
     probe.wait(arrived, 40.0)
     shape = probe.received["shape"][-1]
-    np.testing.assert_allclose(shape.coefficients, wanted, atol=5e-5)
+    np.testing.assert_allclose(shape.coefficients, desired, atol=5e-5)
     assert shape.problem == ""
     place = robot_model(robot).drawing().frames(np.array(shape.coefficients))[-1][:3, 3]
     np.testing.assert_allclose([shape.tip.position.x, shape.tip.position.y, shape.tip.position.z], place, atol=1e-9)

@@ -103,8 +103,8 @@ def test_frames_path_and_markers_carry_the_prefix(two):
     probe.listen(MarkerArray, "markers")
     path = probe.wait_for_message("backbone")
     markers = probe.wait_for_message("markers")
-    wanted = {"left_tip", "right_tip", "right_seg1_1", "right_seg2_4"}
-    probe.wait(lambda: wanted <= {t.child_frame_id for m in probe.received["/tf"] for t in m.transforms})
+    desired = {"left_tip", "right_tip", "right_seg1_1", "right_seg2_4"}
+    probe.wait(lambda: desired <= {t.child_frame_id for m in probe.received["/tf"] for t in m.transforms})
     drawn = [t for m in list(probe.received["/tf"]) for t in m.transforms]
     frames = {t.child_frame_id: t for t in drawn if t.header.stamp == path.header.stamp}
     assert frames["right_tip"].header.frame_id == "right_base"

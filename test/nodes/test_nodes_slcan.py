@@ -127,17 +127,17 @@ def test_commands_reach_the_motors_and_readings_come_back(driver, probe, desk):
     before = probe.wait_for_message("tendon_states")
     assert not before.simulated
     assert np.isfinite([*before.displacement, *before.current]).all()
-    wanted = np.array([9.0, 6.0, 4.0, 4.0, 6.0])
+    desired = np.array([9.0, 6.0, 4.0, 4.0, 6.0])
 
     def commanded():
         activate(driver, probe)
         command = TendonCommands(sequence=probe.newest("tendon_states").sequence)
-        command.tension.extend(wanted)
+        command.tension.extend(desired)
         probe.publish(TendonCommands, "tendon_commands", command)
-        return np.abs(hardware.motors.plant.tension - wanted).max() < 2.0
+        return np.abs(hardware.motors.plant.tension - desired).max() < 2.0
 
     probe.wait(commanded, 60.0)
-    probe.wait(lambda: commanded() and np.allclose(probe.newest("tendon_states").tension, wanted, atol=0.5), 60.0)
+    probe.wait(lambda: commanded() and np.allclose(probe.newest("tendon_states").tension, desired, atol=0.5), 60.0)
     counters = driver.loop.actuators.counters().values()
     assert len(counters) == 3
     for board in counters:

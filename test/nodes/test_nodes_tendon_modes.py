@@ -28,16 +28,16 @@ def test_it_tracks_the_trajectory_of_its_file(stack, probe):
         probe.received[topic].clear()
     probe.pause(2.0)
     states, references = list(probe.received["clarke_state"]), list(probe.received["clarke_reference"])
-    wanted_s, measured_s = (
+    desired_s, measured_s = (
         np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in messages]) for messages in (references, states)
     )
-    wanted = np.array([m.position for m in references])
+    desired = np.array([m.position for m in references])
     measured = np.array([m.position for m in states])
     assert measured.shape[1] == load_robot(ROBOT).coordinate_count == 4
-    inside = (measured_s > wanted_s[0]) & (measured_s < wanted_s[-1])
+    inside = (measured_s > desired_s[0]) & (measured_s < desired_s[-1])
     assert np.count_nonzero(inside) > 100
     for axis in range(4):
-        error = measured[inside, axis] - np.interp(measured_s[inside], wanted_s, wanted[:, axis])
+        error = measured[inside, axis] - np.interp(measured_s[inside], desired_s, desired[:, axis])
         assert np.sqrt(np.mean(error**2)) < 2e-4  # m, of amplitudes of 1 to 3 mm
     assert np.ptp(measured[:, 0]) > 1e-3
     states = list(probe.received["tendon_states"])

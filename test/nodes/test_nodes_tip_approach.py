@@ -102,14 +102,14 @@ def test_targets_that_cannot_be_are_refused_and_nothing_moves(probe, place, fram
         go_to(probe, place_next_to(0.015, -0.009, 0.035))
     probe.received["tracked_tip"].clear()
     probe.wait(lambda: len(probe.received["tracked_tip"]) >= 50, 20.0)
-    before, wanted = tips(probe).mean(axis=0), list(probe.newest("clarke_reference").position)
+    before, desired = tips(probe).mean(axis=0), list(probe.newest("clarke_reference").position)
     send(probe, place, frame)
     probe.wait(lambda: any(m.state == "refused" and words in m.message for m in list(probe.received["tip_state"])))
     probe.received["tracked_tip"].clear()
     probe.wait(lambda: len(probe.received["tracked_tip"]) >= 50, 20.0)
     # The target before is still followed: the insertion may move for what the noise reports, the backbones stand.
     assert np.linalg.norm(tips(probe).mean(axis=0) - before) < 1e-4
-    np.testing.assert_array_equal(probe.newest("clarke_reference").position[:2], wanted[:2])
+    np.testing.assert_array_equal(probe.newest("clarke_reference").position[:2], desired[:2])
 
 
 def test_a_tip_that_is_not_seen_lets_the_drives_stand(stack, probe):

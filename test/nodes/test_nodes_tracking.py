@@ -33,14 +33,14 @@ def test_it_tracks_the_trajectory_of_the_robot_file(stack, probe):
         probe.received[topic].clear()
     probe.pause(3.0)
     states, references = list(probe.received["clarke_state"]), list(probe.received["clarke_reference"])
-    wanted_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in references])
-    wanted = np.array([m.position for m in references])
+    desired_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in references])
+    desired = np.array([m.position for m in references])
     measured_s = np.array([conversions.stamp_ns(m.header.stamp) * 1e-9 for m in states])
     measured = np.array([m.position for m in states])
-    inside = (measured_s > wanted_s[0]) & (measured_s < wanted_s[-1])
+    inside = (measured_s > desired_s[0]) & (measured_s < desired_s[-1])
     assert np.count_nonzero(inside) > 100
     for axis in range(2):
-        error = measured[inside, axis] - np.interp(measured_s[inside], wanted_s, wanted[:, axis])
+        error = measured[inside, axis] - np.interp(measured_s[inside], desired_s, desired[:, axis])
         assert math.sqrt(np.mean(error**2)) < 3e-4  # m, of an amplitude of 10 mm
     assert np.ptp(measured[:, 0]) > 5e-3  # and it moved
 

@@ -164,12 +164,12 @@ def test_scene_and_words_follow_the_robot(shown: Shown) -> None:
     shown.wait(lambda: np.isfinite(page.snapshot.loop.rate_hz), "nothing of the loop's timing")
 
 
-def wanted_mm(reference: ClarkeState) -> float:
+def desired_mm(reference: ClarkeState) -> float:
     return round(1e3 * reference.position[0], 1)
 
 
 def at_rest(reference: ClarkeState, place_mm: float) -> bool:
-    return wanted_mm(reference) == place_mm and not any(reference.velocity)
+    return desired_mm(reference) == place_mm and not any(reference.velocity)
 
 
 def test_slider_takes_the_reference_and_moves_the_robot(shown: Shown, probe: Probe) -> None:
@@ -181,7 +181,7 @@ def test_slider_takes_the_reference_and_moves_the_robot(shown: Shown, probe: Pro
     probe.wait(lambda: at_rest(probe.newest("clarke_reference"), 4.0), LONG_S, "the reference does not arrive")
     probe.received["clarke_reference"].clear()
     probe.wait(lambda: len(probe.received["clarke_reference"]) > 50, LONG_S, "the page falls silent")
-    assert {wanted_mm(message) for message in probe.received["clarke_reference"]} == {4.0}, "two writers fight"
+    assert {desired_mm(message) for message in probe.received["clarke_reference"]} == {4.0}, "two writers fight"
     steering.mode.value = TRAJECTORY
     probe.wait(lambda: probe.newest("reference_writer").data == "reference_source", LONG_S)
 

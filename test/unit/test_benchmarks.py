@@ -124,13 +124,13 @@ def test_the_task_of_the_prototypes_is_the_controller_it_claims_to_be() -> None:
             force = np.where(known, np.clip(unbounded, -bound, bound), np.nan)
             step = dt * i * error + min(1.0, dt * back_per_s) * (force - unbounded)
         integral = np.where(known, integral + step, integral)
-        wanted = force @ clarke - (force @ clarke).min() + pretension
-        target = np.clip(np.where(np.isfinite(wanted), wanted, command), least, most)
+        desired = force @ clarke - (force @ clarke).min() + pretension
+        target = np.clip(np.where(np.isfinite(desired), desired, command), least, most)
         if target.sum() > total_max:
             target = least + (target - least) * (total_max - 5 * least) / (target - least).sum()
         command = command + np.clip(target - command, -rate_max * dt, rate_max * dt)
         unknown += not known.all()
-        expected = np.concatenate([wanted, command, force, integral])
+        expected = np.concatenate([desired, command, force, integral])
         np.testing.assert_allclose(result[:14], expected, rtol=1e-9, atol=1e-9)
     assert unknown > 0
 

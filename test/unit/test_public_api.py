@@ -32,11 +32,11 @@ SHAPE_OF_ALL = re.compile(r"of shape|shape \(|\) each")
 NUMBER = re.compile(r"\bfloat\b|\bArrayLike\b|\bVector\b|\bArray\b")
 UNIT = re.compile(
     r"(?<![\w])(1|m|mm|um|rad|degrees?|s|ms|ns|N|kg|Hz|A|V|W|J|Pa|rev|turns|seconds|metres|bytes?|bits|percent|units?"
-    r"|pixels|dimensionless|shares?|ratio|factor|weights?|numbers?|count|index|probability|likelihoods?|NaN"
+    r"|pixels|dimensionless|fractions?|ratio|factor|weights?|numbers?|count|index|probability|likelihoods?|NaN"
     r"|covariances?|inverse|Jacobians?|derivatives?|directions?|coefficients|matrix|which|rows|samples?)(?![\w])"
 )
 SUFFIX = re.compile(
-    r"(?:^|_)(m|mm|um|s|ms|us|ns|n|nm|nms|rad|deg|hz|a|v|w|k|c|pa|j|kg|g|bps|rev|krpm|percent|share|ratio|count|index"
+    r"(?:^|_)(m|mm|um|s|ms|us|ns|n|nm|nms|rad|deg|hz|a|v|w|k|c|pa|j|kg|g|bps|rev|krpm|percent|fraction|ratio|count|index"
     r"|sigma|per_\w+|nm2|kg_m2)$"
 )
 # Rotations, and what has its units by convention: poses in m, twists in m and rad, wrenches in N and N.m.
@@ -66,6 +66,7 @@ WITHOUT_FORMULAS = {
     "rod/strain/dynamics.py",
     "app/bench/rod_motion.py",
     "control/cogging.py",
+    "control/joint_trajectory.py",
     "estimation/contact/cycle.py",
     "estimation/contact/own_observer.py",
     "control/limited_tension.py",

@@ -70,7 +70,7 @@ def loop_in_company(options: StackOptions, seconds: float, stop: StopRequest) ->
             page = start("view", *python, *view, output=subprocess.PIPE)
             address = Path(folder) / "address"
             address.write_text(_address_of(page, stop), encoding="utf-8")
-            start("audience", *python, "continuum_robot.app.view.audience", str(address))
+            start("audience", *python, "continuum_robot.app.view.headless_browser", str(address))
             pids.append(page.pids["view"])
 
         def start_recorder() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.app.bench.boards import SimulatedBoards
-from continuum_robot.drivers.made_up_wiring import wired
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError

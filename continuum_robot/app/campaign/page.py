@@ -12,7 +12,7 @@ from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
-from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, MOMENTS, MOVE_S
+from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, INJECTION_TIMES, MOVE_S
 from continuum_robot.experiments.fault_campaign.judgement import (
     DEVIATION_M,
     SLACK_N,
@@ -73,14 +73,14 @@ def _others() -> dict[str, tuple[FaultText, ...]]:
 
 
 def _criteria() -> list[str]:
-    moments = ", ".join(f"{name} (after {time_s:g} s)" for name, time_s in MOMENTS.items())
+    injection_times = ", ".join(f"{name} (after {time_s:g} s)" for name, time_s in INJECTION_TIMES.items())
     return [
         "## How the campaign judges",
         "",
         f"The robot moves to {100 * DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m` in {MOVE_S:g} s and"
-        f" stays there. Each fault begins at three moments: {moments}. Devices are simulated to the byte, the drivers,"
-        " the safety logic and the controller are those that run on a robot. Judged is what the simulated robot really"
-        " does, not what the driver reports:",
+        f" stays there. Each fault begins at three times: {injection_times}. Devices are simulated to the"
+        " byte, the drivers, the safety logic and the controller are those that run on a robot. Judged is what the"
+        " simulated robot really does, not what the driver reports:",
         "",
         "- No tendon ever has more than `limits.maximum_n`, in the recovery neither.",
         f"- A fault that must stop the robot: at the latest {1e3 * TIME_TO_SAFE_S:.0f} ms after it can be known, no"

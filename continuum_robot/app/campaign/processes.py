@@ -36,7 +36,12 @@ from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, MOMENTS, MOVE_S, FaultRecord
+from continuum_robot.experiments.fault_campaign.campaign import (
+    DISPLACEMENT_FRACTION,
+    INJECTION_TIMES,
+    MOVE_S,
+    FaultRecord,
+)
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import TendonCommands
@@ -355,7 +360,7 @@ ACTIONS: dict[str, Callable[[ProcessRobot, Rng], Effect]] = {
 
 
 def run_campaign(
-    robot_file: str, kinds: Sequence[FaultKind] = KINDS, moment_count: int = len(MOMENTS), seed: int = 0
+    robot_file: str, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> Iterator[FaultRecord]:
     """All runs in processes, on one stack that is started once, and again where a run left it broken.
 
@@ -363,10 +368,10 @@ def run_campaign(
     ----------
     robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
     kinds : those that run elsewhere are left out
-    moment_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
+    injection_time_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
     """
     chosen = [kind for kind in kinds if kind.runs == PROCESSES]
-    yield from run_on_stacks(partial(_running, robot_file, seed), chosen, ACTIONS, moment_count, seed)
+    yield from run_on_stacks(partial(_running, robot_file, seed), chosen, ACTIONS, injection_time_count, seed)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from continuum_robot.app.output import counting_bar, write_json
 from continuum_robot.experiments.fault_campaign import campaign
-from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, moments, summary
+from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, injection_times, summary
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
@@ -29,7 +29,7 @@ def run_faults(
     robot: str,
     *,
     kinds: str = "",
-    moment_count: int = 3,
+    injection_time_count: int = 3,
     seed: int = 0,
     json_file: Path | None = None,
     processes: bool = True,
@@ -42,7 +42,7 @@ def run_faults(
     ----------
     robot : path of a robot file, or name of a shipped one
     kinds : names separated by commas; "" for all
-    moment_count : 1 to 3
+    injection_time_count : 1 to 3
     seed : of noise, and of the tendons that are hit
     json_file : where to write the records and the summary
     processes : run the kinds that need processes and DDS too
@@ -61,23 +61,25 @@ def run_faults(
     if not console.is_terminal:
         console.width = max(console.width, PLAIN_WIDTH)
     chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
-    total = len(chosen) * len(moments(moment_count))
+    total = len(chosen) * len(injection_times(injection_time_count))
     records: list[FaultRecord] = []
     with counting_bar(console) as progress:
         task = progress.add_task("faults", total=total)
 
         def finished(record: FaultRecord) -> None:
             if record.problems:
-                progress.console.print(f"[red]{record.fault}, {record.moment}[/red]: {'; '.join(record.problems)}")
+                progress.console.print(
+                    f"[red]{record.fault}, {record.injection_time}[/red]: {'; '.join(record.problems)}"
+                )
             elif not console.is_terminal:  # where no bar is drawn
-                console.print(f"{record.fault}, {record.moment}: {record.reaction}", highlight=False)
-            progress.update(task, advance=1, description=f"{record.fault}, {record.moment}")
+                console.print(f"{record.fault}, {record.injection_time}: {record.reaction}", highlight=False)
+            progress.update(task, advance=1, description=f"{record.fault}, {record.injection_time}")
 
-        runs = campaign.virtual_runs(load_robot(robot), chosen, moment_count, seed)
+        runs = campaign.virtual_runs(load_robot(robot), chosen, injection_time_count, seed)
         if runs:
             with tasks(where) as runner:
                 records += runner.run(campaign.run_virtual, runs, lambda _, record: finished(record))
-        for record in _in_real_time(robot, chosen, moment_count, seed):
+        for record in _in_real_time(robot, chosen, injection_time_count, seed):
             records.append(record)
             finished(record)
     numbers = summary(records)
@@ -121,7 +123,9 @@ def print_kinds(console: Console | None = None) -> None:
     console.print(table)
 
 
-def _in_real_time(robot: str, kinds: Sequence[FaultKind], moment_count: int, seed: int) -> Iterator[FaultRecord]:
+def _in_real_time(
+    robot: str, kinds: Sequence[FaultKind], injection_time_count: int, seed: int
+) -> Iterator[FaultRecord]:
     """Runs of the kinds that need processes, one after the other: several stacks at once would make each other late."""
     # Only here: the rest of the campaign runs where there is no ROS.
     if any(kind.runs == PROCESSES for kind in kinds):
@@ -129,17 +133,17 @@ def _in_real_time(robot: str, kinds: Sequence[FaultKind], moment_count: int, see
         domain = importlib.import_module("continuum_robot.app.running.domain")
         with contextlib.ExitStack() as stack:
             stack.enter_context(domain.claimed_domain(""))
-            yield from in_processes.run_campaign(robot, kinds, moment_count, seed)
+            yield from in_processes.run_campaign(robot, kinds, injection_time_count, seed)
     if any(kind.runs == STACK for kind in kinds):  # the stack claims the domain itself
         yield from importlib.import_module("continuum_robot.app.campaign.stack").run_campaign(
-            robot, kinds, moment_count, seed
+            robot, kinds, injection_time_count, seed
         )
 
 
 def _table(records: Sequence[FaultRecord]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("fault")
-    table.add_column("moment")
+    table.add_column("injection time")
     table.add_column("became")
     table.add_column("found by")
     for heading in ("to safe", "peak", "left"):
@@ -149,7 +153,7 @@ def _table(records: Sequence[FaultRecord]) -> Table:
     for record in records:
         table.add_row(
             record.fault,
-            record.moment,
+            record.injection_time,
             record.reaction,
             record.detected_by[0] if record.detected_by else "-",
             "-" if math.isnan(record.time_to_safe_ms) else f"{record.time_to_safe_ms:.0f} ms",

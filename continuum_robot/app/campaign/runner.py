@@ -27,7 +27,7 @@ from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import MOMENTS, FaultRecord, moments, record_of
+from continuum_robot.experiments.fault_campaign.campaign import INJECTION_TIMES, FaultRecord, injection_times, record_of
 from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
 from continuum_robot.experiments.fault_campaign.kind import FaultKind
 from continuum_robot.nodes.base.spinning import wait_for
@@ -188,14 +188,14 @@ class Notices:
 
 
 def run_one(
-    stand: StandT, kind: FaultKind, act: Callable[[StandT, Rng], Effect], moment: str, seed: int, rng: Rng
+    stand: StandT, kind: FaultKind, act: Callable[[StandT, Rng], Effect], injection_time: str, seed: int, rng: Rng
 ) -> FaultRecord:
     """Move, let it happen, watch, judge, recover.
 
     Parameters
     ----------
     act : makes it happen
-    moment : a key of ``MOMENTS``
+    injection_time : a key of ``INJECTION_TIMES``
     seed : of the campaign
 
     Raises
@@ -203,7 +203,7 @@ def run_one(
     ContinuumRobotError : the motion cannot be started, or the action fails
     """
     stand.move()
-    time.sleep(MOMENTS[moment])
+    time.sleep(INJECTION_TIMES[injection_time])
     after_s = stand.knowable_after_s(kind)
     with Notices(stand.link) as notices:
         begin_s = time.monotonic()
@@ -236,7 +236,7 @@ def run_one(
         problems.append("it stopped all the same: " + ", ".join(reported))
     recovery = _recovery(stand, effect)
     return record_of(
-        kind, moment, seed, judgement,
+        kind, injection_time, seed, judgement,
         rate_hz=stand.rate_hz,
         stopped=stopped, detected=[*detected, *reported], detected_after_s=first_s - begin_s,
         reported=tuple(reported.values()), ended_safe=ended_safe, problems=problems, recovery=recovery,
@@ -260,7 +260,7 @@ def run_on_stacks(
     running: Callable[[], AbstractContextManager[StandT]],
     kinds: Sequence[FaultKind],
     actions: Mapping[str, Callable[[StandT, Rng], Effect]],
-    moment_count: int,
+    injection_time_count: int,
     seed: int,
 ) -> Iterator[FaultRecord]:
     """All runs on one stack that is started once, and again where a run left it broken.
@@ -269,7 +269,7 @@ def run_on_stacks(
     ----------
     running : brings a stack up, while a block lasts
     actions : by the kind's name
-    moment_count : of ``MOMENTS``, the first ones
+    injection_time_count : of ``INJECTION_TIMES``, the first ones
     seed : of noise and of what is drawn
 
     Yields
@@ -281,21 +281,21 @@ def run_on_stacks(
     DeviceError : the stack does not end
     """
     rng = np.random.default_rng(seed)
-    waiting = [(kind, moment) for kind in kinds for moment in moments(moment_count)]
+    waiting = [(kind, injection_time) for kind in kinds for injection_time in injection_times(injection_time_count)]
     while waiting:
         try:
             with running() as stand:
                 recovered = True
                 while waiting and recovered:
-                    kind, moment = waiting.pop(0)
+                    kind, injection_time = waiting.pop(0)
                     try:
-                        record = run_one(stand, kind, actions[kind.name], moment, seed, rng)
+                        record = run_one(stand, kind, actions[kind.name], injection_time, seed, rng)
                     except ContinuumRobotError as error:
-                        record = record_of(kind, moment, seed, None, problems=[str(error)])
+                        record = record_of(kind, injection_time, seed, None, problems=[str(error)])
                     recovered = record.recovered_without_restart
                     yield record
         except DeviceError as error:  # it did not come up: that run has failed, and the others are to be judged
             if not waiting:
                 raise
-            kind, moment = waiting.pop(0)
-            yield record_of(kind, moment, seed, None, problems=[str(error)])
+            kind, injection_time = waiting.pop(0)
+            yield record_of(kind, injection_time, seed, None, problems=[str(error)])

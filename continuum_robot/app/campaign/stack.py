@@ -39,7 +39,12 @@ from continuum_robot.app.soak.faults import BOARD_TIMEOUTS, STALL_S, estop_by_tw
 from continuum_robot.app.soak.stand import StackStand
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, MOMENTS, MOVE_S, FaultRecord
+from continuum_robot.experiments.fault_campaign.campaign import (
+    DISPLACEMENT_FRACTION,
+    INJECTION_TIMES,
+    MOVE_S,
+    FaultRecord,
+)
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TORQUE_MARGIN_N
 from continuum_robot.experiments.fault_campaign.kind import STACK, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
@@ -316,7 +321,7 @@ ACTIONS: dict[str, Callable[[UpStand, Rng], Effect]] = {
 
 
 def run_campaign(
-    robot_file: str, kinds: Sequence[FaultKind] = KINDS, moment_count: int = len(MOMENTS), seed: int = 0
+    robot_file: str, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> Iterator[FaultRecord]:
     """All runs on stacks as ``up`` starts them: one with the controller in the cycle, one with it in a process.
 
@@ -324,11 +329,11 @@ def run_campaign(
     ----------
     robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
     kinds : those that run elsewhere are left out
-    moment_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
+    injection_time_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
     """
     for controller in ("clarke", "topic"):
         chosen = [k for k in kinds if k.runs == STACK and (k.name in OWN_PROCESS) == (controller == "topic")]
-        yield from run_on_stacks(partial(_running, robot_file, controller), chosen, ACTIONS, moment_count, seed)
+        yield from run_on_stacks(partial(_running, robot_file, controller), chosen, ACTIONS, injection_time_count, seed)
 
 
 @contextlib.contextmanager

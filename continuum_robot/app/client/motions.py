@@ -40,8 +40,8 @@ class Motions:
     def __init__(self, link: StackLink, robot: RobotDescription) -> None:
         self._link, self._robot = link, robot
 
-    def wanted(self) -> Vector:
-        """Where the reference stands, shape (2m,), m: what is wanted last, or else where the robot is.
+    def desired(self) -> Vector:
+        """Where the reference stands, shape (2m,), m: what is desired last, or else where the robot is.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class Motions:
         self._link.hold()
         wait_for(self._stands, SETTLE_S, POLL_S)
         self._link.take_reference()
-        return self.wanted()
+        return self.desired()
 
     def move(
         self, task: Task, goal: Vector, duration_s: float | None = None, tolerance_m: float | None = None
@@ -107,7 +107,7 @@ class Motions:
         self._link.end_turn()
 
     def _approach(self, task: Task, goal: Vector, duration_s: float | None = None) -> None:
-        start = self.wanted()
+        start = self.desired()
         move_s = duration_s or max(motion_limits(self._robot).move_s(start, goal), REFERENCE_PERIOD_S)
         self._write(task, RestToRest(start, goal, move_s).at, move_s)
 

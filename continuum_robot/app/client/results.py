@@ -18,7 +18,7 @@ class MotionResult:
     Attributes
     ----------
     clarke_m : measured Clarke coordinates at its end, shape (2m,), m
-    error_m : norm of wanted less measured coordinates, m
+    error_m : norm of desired less measured coordinates, m
     duration_s : it took, s
     """
 

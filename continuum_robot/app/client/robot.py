@@ -257,7 +257,7 @@ class Robot:
 
         Parameters
         ----------
-        clarke : wanted coordinates [q_Re,1, q_Im,1, ...], shape (2m,), m
+        clarke : desired coordinates [q_Re,1, q_Im,1, ...], shape (2m,), m
         duration_s : of the motion, s; None: the shortest within :attr:`limits`
         tolerance_m : error within which it has arrived, m; None: 2 % of the largest displacement
 
@@ -280,7 +280,7 @@ class Robot:
         *,
         wait: bool = True,
     ) -> MotionResult | None:
-        """Bend one segment as :meth:`move_to`, the others stay as they are wanted now.
+        """Bend one segment as :meth:`move_to`, the others stay as they are desired now.
 
         Parameters
         ----------
@@ -295,10 +295,10 @@ class Robot:
         if robot.traits.without_bending_command:
             raise ParameterError("segment", segment, f"move_to instead: {robot.traits.without_bending_command}")
         index = _index(segment, robot.part_names)
-        wanted = self._motions.wanted()
+        desired = self._motions.desired()
         radius_m = robot.segments[index].tendons.pitch_radius_m
-        wanted[2 * index : 2 * index + 2] = clarke_from_arc(direction_rad, angle_rad, radius_m)
-        return self.move_to(wanted, duration_s, wait=wait)
+        desired[2 * index : 2 * index + 2] = clarke_from_arc(direction_rad, angle_rad, radius_m)
+        return self.move_to(desired, duration_s, wait=wait)
 
     def straighten(self, duration_s: float | None = None, *, wait: bool = True) -> MotionResult | None:
         """Move all Clarke coordinates to zero, as :meth:`move_to`."""

@@ -101,7 +101,7 @@ class RobotState:
     writer : who writes the reference
     displacement_m, velocity_m_per_s, tension_n, commanded_n : of every tendon, shape (N,)
     clarke_m, clarke_rate_m_per_s : measured Clarke coordinates, shape (2m,)
-    reference_m : wanted Clarke coordinates, shape (2m,), m
+    reference_m : desired Clarke coordinates, shape (2m,), m
     coefficients : estimated shape, shape (n,), 1/m
     tip : estimated tip frame, shape (4, 4), base frame
     contact : of the contact monitor

@@ -33,11 +33,11 @@ def checked(robot: RobotDescription, clarke: ArrayLike) -> Vector:
     ------
     ParameterError : not finite, wrong number of values, or beyond the largest displacement of a tendon
     """
-    wanted = np.array(clarke, dtype=float)
-    if wanted.shape != (robot.coordinate_count,) or not np.all(np.isfinite(wanted)):
+    desired = np.array(clarke, dtype=float)
+    if desired.shape != (robot.coordinate_count,) or not np.all(np.isfinite(desired)):
         raise ParameterError("clarke", clarke, f"{robot.coordinate_count} finite values in m")
     if robot.limits is not None:
-        largest_m = float(np.max(np.abs(controlled_manifold(robot).displacement(wanted))))
+        largest_m = float(np.max(np.abs(controlled_manifold(robot).displacement(desired))))
         if largest_m > robot.limits.maximum_displacement_m:
             raise ParameterError(
                 "clarke",
@@ -45,7 +45,7 @@ def checked(robot: RobotDescription, clarke: ArrayLike) -> Vector:
                 "tendon displacements of at most limits.maximum_displacement_m ="
                 f" {robot.limits.maximum_displacement_m:g} m, not {largest_m:.3g} m",
             )
-    return wanted
+    return desired
 
 
 def as_function(robot: RobotDescription, trajectory: Trajectory) -> tuple[ReferenceFunction, float]:

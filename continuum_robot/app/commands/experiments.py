@@ -94,10 +94,15 @@ def faults(
     kinds: Annotated[
         str, typer.Option(metavar="NAMES", help="Only these, separated by commas; see --list. Empty: all.")
     ] = "",
-    moment_count: Annotated[
+    injection_time_count: Annotated[
         int,
         typer.Option(
-            "--moments", metavar="N", min=1, max=3, help="1: early in the ramp; 2: at speed too; 3: at rest, bent, too."
+            "--injection-times",
+            "--moments",
+            metavar="N",
+            min=1,
+            max=3,
+            help="1: early in the ramp; 2: at speed too; 3: at rest, bent, too.",
         ),
     ] = 3,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of noise, and of the tendons that are hit.")] = 0,
@@ -121,7 +126,7 @@ def faults(
 ) -> None:
     """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
 
-    The shipped drivers run against simulated wires. Each fault is injected at three moments of a motion; detection,
+    The shipped drivers run against simulated wires. Each fault is injected at three times of a motion; detection,
     time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
     without a restart. docs/faults.md reports what every fault looks like and what to do. Takes half an hour. With
     --workers the runs in virtual time are shared out, those of processes stay one after the other on this machine. Exit
@@ -142,7 +147,7 @@ def faults(
         module.run_faults(
             robot,
             kinds=kinds,
-            moment_count=moment_count,
+            injection_time_count=injection_time_count,
             seed=seed,
             json_file=json_file,
             processes=processes,

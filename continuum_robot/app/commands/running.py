@@ -306,7 +306,7 @@ def view(
 ) -> None:
     """Show a running robot on a page in the browser, and steer it there.
 
-    The page is a node like any other, in its own process: it shows backbone, disks, tendons by their tension, wanted
+    The page is a node like any other, in its own process: it shows backbone, disks, tendons by their tension, desired
     and actual shape, contacts, curves, the state of the stack and every fault with what to do; it has an emergency
     stop, reset, sliders, targets to drag, gains, pushes on a simulated robot, and recording. It is served at 127.0.0.1,
     to this computer only, under an address with a token that is another at every start: who has that address can

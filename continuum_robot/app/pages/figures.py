@@ -130,14 +130,14 @@ def force_shifting(folder: Path) -> Path:
     robot = load_robot("opencr_five_tendon")
     tendons = robot.segments[0].tendons
     manifold = clarke_manifold(robot)
-    wanted, pretension_n = np.array([4.0, 2.0]), 1.0
-    plain = initial_tension(wanted, manifold)  # muhmann (26)
+    desired, pretension_n = np.array([4.0, 2.0]), 1.0
+    plain = initial_tension(desired, manifold)  # muhmann (26)
     shown = {
         "as the Clarke transform gives them": plain,
-        **{name: distribute(name, wanted, manifold, pretension_n) for name in ("clip", "redistribute", "shift")},
+        **{name: distribute(name, desired, manifold, pretension_n) for name in ("clip", "redistribute", "shift")},
     }
     file = folder / "concepts_forces.png"
-    title = f"Tendon forces for w = ({wanted[0]:g}, {wanted[1]:g}) N, pretension {pretension_n:g} N"
+    title = f"Tendon forces for w = ({desired[0]:g}, {desired[1]:g}) N, pretension {pretension_n:g} N"
     with figure(file, title, 1, 4, size=(9.6, 2.9), sharey=True) as (_, axes):
         for axis, (name, force) in zip(axes, shown.items(), strict=True):
             axis.bar(np.arange(1, tendons.count + 1), force, color=COLOURS[: tendons.count])

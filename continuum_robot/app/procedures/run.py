@@ -19,7 +19,7 @@ from rich.table import Table
 from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.cogging_plot import draw_cogging
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.made_up_wiring import wired
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import SPEEDS_M_PER_S, CoggingCalibration

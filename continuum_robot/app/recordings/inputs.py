@@ -159,8 +159,8 @@ def _read(bag: Path, namespace: str | None) -> _Topics:
         names = {
             topic if topic.startswith("/") else f"{prefix.rstrip('/')}/{topic}": topic for topic in INPUTS + ANSWERS
         }
-        wanted = [connection for connection in reader.connections if connection.topic in names]
-        for connection, time_ns, data in reader.messages(connections=wanted) if wanted else ():
+        desired = [connection for connection in reader.connections if connection.topic in names]
+        for connection, time_ns, data in reader.messages(connections=desired) if desired else ():
             message = reader.deserialize(data, connection.msgtype)
             topics.messages.setdefault(names[connection.topic], []).append((time_ns, bytes(data), message))
     return topics

@@ -114,12 +114,12 @@ def read_recording(bag: Path, topics: Sequence[str], namespace: str | None = Non
     with readable(bag):
         with AnyReader([bag]) as reader:
             chosen = _namespace(bag, {connection.topic for connection in reader.connections}, topics, namespace)
-            wanted = {f"{chosen.rstrip('/')}/{name}": name for name in topics}
-            connections = [connection for connection in reader.connections if connection.topic in wanted]
+            desired = {f"{chosen.rstrip('/')}/{name}": name for name in topics}
+            connections = [connection for connection in reader.connections if connection.topic in desired]
             collected: dict[str, list[tuple[int, Any]]] = {name: [] for name in topics}
             if connections:
                 for connection, received_ns, raw in reader.messages(connections=connections):
-                    collected[wanted[connection.topic]].append(
+                    collected[desired[connection.topic]].append(
                         (received_ns, reader.deserialize(raw, connection.msgtype))
                     )
         stamps = [_stamp_ns(message) for rows in collected.values() for _, message in rows]

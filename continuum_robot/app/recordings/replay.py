@@ -51,7 +51,7 @@ class ReplaySource(Node):
         super().__init__("replay_source", namespace=namespace, cli_args=[])
         self.repeated = 0
         self._answered = threading.Event()
-        self._wanted = 0
+        self._desired = 0
         self._tip: Vector = np.full((4, 4), math.nan)
         self._message = TendonStates(simulated=True)
         self._displacement = conversions.preallocate(self._message, "displacement", tendon_count)
@@ -89,7 +89,7 @@ class ReplaySource(Node):
         ------
         DeviceError : the estimator does not answer
         """
-        self._wanted = sequence
+        self._desired = sequence
         self._answered.clear()
         self._message.sequence = sequence
         self._displacement[:] = displacement_m
@@ -112,7 +112,7 @@ class ReplaySource(Node):
             publisher.publish(self._message)
 
     def _on_shape(self, message: Shape) -> None:
-        if message.sequence != self._wanted or self._answered.is_set():
+        if message.sequence != self._desired or self._answered.is_set():
             return
         position, rotation = message.tip.position, message.tip.orientation
         tip = np.eye(4)

@@ -214,8 +214,8 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
     values: dict[str, str] = {}
     with readable(run.given), AnyReader([run.bag]) as reader:
         kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
-        wanted = [connection for connection in reader.connections if connection.msgtype in kinds]
-        for connection, _, raw in reader.messages(connections=wanted) if wanted else ():
+        desired = [connection for connection in reader.connections if connection.msgtype in kinds]
+        for connection, _, raw in reader.messages(connections=desired) if desired else ():
             message: Any = reader.deserialize(raw, connection.msgtype)
             if connection.msgtype == kinds[0]:
                 faults |= dict.fromkeys(message.faults)

@@ -21,24 +21,24 @@ _FRESH = 0.9  # fraction of the cycles with a new reading, from which its stamps
 
 @dataclass(frozen=True)
 class Tracking:
-    """Measured and wanted Clarke coordinates on the stamps of the measured ones, within the evaluated window.
+    """Measured and desired Clarke coordinates on the stamps of the measured ones, within the evaluated window.
 
     Attributes
     ----------
     time_s : from the first reference, shape (k,), s
-    measured, wanted : shape (k, 2m), m
+    measured, desired : shape (k, 2m), m
     evaluated : which samples the errors are computed from, shape (k,): the start-up blend is left out
     """
 
     time_s: Vector
     measured: Vector
-    wanted: Vector
+    desired: Vector
     evaluated: NDArray[np.bool_]
 
     @property
     def error(self) -> Vector:
-        """Wanted less measured, shape (k, 2m), m."""
-        return self.wanted - self.measured
+        """Desired less measured, shape (k, 2m), m."""
+        return self.desired - self.measured
 
     @property
     def rmse(self) -> Vector:
@@ -48,7 +48,7 @@ class Tracking:
 
 
 def track(state: Series, reference: Series, blend_s: float) -> Tracking:
-    """Bring measured and wanted Clarke coordinates onto the same instants.
+    """Bring measured and desired Clarke coordinates onto the same instants.
 
     Parameters
     ----------
@@ -59,10 +59,10 @@ def track(state: Series, reference: Series, blend_s: float) -> Tracking:
     first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
     state = state.between(first_s, last_s)
     time_s = state.stamp_s - first_s
-    wanted = np.stack(
+    desired = np.stack(
         [np.interp(state.stamp_s, reference.stamp_s, column) for column in reference["position"].T], axis=1
     )
-    return Tracking(time_s, state["position"], wanted, time_s >= blend_s)
+    return Tracking(time_s, state["position"], desired, time_s >= blend_s)
 
 
 def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:

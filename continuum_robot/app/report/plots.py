@@ -23,7 +23,7 @@ MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
 def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
-    """Plot wanted and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``.
+    """Plot desired and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
     for index in range(count):
         name = clarke_name(index, count)
         upper, lower = axes[2 * index, 0], axes[2 * index + 1, 0]
-        upper.plot(tracking.time_s, 1e3 * tracking.wanted[:, index], color=WANTED, lw=1.6, label="reference")
+        upper.plot(tracking.time_s, 1e3 * tracking.desired[:, index], color=WANTED, lw=1.6, label="reference")
         upper.plot(tracking.time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")
         upper.set_ylabel(f"{name} [mm]")
         upper.legend(loc="upper right", ncols=2, frameon=False)

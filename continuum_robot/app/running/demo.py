@@ -22,7 +22,7 @@ from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import processor_time_s
 from continuum_robot.app.running.stack import load_for_stack, with_world
 from continuum_robot.app.running.status_line import StackMonitor, render
-from continuum_robot.app.view.companion import PageCompanion
+from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.models.making import robot_model
@@ -174,8 +174,8 @@ def run_demo(
             start_motion=True,
             parameters=_parameters(loaded, touching, world),
         )
-        companion = PageCompanion(
-            robot, console, wanted=view, out=out, view_only=view_only, allow_origins=allow_origins
+        companion = PageProcess(
+            robot, console, desired=view, out=out, view_only=view_only, allow_origins=allow_origins
         )  # fmt: skip
         with StopRequest() as stop, companion as page:
             stack = ProcessStack(options, server)
@@ -219,7 +219,7 @@ def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = 
 
 
 def _track(
-    stack: ProcessStack, duration_s: float, stop: StopRequest, console: Console, *, devices: str, page: PageCompanion
+    stack: ProcessStack, duration_s: float, stop: StopRequest, console: Console, *, devices: str, page: PageProcess
 ) -> Outcome:
     outcome = Outcome()
     try:
@@ -269,7 +269,7 @@ def _follow(
     outcome: Outcome,
     *,
     console: Console,
-    page: PageCompanion,
+    page: PageProcess,
 ) -> None:
     lockstep = stack.options.clock == LOCKSTEP
     if not lockstep:

@@ -60,12 +60,12 @@ class FakeLevel:
         return not self.us_per_ms > self.allowed_us_per_ms
 
 
-def choose_level(wanted: str, robot: Robot, *, real_time: bool = True, world: str = "") -> FakeLevel:
-    """The level that is wanted, or the one that this machine can do.
+def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: str = "") -> FakeLevel:
+    """The level that is desired, or the one that this machine can do.
 
     Parameters
     ----------
-    wanted : wire, dynamics, mirror, mujoco, or auto: wire where a cycle of boards, drivers and plant fits beside the
+    desired : wire, dynamics, mirror, mujoco, or auto: wire where a cycle of boards, drivers and plant fits beside the
         nodes, dynamics for a general rod, whose plant takes longer
     robot : to be simulated, its plant compiled
     real_time : it has to keep up; else every machine can do all, and auto is the same on all of them
@@ -77,12 +77,12 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True, world: st
     ContinuumRobotError : mujoco, and its package is not installed
     """
     if robot.traits.without_boards:
-        if wanted not in (AUTO, DYNAMICS):
+        if desired not in (AUTO, DYNAMICS):
             raise ParameterError(
-                "fake_level", wanted, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
+                "fake_level", desired, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
         return FakeLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
-    if wanted == MUJOCO:
+    if desired == MUJOCO:
         mujoco_library()
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
         fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
@@ -90,19 +90,21 @@ def choose_level(wanted: str, robot: Robot, *, real_time: bool = True, world: st
     uneven = robot.traits.time_steps == IMPLICIT
     if not on_wires(robot):
         kind = "" if robot.hardware is None else robot.hardware.tendon_actuators.kind
-        if wanted in (WIRE, MUJOCO):
-            raise ParameterError("fake_level", wanted, f"{DYNAMICS} or {AUTO}: motors of kind {kind} are not simulated")
-        if wanted == AUTO and not uneven:
+        if desired in (WIRE, MUJOCO):
+            raise ParameterError(
+                "fake_level", desired, f"{DYNAMICS} or {AUTO}: motors of kind {kind} are not simulated"
+            )
+        if desired == AUTO and not uneven:
             us_per_ms = 1e6 * measure_plant(robot)[0] if real_time else math.nan
             return FakeLevel(DYNAMICS, f"dynamics (no {kind} motors to the byte)", us_per_ms)
-    if uneven and wanted in (AUTO, DYNAMICS):
+    if uneven and desired in (AUTO, DYNAMICS):
         if not real_time:
             return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
         return _general_rod(robot)
-    if wanted == MIRROR or (wanted != AUTO and not real_time):
-        return FakeLevel(wanted, wanted)
-    if wanted != AUTO:
-        return FakeLevel(wanted, wanted, 1e6 * measure_plant(robot)[0])
+    if desired == MIRROR or (desired != AUTO and not real_time):
+        return FakeLevel(desired, desired)
+    if desired != AUTO:
+        return FakeLevel(desired, desired, 1e6 * measure_plant(robot)[0])
     if not real_time:
         return FakeLevel(WIRE, "wire, in lock-step")
     processors = len(os.sched_getaffinity(0))
@@ -186,19 +188,19 @@ def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
     return float(np.median(durations)), float(np.quantile(durations, 0.95))
 
 
-def choose_clock(wanted: str, level: FakeLevel) -> tuple[str, str]:
+def choose_clock(desired: str, level: FakeLevel) -> tuple[str, str]:
     """The clock of a simulated run, and a sentence where it was chosen for the user; "" where not.
 
     Parameters
     ----------
-    wanted : real, lockstep, or auto: real where this machine keeps up
+    desired : real, lockstep, or auto: real where this machine keeps up
     level : of the simulation, measured
     """
-    if level.keeps_up or wanted == LOCKSTEP:
-        return (REAL if wanted == AUTO else wanted), ""
+    if level.keeps_up or desired == LOCKSTEP:
+        return (REAL if desired == AUTO else desired), ""
     slow = (
         f"the simulated robot takes {1e-3 * level.us_per_ms:.2f} ms a millisecond here, which is too slow for real time"
     )
-    if wanted == AUTO:
+    if desired == AUTO:
         return LOCKSTEP, f"{slow}: it runs in lock-step, where time waits for it (--clock real: it falls behind)"
     return REAL, f"{slow}: it will fall behind (--clock lockstep: time waits for it)"

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from continuum_robot.app.running.tethered import tether
+from continuum_robot.app.running.child_process import tether
 from continuum_robot.errors import DeviceError
 
 _LONGEST = 1 << 18

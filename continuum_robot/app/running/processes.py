@@ -103,10 +103,10 @@ class ProcessGroup:
         if self.server is not None and self.output is None:
             self._running[name] = self.server.start(command, os.environ)
             return
-        tethered = [sys.executable, "-m", "continuum_robot.app.running.tethered", str(os.getpid())]
+        with_parent = [sys.executable, "-m", "continuum_robot.app.running.child_process", str(os.getpid())]
         try:
             # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
-            self._running[name] = subprocess.Popen([*tethered, *command], start_new_session=True, stdout=self.output)
+            self._running[name] = subprocess.Popen([*with_parent, *command], start_new_session=True, stdout=self.output)
         except OSError as error:
             raise DeviceError(name, f"cannot be started ({error})", f"Try: {' '.join(command)}") from error
 

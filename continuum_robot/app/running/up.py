@@ -23,7 +23,7 @@ from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import RESPAWNS
 from continuum_robot.app.running.stack import load_for_stack, with_fake_level
 from continuum_robot.app.running.status_line import StackMonitor, render
-from continuum_robot.app.view.companion import PageCompanion
+from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import CLARKE
@@ -132,8 +132,8 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
         chosen, devices, sentence = with_fake_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        companion = PageCompanion(
-            up.robot, console, namespace=up.namespace, wanted=up.view, out=up.out, view_only=up.view_only,
+        companion = PageProcess(
+            up.robot, console, namespace=up.namespace, desired=up.view, out=up.out, view_only=up.view_only,
             allow_origins=up.allow_origins,
         )  # fmt: skip
         with StopRequest() as stop, companion as page:
@@ -145,7 +145,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
     return 143 if stop.signal_name == "SIGTERM" else 130
 
 
-def _run(stack: ComposedStack, stop: StopRequest, console: Console, devices: str, page: PageCompanion) -> str:
+def _run(stack: ComposedStack, stop: StopRequest, console: Console, devices: str, page: PageProcess) -> str:
     try:
         stack.start()
         for name, pid in stack.pids.items():

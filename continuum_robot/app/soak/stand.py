@@ -149,9 +149,9 @@ class StackStand:
 
     def _start(self) -> None:
         (self._folder / PIDS).unlink(missing_ok=True)
-        tethered = [sys.executable, "-m", "continuum_robot.app.running.tethered", str(os.getpid())]
+        with_parent = [sys.executable, "-m", "continuum_robot.app.running.child_process", str(os.getpid())]
         program = [sys.executable, "-m", "continuum_robot.app.soak.stack", self._robot_name, str(self._folder)]
-        command = [*tethered, *program, json.dumps(self._options)]
+        command = [*with_parent, *program, json.dumps(self._options)]
         with (self._folder / "stack.log").open("ab") as log:
             self._program = started = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, process_group=0

@@ -35,7 +35,7 @@ def screen(operator: Teleoperator) -> Group:
         "mode": f"{operator.mode} {operator.moved}, {100 * operator.speed:.0f} % speed",
         "switch": Text("held", style="green") if reading.held else Text("released", style="dim"),
         "axes": "  ".join(f"{value:+.2f}" for value in reading.axes),
-        "wanted": _millimetres(state.reference_m),
+        "desired": _millimetres(state.reference_m),
         "measured": _millimetres(state.clarke_m),
         "tip": _millimetres(state.tip_position_m),
         "tensions": _newtons(state.tension_n),

@@ -232,8 +232,8 @@ def _hosts_of(origin: str) -> tuple[str, ...]:
     return (host,) if re.search(r":[0-9]+$", host) else (host, f"{host}:{_PORT[scheme]}")
 
 
-def _values(headers: Sequence[tuple[str, str]], wanted: str) -> list[str]:
-    return [value.strip() for name, value in headers if name.lower() == wanted]
+def _values(headers: Sequence[tuple[str, str]], desired: str) -> list[str]:
+    return [value.strip() for name, value in headers if name.lower() == desired]
 
 
 def _cookies(text: str) -> list[tuple[str, str]]:

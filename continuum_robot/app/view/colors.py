@@ -39,9 +39,9 @@ def scale_end(largest_n: float, limit_n: float) -> float:
     """
     if not math.isfinite(largest_n) or largest_n <= 0:
         return limit_n
-    wanted = max(largest_n, _LEAST_FRACTION * limit_n)  # a slack robot is not to look as if it were about to tear
-    decade = 10.0 ** math.floor(math.log10(wanted))
-    rounded = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= wanted * (1 - 1e-9))
+    desired = max(largest_n, _LEAST_FRACTION * limit_n)  # a slack robot is not to look as if it were about to tear
+    decade = 10.0 ** math.floor(math.log10(desired))
+    rounded = next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= desired * (1 - 1e-9))
     return min(rounded, limit_n)
 
 

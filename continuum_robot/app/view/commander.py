@@ -292,15 +292,15 @@ class Commander:
         """Whether the stack has a recorder."""
         return bool(self._link.client(ChangeState, "recorder/change_state").service_is_ready())
 
-    def record(self, wanted: bool, answer: Answer) -> None:
+    def record(self, desired: bool, answer: Answer) -> None:
         """Have the stack's recorder begin a recording, or end it.
 
         Parameters
         ----------
-        wanted : begin; else end
+        desired : begin; else end
         """
         request = ChangeState.Request()
-        request.transition.id = Transition.TRANSITION_ACTIVATE if wanted else Transition.TRANSITION_DEACTIVATE
+        request.transition.id = Transition.TRANSITION_ACTIVATE if desired else Transition.TRANSITION_DEACTIVATE
         self._call("recorder/change_state", request, answer)
 
     # Parameters

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
-from continuum_robot.app.view.history import History, drawn_range
-from continuum_robot.app.view.reach import unit_of
+from continuum_robot.app.view.recent_values import History, drawn_range
+from continuum_robot.app.view.steering_range import unit_of
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ class Curves:
         if names:
             clarke = [(name, False) for name in names] + [(name, True) for name in names]
             tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
-            self._clarke = self._plot(f"{_heading(robot)}, {self._unit.name}", "dashed: wanted", clarke, tints)
+            self._clarke = self._plot(f"{_heading(robot)}, {self._unit.name}", "dashed: desired", clarke, tints)
         pulls = [(str(k + 1), False) for k in range(tendons)]
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
         self._contact: _Plot | None = None

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import show
-from continuum_robot.app.view.reach import Unit, reach_of, unit_of
 from continuum_robot.app.view.scene import force_words
+from continuum_robot.app.view.steering_range import Unit, reach_of, unit_of
 from continuum_robot.estimation.contact.kind import in_words
 from continuum_robot.robot.description import Robot
 
@@ -57,7 +57,7 @@ def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], uni
     """
     keys = (
         (colors.ACTUAL, "robot as measured"),
-        (colors.DESIRED, "wanted shape"),
+        (colors.DESIRED, "desired shape"),
         (colors.TRAIL, "path of the tip"),
         (colors.CONTACT, "detected contact, its place"),
         (colors.PUSH, "true push (simulated)"),

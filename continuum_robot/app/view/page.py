@@ -27,8 +27,8 @@ from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.obstacles import ObstacleScene
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
-from continuum_robot.app.view.reach import reach_of
 from continuum_robot.app.view.scene import Scene
+from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import ContinuumRobotError, DeviceError, RobotTimeoutError
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.base.spinning import StopRequest
@@ -175,7 +175,7 @@ class Page:
                 self.panel.update(snapshot)
                 self._legend.update(snapshot, end_n)
             if watched:
-                self.scene.draw(snapshot, self._wanted(snapshot), end_n, self._commander.pushed)
+                self.scene.draw(snapshot, self._desired(snapshot), end_n, self._commander.pushed)
                 self._draw_obstacles()
                 if begun_s - self._curves_s > _CURVE_S:
                     self._curves_s = begun_s
@@ -217,7 +217,7 @@ class Page:
             self._world = world
             self._obstacles.draw(obstacle_triangles(world))
 
-    def _wanted(self, snapshot: RobotState) -> Any:
+    def _desired(self, snapshot: RobotState) -> Any:
         reference = snapshot.reference_m
         if reference.size != self._robot.coordinate_count or not np.all(np.isfinite(reference)):
             return None

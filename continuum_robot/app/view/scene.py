@@ -58,14 +58,14 @@ class Scene:
         return self._scale
 
     def draw(
-        self, snapshot: RobotState, wanted: Array | None, scale_end_n: float, push: tuple[float, Array] | None
+        self, snapshot: RobotState, desired: Array | None, scale_end_n: float, push: tuple[float, Array] | None
     ) -> None:
         """Bring the scene up to date; call it within ``server.atomic()``.
 
         Parameters
         ----------
         snapshot : what is known
-        wanted : coefficients of the desired shape, shape (size,); None: none is known
+        desired : coefficients of the desired shape, shape (size,); None: none is known
         scale_end_n : where the scale of the tensions ends, N
         push : arc length (m) and force in the base frame (N) of a push from the page
         """
@@ -77,7 +77,7 @@ class Scene:
             self._draw_robot(geometry)
         tension = snapshot.tension_n if snapshot.tension_n.size else np.full(len(geometry.tendons), np.nan)
         self._draw_tendons(geometry, colors.tension_colors(tension, scale_end_n))
-        self._draw_desired(wanted)
+        self._draw_desired(desired)
         self._extend_trail(geometry.tip[:3, 3] * self._scale)
         self._draw_contact(coefficients, snapshot.contact, snapshot.time_s)
         self._draw_push(coefficients, snapshot.true_contact, push)
@@ -226,11 +226,11 @@ class Scene:
             each = np.repeat(tints, self._pieces, axis=0)
             self._handles["tendons"].colors = np.repeat(each[:, None, :], 2, axis=1)
 
-    def _draw_desired(self, wanted: Array | None) -> None:
-        self.show("desired", wanted is not None)
-        if wanted is None or not self._changed("wanted", wanted):
+    def _draw_desired(self, desired: Array | None) -> None:
+        self.show("desired", desired is not None)
+        if desired is None or not self._changed("desired", desired):
             return
-        geometry = self._drawing.geometry(wanted)
+        geometry = self._drawing.geometry(desired)
         if len(geometry.backbone):
             # A little thicker, so that it is seen around the actual one where both agree.
             vertices = meshes.tube(geometry.backbone, 1.6 * self._drawing.tube_radius_m)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tip brought to a wanted place, or along a path, and kept there against what the model does not know.
+"""The tip brought to a desired place, or along a path, and kept there against what the model does not know.
 
 Derived here: the estimated tip's error is integrated in the directions in which the tendons move the tip, by its
 Jacobian's inverse. The integral is spread over the monomials of the coordinates (normalised gradient descent): where
@@ -239,19 +239,19 @@ class TipControl:
         ------
         ParameterError : a place or velocity that is not finite, or a dt that is not positive
         """
-        wanted, rate = finite("place", place, 3), finite("velocity", velocity, 3)
+        desired, rate = finite("place", place, 3), finite("velocity", velocity, 3)
         self._solution = self._mean_error = None
         before = self._motion.reference
         position = before.position + dt * before.velocity
         for _ in range(_PATH_ITERATIONS):
             here, jacobian = self.kinematics.place(position)
-            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION) @ (wanted - here)
+            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION) @ (desired - here)
             position = position + step
         if self._limits.exceeded(position + self._correction):
             motion, limited = self._motion.along(np.zeros_like(position), dt), True
         else:
             motion, limited = self._motion.along((position - before.position) / dt, dt), False
-        output = self._corrected(motion, wanted, bool(np.any(rate)), tip, clarke, dt)
+        output = self._corrected(motion, desired, bool(np.any(rate)), tip, clarke, dt)
         return dataclasses.replace(output, limited=output.limited or limited)
 
     def _corrected(
@@ -283,15 +283,15 @@ class TipControl:
         reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
-    def _lag(self, wanted: Vector, clarke: ArrayLike | None) -> Vector:
+    def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector:
         """Way of the tip, shape (3,), m, that the controller still has to go by the model.
 
         That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
         """
-        measured = wanted if clarke is None else np.asarray(clarke, dtype=float)
+        measured = desired if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(measured)):
             return np.zeros(3)
-        return self.kinematics.place(wanted)[0] - self.kinematics.place(measured)[0]
+        return self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0]
 
     def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
         """The error, shape (3,), m, averaged over the time to settle while the reference stands."""
@@ -304,20 +304,20 @@ class TipControl:
     def _correct(self, position: Vector, missing: Vector | None, dt: float) -> tuple[Vector, bool]:
         """Learn from the missing way (2m,), m, and correct as learned; the rate, m/s, and whether a limit holds."""
         features, before = self._polynomial.at(position), self._correction
-        wanted, limited = features @ self._learned, False
+        desired, limited = features @ self._learned, False
         if missing is not None:
             longest = self._motion.limits.speed_m_per_s * dt
             step = shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
-            limited = self._too_far(position, wanted + step)
-            if not limited or np.linalg.norm(wanted + step) < np.linalg.norm(wanted):
+            limited = self._too_far(position, desired + step)
+            if not limited or np.linalg.norm(desired + step) < np.linalg.norm(desired):
                 self._learned += np.outer(features, step) / (features @ features)
-                wanted = wanted + step
+                desired = desired + step
         # What was learned elsewhere may be too much here, and may come too fast.
-        wanted = before + shortened(wanted - before, self._motion.limits.speed_m_per_s * dt)
-        if self._too_far(position, wanted) and np.linalg.norm(wanted) >= np.linalg.norm(before):
-            return np.zeros_like(wanted), True
-        self._correction = wanted
-        return (wanted - before) / dt, limited
+        desired = before + shortened(desired - before, self._motion.limits.speed_m_per_s * dt)
+        if self._too_far(position, desired) and np.linalg.norm(desired) >= np.linalg.norm(before):
+            return np.zeros_like(desired), True
+        self._correction = desired
+        return (desired - before) / dt, limited
 
     def _too_far(self, position: Vector, correction: Vector) -> bool:
         too_long = float(np.linalg.norm(correction)) > self._largest_m

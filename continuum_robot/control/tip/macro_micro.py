@@ -224,10 +224,10 @@ class MacroMicroController:
         fastest = np.abs(rate).max()
         if fastest > own.macro_speed_m_per_s:
             rate *= own.macro_speed_m_per_s / fastest
-        wanted = self._displacement + rate * dt
+        desired = self._displacement + rate * dt
         # All by one factor: the bend keeps its plane.
-        self._displacement = wanted * min(1.0, own.displacement_high_m / max(np.abs(wanted).max(), 1e-12))
-        return bool(np.abs(wanted).max() > own.displacement_high_m)
+        self._displacement = desired * min(1.0, own.displacement_high_m / max(np.abs(desired).max(), 1e-12))
+        return bool(np.abs(desired).max() > own.displacement_high_m)
 
     def _trim(self, tip: Array, target: Array) -> None:
         """Measure at rest; then the step of the backbones after which the insertion passes the target."""
@@ -272,9 +272,9 @@ class MacroMicroController:
             return True, along_m
         rate = own.micro_gain_per_s * along_m / speeds[1]
         step = float(np.clip(rate, -own.insertion_speed_m_per_s, own.insertion_speed_m_per_s)) * dt
-        wanted = self._insertion + step
-        self._insertion = float(np.clip(wanted, own.insertion_low_m, own.insertion_high_m))
-        return self._insertion != wanted, along_m
+        desired = self._insertion + step
+        self._insertion = float(np.clip(desired, own.insertion_low_m, own.insertion_high_m))
+        return self._insertion != desired, along_m
 
     def _tips(self, displacement: Array, depths: Array) -> Array:
         """Modelled tips for displacements (k, n) and depths (d,), (k, d, 3)."""

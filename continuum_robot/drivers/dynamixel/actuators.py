@@ -131,7 +131,7 @@ class DynamixelTendonActuators:
         self.commanded_current_a = np.full(self.tendon_count, np.nan)
         self._samples: dict[int, _Sample] = {}
         self._faults: dict[str, None] = {}
-        self._wanted: tuple[float, list[int]] | None = None
+        self._desired: tuple[float, list[int]] | None = None
         self._lost: set[int] = set()
         self._reboot_ends_s = -math.inf
         self._last_error = ""
@@ -193,7 +193,7 @@ class DynamixelTendonActuators:
         with self._lock:
             if self._enabled:
                 return
-            self._wanted = None
+            self._desired = None
             try:
                 for servo in self._servos:
                     if aborted():
@@ -277,13 +277,13 @@ class DynamixelTendonActuators:
         # Towards zero: the servo refuses a goal above its limit.
         counts = np.trunc(current * self._motors.polarity / self.settings.current_unit_a).astype(int)
         if self._enabled:
-            self._wanted = (now_s, counts.tolist())
+            self._desired = (now_s, counts.tolist())
 
     def disable(self) -> None:
         """Torque off. Safe to call at any time."""
         with self._lock:
             self._enabled = False
-            self._wanted = None
+            self._desired = None
             if self._open:
                 self._torque_off()
 
@@ -349,8 +349,8 @@ class DynamixelTendonActuators:
         self._cycles += 1
 
     def _cycle(self, number: int) -> None:
-        if self._enabled and self._wanted is not None:
-            written_s, counts = self._wanted
+        if self._enabled and self._desired is not None:
+            written_s, counts = self._desired
             if self._clock() - written_s > self.settings.receive_timeout_ms / 1000:
                 self._enabled = False
                 self._torque_off()

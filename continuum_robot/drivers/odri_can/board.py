@@ -72,7 +72,7 @@ class Board:
     _motors: Any
     _wire_at: cython.int
     _ready_bits: cython.int
-    _wanted_bits: cython.int
+    _desired_bits: cython.int
     _timeout_ms: cython.int
     _timeout_s: cython.double
     _alignment_timeout_s: cython.double
@@ -81,7 +81,7 @@ class Board:
     _watch: BoardWatch
     _on: cython.bint
     _enabling: cython.bint
-    _off_wanted: cython.bint
+    _off_desired: cython.bint
     _begun_s: cython.double
     _done_s: cython.double
     _reapply_s: cython.double
@@ -94,12 +94,12 @@ class Board:
         self.port, self._telemetry, self._wire_at = port, Telemetry(), 0
         self.following = None  # type: ignore[assignment]
         self._ready_bits = sum(1 << 2 * motor for motor in self._motors)
-        self._wanted_bits = 1 | self._ready_bits | self._ready_bits >> 1
+        self._desired_bits = 1 | self._ready_bits | self._ready_bits >> 1
         self._timeout_ms, self._timeout_s = settings.receive_timeout_ms, settings.receive_timeout_ms / 1000
         self._alignment_timeout_s = settings.alignment_timeout_s
         self._queue, self._latched = CommandQueue(port), LatchedFaults()
         self._watch = BoardWatch(self._motors, settings)
-        self._on = self._enabling = self._off_wanted = False
+        self._on = self._enabling = self._off_desired = False
         self._begun_s = self._done_s = self._reapply_s = self._written_s = 0.0
         self._commanded_1 = self._commanded_2 = 0.0
         self.forget()
@@ -171,7 +171,7 @@ class Board:
         """
         if self._on or self._enabling:
             return
-        self._off_wanted = False
+        self._off_desired = False
         self._zero_current()
         self._queue.waiting = 0
         self._queue.append(CODE_RECEIVE_TIMEOUT_MS, 0)
@@ -201,7 +201,7 @@ class Board:
         # A status that was on its way may still be from before.
         stamp_s, status = self._telemetry.status or (0.0, None)
         if stamp_s > self._done_s + STATUS_SETTLES_S and status is not None:
-            if self._telemetry.status_bits & self._wanted_bits == self._wanted_bits:
+            if self._telemetry.status_bits & self._desired_bits == self._desired_bits:
                 self._go_on(now_s)
                 return True
             if status.error is not ErrorCode.NONE or not status.system_enabled:
@@ -267,7 +267,7 @@ class Board:
     @stepped
     def _switch_off(self) -> cython.void:
         self._on = self._enabling = False
-        self._off_wanted = True
+        self._off_desired = True
         self._queue.waiting = 0
         self._zero_current()
         self.port.send(ID_COMMAND, 0, CODE_ENABLE_SYSTEM)
@@ -282,7 +282,7 @@ class Board:
     @stepped
     def _insist_on_off(self) -> cython.void:
         seen_s: cython.double = self._telemetry.status_s
-        if not self._off_wanted or self._queue.waiting or not self._telemetry.has_status:
+        if not self._off_desired or self._queue.waiting or not self._telemetry.has_status:
             return
         if seen_s > self._done_s + STATUS_SETTLES_S and self._telemetry.status_bits & 1:
             self._zero_current()
@@ -375,7 +375,7 @@ class Board:
     def _look_at_status(self) -> cython.void:
         bits: cython.int = self._telemetry.status_bits
         error: cython.int = bits >> 5
-        if error == 0 and bits & self._wanted_bits == self._wanted_bits:
+        if error == 0 and bits & self._desired_bits == self._desired_bits:
             return
         if error == BOARD_ENCODER:
             self._latch(BOARD_ENCODER, 0)
@@ -392,7 +392,7 @@ class Board:
         elif not bits & 1:
             self._latch(BOARD_ESTOP, 0)
         else:
-            if self._wanted_bits & 2 and not bits & 2:
+            if self._desired_bits & 2 and not bits & 2:
                 self._latch(BOARD_MOTOR_OFF, 1)
-            if self._wanted_bits & 8 and not bits & 8:
+            if self._desired_bits & 8 and not bits & 8:
                 self._latch(BOARD_MOTOR_OFF, 2)

@@ -76,7 +76,7 @@ class Command(NamedTuple):
 
 
 class CurrentReference(NamedTuple):
-    """Host to board: wanted currents of both motors, A. The board has no limit of its own.
+    """Host to board: desired currents of both motors, A. The board has no limit of its own.
 
     Attributes
     ----------
@@ -203,7 +203,7 @@ def encode_command(code: CommandCode, value: int) -> bytes:
 
 
 def encode_current_reference(motor_1_a: float, motor_2_a: float) -> bytes:
-    """Bytes of wanted currents (A).
+    """Bytes of desired currents (A).
 
     Parameters
     ----------

@@ -274,7 +274,7 @@ class TendonSafety(SafetyCycle):
     def step_once(
         self,
         reading: ReadingBuffer,
-        wanted: Sequence[float],
+        desired: Sequence[float],
         size: int,
         age_s: float,
         sequence: int,
@@ -286,14 +286,14 @@ class TendonSafety(SafetyCycle):
         Parameters
         ----------
         reading : what was read
-        wanted : N tensions, N
+        desired : N tensions, N
         size : how many tensions the command has; negative: there is none
         age_s : of the command at ``now_s``, s
         sequence : of the command; 0: it has none
         now_s : monotonic or virtual time, s
         elapsed_s : since the step before, s
         """
-        self.step(reading, vector(wanted), size, age_s, sequence, now_s, elapsed_s)
+        self.step(reading, vector(desired), size, age_s, sequence, now_s, elapsed_s)
 
     def _measured_tension(self, reading: TendonReading) -> NDArray[np.float64]:
         tension = np.asarray(reading.tension_n, dtype=float)

@@ -215,7 +215,7 @@ class TouchedRobot:
 
         reacting = SlowReference(react, STEP_S, current)
 
-        def wanted(time_s: float) -> ClarkeReference:
+        def desired(time_s: float) -> ClarkeReference:
             reference = reacting.at(time_s)
             return motion.at(time_s - SETTLE_S) if reaction.state == FOLLOWING else reference
 
@@ -226,7 +226,7 @@ class TouchedRobot:
         try:
             stack.activate()
             began_s = stack.now_s
-            stack.follow(wanted, SETTLE_S + motion.duration_s + _AFTER_S, look)
+            stack.follow(desired, SETTLE_S + motion.duration_s + _AFTER_S, look)
         finally:
             stack.close()
         time_s, force_n = np.array(rows).T

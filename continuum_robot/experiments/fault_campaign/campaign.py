@@ -26,7 +26,7 @@ from continuum_robot.simulation.faults import SLACK_TENDON
 from continuum_robot.simulation.plant import Plant
 
 MOVE_S = 1.0
-MOMENTS: dict[str, float] = {"early in the ramp": 0.15, "at speed": 0.5, "at rest, bent": 1.4}
+INJECTION_TIMES: dict[str, float] = {"early in the ramp": 0.15, "at speed": 0.5, "at rest, bent": 1.4}
 """When a fault begins, after the start of the move, s."""
 DISPLACEMENT_FRACTION = 0.7
 """Amplitude of the move, as a fraction of limits.maximum_displacement_m."""
@@ -41,7 +41,7 @@ class FaultRecord:
 
     Attributes
     ----------
-    fault, moment : which fault, when
+    fault, injection_time : which fault, when
     seed : of its random numbers
     runs : "virtual time" or "processes"
     rate_hz : of the driver, NaN where its stack did not come up
@@ -58,7 +58,7 @@ class FaultRecord:
     """
 
     fault: str
-    moment: str
+    injection_time: str
     seed: int
     runs: str
     rate_hz: float
@@ -78,7 +78,7 @@ class FaultRecord:
 
 def record_of(
     kind: FaultKind,
-    moment: str,
+    injection_time: str,
     seed: int,
     judgement: Judgement | None,
     *,
@@ -95,7 +95,7 @@ def record_of(
 
     Parameters
     ----------
-    moment, seed : of the run
+    injection_time, seed : of the run
     judgement : of the robot's truth; None: nothing is known of the run, which then counts as neither safe nor recovered
     rate_hz : of the driver
     stopped : it went to the safe state
@@ -108,7 +108,7 @@ def record_of(
     judgement = judgement or Judgement(*5 * (math.nan,), ())
     return FaultRecord(
         fault=kind.name,
-        moment=moment,
+        injection_time=injection_time,
         seed=seed,
         runs=kind.runs,
         rate_hz=rate_hz,
@@ -127,14 +127,14 @@ def record_of(
     )
 
 
-def moments(count: int) -> dict[str, float]:
-    """The first ``count`` of :data:`MOMENTS`. Raises :class:`ParameterError` for a count that is none of them."""
-    if not 1 <= count <= len(MOMENTS):
-        raise ParameterError("moments", count, f"1 to {len(MOMENTS)}")
-    return dict(list(MOMENTS.items())[:count])
+def injection_times(count: int) -> dict[str, float]:
+    """The first ``count`` of :data:`INJECTION_TIMES`. Raises :class:`ParameterError` for another count."""
+    if not 1 <= count <= len(INJECTION_TIMES):
+        raise ParameterError("injection_times", count, f"1 to {len(INJECTION_TIMES)}")
+    return dict(list(INJECTION_TIMES.items())[:count])
 
 
-def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int) -> FaultRecord:
+def run_one(robot: Robot, plant: Plant, kind: FaultKind, injection_time: str, seed: int) -> FaultRecord:
     """Move, inject, watch, judge, recover.
 
     Parameters
@@ -142,7 +142,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
     robot : with actuators, limits and control
     plant : of ``make_plant``
     kind : one that runs in virtual time
-    moment : a key of :data:`MOMENTS`
+    injection_time : a key of :data:`INJECTION_TIMES`
     seed : of noise, and of the tendon that is hit
 
     Raises
@@ -157,13 +157,13 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
     start_rev = 0.0
     if kind.rollover:
         tendon = 0
-        start_rev = _start_before_rollover(robot, reference, MOMENTS[moment])
+        start_rev = _start_before_rollover(robot, reference, INJECTION_TIMES[injection_time])
     with VirtualRobot(robot, plant, seed, start_rev=start_rev, sensors=kind.sensors) as stand:
         stand.bring_up()
         if kind.sensors:
             stand.run(SENSORS_READY_S)
         stand.follow(reference)
-        stand.run(MOMENTS[moment])
+        stand.run(INJECTION_TIMES[injection_time])
         stand.forget_told()
         begin_s = stand.now_s
         kind.action(stand, tendon)
@@ -204,7 +204,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, moment: str, seed: int)
             ended_safe = False
             problems.append(f"in the recovery a tendon had {peak_n:.1f} N")
     return record_of(
-        kind, moment, seed, judgement,
+        kind, injection_time, seed, judgement,
         rate_hz=1 / PERIOD_S, stopped=stopped, detected=detected_by, detected_after_s=first_s - begin_s,
         reported=reported, ended_safe=ended_safe, problems=problems, recovery=recovery,
     )  # fmt: skip
@@ -272,14 +272,14 @@ class VirtualRun:
     ----------
     robot : with actuators, limits and control
     kind : name of the fault's kind
-    moment : a key of :data:`MOMENTS`
+    injection_time : a key of :data:`INJECTION_TIMES`
     seed : of the run
     campaign_seed : draws the plant's rotor angles
     """
 
     robot: Robot
     kind: str
-    moment: str
+    injection_time: str
     seed: int
     campaign_seed: int
 
@@ -291,11 +291,11 @@ _plant = lru_cache(maxsize=1)(make_plant)
 def run_virtual(run: VirtualRun) -> FaultRecord:
     """Do one run; the same for the same run, whatever was done before it."""
     kind = next(kind for kind in KINDS if kind.name == run.kind)
-    return run_one(run.robot, _plant(run.robot, run.campaign_seed), kind, run.moment, run.seed)
+    return run_one(run.robot, _plant(run.robot, run.campaign_seed), kind, run.injection_time, run.seed)
 
 
 def virtual_runs(
-    robot: Robot, kinds: Sequence[FaultKind] = KINDS, moment_count: int = len(MOMENTS), seed: int = 0
+    robot: Robot, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> list[VirtualRun]:
     """All runs in virtual time.
 
@@ -303,14 +303,14 @@ def virtual_runs(
     ----------
     robot : with actuators, limits and control
     kinds : those that need processes are left out
-    moment_count : of :data:`MOMENTS`, the first ones
+    injection_time_count : of :data:`INJECTION_TIMES`, the first ones
     seed : of the campaign
     """
     return [
-        VirtualRun(robot, kind.name, moment, seed + 1000 * number + place, seed)
+        VirtualRun(robot, kind.name, injection_time, seed + 1000 * number + place, seed)
         for number, kind in enumerate(KINDS)
         if kind in kinds and kind.action is not None
-        for place, moment in enumerate(moments(moment_count))
+        for place, injection_time in enumerate(injection_times(injection_time_count))
     ]
 
 

@@ -40,9 +40,9 @@ def kinds_by_name(names: str = "") -> tuple[FaultKind, ...]:
     ------
     ParameterError : an unknown name; lists the known ones
     """
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    desired = [name.strip() for name in names.split(",") if name.strip()]
     known = {kind.name for kind in KINDS}
-    for name in wanted:
+    for name in desired:
         if name not in known:
             raise ParameterError("kinds", name, "some of " + ", ".join(sorted(known)))
-    return tuple(kind for kind in KINDS if not wanted or kind.name in wanted)
+    return tuple(kind for kind in KINDS if not desired or kind.name in desired)

@@ -79,7 +79,7 @@ class Truth:
     time_s : virtual time, s
     tension_n : true tensions, (N,)
     motor_n : what each motor's true current pulls with, (N,), N; negative where it brakes
-    clarke_m, reference_m : true and wanted Clarke coordinates, (2m,); the reference is NaN while nothing is wanted
+    clarke_m, reference_m : true and desired Clarke coordinates, (2m,); the reference is NaN while nothing is desired
     """
 
     time_s: list[float] = field(default_factory=list)
@@ -158,7 +158,7 @@ class VirtualRobot(QuietWatcher):
     reported : what a user was reported, sentences in the order in which they came
     found : who found something, ``who: name``, in the order in which they did, with the time
     limited : cycles in which the limits changed a command
-    reference : wanted Clarke coordinates; starts with :meth:`follow`
+    reference : desired Clarke coordinates; starts with :meth:`follow`
 
     Raises
     ------
@@ -373,8 +373,8 @@ class VirtualRobot(QuietWatcher):
         truth.motor_n.append(plant.current * self._newton_per_ampere)
         truth.clarke_m.append(self._manifold.clarke(plant.rod_displacement))
         reference, nothing = self.reference, np.full(truth.clarke_m[-1].shape, np.nan)
-        wanted = nothing if reference is None else reference.at(now_s - self._reference_begin_s).position
-        truth.reference_m.append(wanted)
+        desired = nothing if reference is None else reference.at(now_s - self._reference_begin_s).position
+        truth.reference_m.append(desired)
 
     # --- bringing it up and down, as the driver's node does
 

@@ -93,8 +93,8 @@ def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[s
                 found = statics.solve_tension(tension, loads)
             converged = True
         elif "tendon_len_l_r" in case:
-            wanted = np.asarray(case["tendon_len_l_r"], dtype=float) / ha.MM
-            nearest = solve_displacement(statics, wanted, loads)
+            desired = np.asarray(case["tendon_len_l_r"], dtype=float) / ha.MM
+            nearest = solve_displacement(statics, desired, loads)
             found, converged, error_mm = nearest.equilibrium, nearest.converged, nearest.residual_m * ha.MM
         else:
             raise ParameterError("case", sorted(case), "tensions tau_l and tau_r, or lengths tendon_len_l_r")

@@ -261,20 +261,20 @@ def _motion(
             (-math.radians(settings.speed_deg_per_s), 0.0),
         ]
     )
-    wanted, end = next(legs)
+    desired, end = next(legs)
     while True:
         resting = index * dt < SETTLE_S
-        ramp = 0.0 if resting else float(np.clip((wanted - speed) / dt, -RAMP_RAD_PER_S2, RAMP_RAD_PER_S2))
+        ramp = 0.0 if resting else float(np.clip((desired - speed) / dt, -RAMP_RAD_PER_S2, RAMP_RAD_PER_S2))
         reference = np.concatenate([angle * side, speed * side, ramp * side])
         torque, wrench = plant.drive_loads(x, reference, stop.parameters)
         if index % every == 0:
             yield index * dt, x, torque, wrench
-        pushed = wanted > 0 and np.linalg.norm(wrench[:3]) >= PEAK_N
-        if not resting and (pushed or (angle - end) * np.sign(wanted) >= 0):
+        pushed = desired > 0 and np.linalg.norm(wrench[:3]) >= PEAK_N
+        if not resting and (pushed or (angle - end) * np.sign(desired) >= 0):
             following = next(legs, None)
             if following is None:
                 return
-            wanted, end = following
+            desired, end = following
         x = plant.drive(x, reference, stop.parameters, dt)
         angle, speed, index = angle + speed * dt + ramp * dt**2 / 2, speed + ramp * dt, index + 1
 

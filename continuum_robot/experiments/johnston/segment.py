@@ -176,8 +176,8 @@ class CapstanRobot:
         reference, stop = ca.MX.sym("reference", 3 * k), ca.MX.sym("stop", 9)
         start, speed, ramp = (reference[i * k : (i + 1) * k] for i in range(3))
         J = ca.DM(self.capstan_jacobian)
-        wanted, wanted_speed = start + t * speed + t**2 / 2 * ramp, speed + t * ramp
-        torque = servo_torque(self.robot, wanted - ca.mtimes(J, c), wanted_speed - ca.mtimes(J, c_rate), ramp)
+        desired, desired_speed = start + t * speed + t**2 / 2 * ramp, speed + t * ramp
+        torque = servo_torque(self.robot, desired - ca.mtimes(J, c), desired_speed - ca.mtimes(J, c_rate), ramp)
         pose, jacobian = self.model.pose(c, stop[0]), self.model.body_jacobian(c, stop[0])
         rotation, place = pose[:3, :3], pose[:3, 3]
         direction, arm = stop[1:4], stop[4] * stop[1:4]
@@ -403,8 +403,8 @@ def servo_torque(robot: Robot, angle_error: Any, speed_error: Any, ramp: Any) ->
     Parameters
     ----------
     robot : with capstans
-    angle_error, speed_error : wanted less actual, (capstans,), rad and rad/s
-    ramp : wanted acceleration, (capstans,), rad/s^2
+    angle_error, speed_error : desired less actual, (capstans,), rad and rad/s
+    ramp : desired acceleration, (capstans,), rad/s^2
     """
     return SERVO_STIFFNESS_NM * angle_error + SERVO_DAMPING_NMS * speed_error + _drive_inertia(robot) * ramp
 

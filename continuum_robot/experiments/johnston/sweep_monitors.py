@@ -100,7 +100,7 @@ class Monitors:
         self.reset()
 
     def reset(self, known_arc_length_m: float = -1.0) -> None:
-        """Before a run, in which the force is wanted at a place.
+        """Before a run, in which the force is desired at a place.
 
         Parameters
         ----------

@@ -276,8 +276,8 @@ def _track(
         plant.advance(waiting.popleft(), PERIOD_S)
         if index % 2000 == 0:
             progress(f"{name}: {max(PERIOD_S * cycle, 0.0):.0f} of {duration_s:g} s")
-    times, wanted, clarke, rate, force, tension = (np.array(column) for column in zip(*rows, strict=True))
-    return Series(times, wanted, clarke, rate, force, controller.manifold.generalized_force(tension), tension)
+    times, desired, clarke, rate, force, tension = (np.array(column) for column in zip(*rows, strict=True))
+    return Series(times, desired, clarke, rate, force, controller.manifold.generalized_force(tension), tension)
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
@@ -290,8 +290,8 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         for axis, index, part in ((bending, 0, "Re"), (resting, 1, "Im")):
             for run, colour, name in runs:
                 axis.plot(time_s, run.clarke_m[:, index], color=colour, linewidth=1.0, label=name)
-            wanted = pair.pid.reference_m[:, index]
-            axis.plot(time_s, wanted, color=REFERENCE, linestyle="--", linewidth=0.9, label="reference")
+            desired = pair.pid.reference_m[:, index]
+            axis.plot(time_s, desired, color=REFERENCE, linestyle="--", linewidth=0.9, label="reference")
             axis.set_ylabel(f"$q_{{{part}}}$ in m")
             axis.set_title(f"RMSE: PID {pair.pid.rmse_m[index]:.2e} m, PD {pair.pd.rmse_m[index]:.2e} m", loc="left")
         for run, colour, _ in runs:

@@ -135,9 +135,9 @@ def _backbones_error(segment: ModulatedSegment, angles: Array, depth: float, mac
     return worst
 
 
-def _error(found: Array, wanted: Array) -> float:
+def _error(found: Array, desired: Array) -> float:
     """Largest difference, of the largest entry."""
-    return float(np.abs(found - wanted).max() / np.abs(wanted).max())
+    return float(np.abs(found - desired).max() / np.abs(desired).max())
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:

@@ -150,7 +150,7 @@ class Homing:
         self._stopped = True
 
     def _sway(self, reading: TendonReading, dt: float) -> float:
-        """Let the force grow until the robot goes in circles of the wanted size."""
+        """Let the force grow until the robot goes in circles of the desired size."""
         self._turn.append(reading.displacement_m.copy())
         if self._angle_rad < 2 * math.pi:
             self._force_n += self._rise_n_per_s * dt

@@ -24,7 +24,7 @@ class Step:
 
     Attributes
     ----------
-    tension : wanted tensions, shape (N,), N; the driver's limits act on them
+    tension : desired tensions, shape (N,), N; the driver's limits act on them
     phase : what it does now, for a person
     progress : 0 to 1
     done : it has ended, and its result is there

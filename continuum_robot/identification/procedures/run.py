@@ -15,7 +15,7 @@ CANCELLED = "cancelled"
 
 
 class ProcedureRun:
-    """Runs a procedure in the driver's cycle, which reads the devices, asks :meth:`wanted`, lets the safety logic
+    """Runs a procedure in the driver's cycle, which reads the devices, asks :meth:`desired`, lets the safety logic
     limit it, and writes; after :attr:`finished` it switches the torque off and calls
     :meth:`restore`. Whatever ends the run, the tensions ramp to ``limits.safe_n`` first.
 
@@ -47,7 +47,7 @@ class ProcedureRun:
             self.restore()
             raise
 
-    def wanted(self, reading: TendonReading | None, dt: float) -> Vector | None:
+    def desired(self, reading: TendonReading | None, dt: float) -> Vector | None:
         """The tensions that the procedure wants in this cycle, shape (N,), N; None once it lets go; ``dt`` as in the
         procedure.
         """

@@ -182,15 +182,15 @@ def _moment_by_offset(segment: ModulatedSegment, curvature: Array, offsets: Arra
 def _solve(segment: ModulatedSegment, moment: Array, offsets: Array, start: Array) -> Array:
     """The curvature a with F(a) + E_s I_s a = moment: Newton in a bracket, then complex steps where asked for."""
     stiffness = segment.modulation_stiffness_nm2
-    wanted, real_offsets = np.real(moment), np.real(offsets)
+    desired, real_offsets = np.real(moment), np.real(offsets)
     # F runs from -inf to +inf between the curvatures at which an outer or an inner backbone would have no length.
     low, high = -1 / np.max(real_offsets, axis=-1), -1 / np.min(real_offsets, axis=-1)
-    curvature = np.array(np.real(start) + 0 * wanted)
-    low, high = low + 0 * wanted, high + 0 * wanted
-    scale = np.abs(wanted) + (segment.bending_stiffness_nm2 + stiffness) * np.abs(curvature)
+    curvature = np.array(np.real(start) + 0 * desired)
+    low, high = low + 0 * desired, high + 0 * desired
+    scale = np.abs(desired) + (segment.bending_stiffness_nm2 + stiffness) * np.abs(curvature)
     done = False
     for _ in range(_MOST_STEPS):
-        excess = _moment(segment, curvature, real_offsets) + stiffness * curvature - wanted
+        excess = _moment(segment, curvature, real_offsets) + stiffness * curvature - desired
         done = bool(np.all((np.abs(excess) <= _TOLERANCE * scale) | (high - low <= np.spacing(np.abs(low)))))
         step = excess / (_moment_slope(segment, curvature, real_offsets) + stiffness)
         low, high = np.where(excess < 0, curvature, low), np.where(excess > 0, curvature, high)

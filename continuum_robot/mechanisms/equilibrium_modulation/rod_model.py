@@ -104,10 +104,10 @@ class ModulatedRod:
         rod = self._rod(self._checked(depths_m))
         # The engine counts displacements from the rod at rest, which the wires' rest strain bends a little.
         at_rest = rod.displacement_jacobian(np.zeros(rod.size)) @ self._rest(rod)
-        wanted = np.full(self.segment.count, np.nan)
-        wanted[:2] = (self.displacement_m - at_rest)[:2]
+        desired = np.full(self.segment.count, np.nan)
+        desired[:2] = (self.displacement_m - at_rest)[:2]
         tension = np.full(self.segment.count, _PRETENSION * self.tension_n.max())
-        return self._end(rod, hold(rod, wanted, tension, start=self._start(rod)).state.c)
+        return self._end(rod, hold(rod, desired, tension, start=self._start(rod)).state.c)
 
     def _checked(self, depths_m: ArrayLike) -> Array:
         depths = np.asarray(depths_m, dtype=float)

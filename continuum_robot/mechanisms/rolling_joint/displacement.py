@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Displacement actuation: the tensions whose tendon lengths come closest to wanted ones. ha section V."""
+"""Displacement actuation: the tensions whose tendon lengths come closest to desired ones. ha section V."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _SHRINK, _GROW = 0.5, 1.5
 
 @dataclass(frozen=True, slots=True)
 class DisplacementResult:
-    """What comes closest to wanted tendon lengths.
+    """What comes closest to desired tendon lengths.
 
     Attributes
     ----------
     equilibrium : with its tensions and tendon lengths
-    length_error_m : tendon lengths less the wanted ones, shape (2,), m; not zero where they cannot be reached
+    length_error_m : tendon lengths less the desired ones, shape (2,), m; not zero where they cannot be reached
     iterations : steps of the tensions
     converged : the gradient vanishes along all tensions that may still change
     """
@@ -76,7 +76,7 @@ def length_jacobian(statics: RollingStatics, at: Equilibrium, loads: Sequence[Lo
 
 def solve_displacement(
     statics: RollingStatics,
-    wanted_m: ArrayLike,
+    desired_m: ArrayLike,
     loads: Sequence[Load] = (),
     *,
     method: str = "levenberg_marquardt",
@@ -89,7 +89,7 @@ def solve_displacement(
     Parameters
     ----------
     statics : of the mechanism
-    wanted_m : tendon lengths, left and right, shape (2,), m
+    desired_m : tendon lengths, left and right, shape (2,), m
     loads : on any links
     method : "levenberg_marquardt", or "gradient" for ha (36), (37) with a step size that adapts
     start_n : tensions to start from, shape (2,), N; by default those of a grid whose lengths come closest
@@ -103,17 +103,17 @@ def solve_displacement(
     ParameterError : lengths, method or start that cannot be used
     NoEquilibriumError, ConvergenceError : no equilibrium at the start
     """
-    wanted = np.asarray(wanted_m, dtype=float)
-    if wanted.shape != (2,) or not np.all(np.isfinite(wanted)) or np.any(wanted <= 0):
-        raise ParameterError("wanted_m", wanted_m, "two finite lengths above 0 m, left and right")
+    desired = np.asarray(desired_m, dtype=float)
+    if desired.shape != (2,) or not np.all(np.isfinite(desired)) or np.any(desired <= 0):
+        raise ParameterError("desired_m", desired_m, "two finite lengths above 0 m, left and right")
     if method not in METHODS:
         raise ParameterError("method", method, "one of " + ", ".join(METHODS))
-    tension = _start(statics, wanted, loads) if start_n is None else np.asarray(start_n, dtype=float)
+    tension = _start(statics, desired, loads) if start_n is None else np.asarray(start_n, dtype=float)
     now = statics.solve_tension(tension, loads)
     least = LEAST_FRACTION * float(tension.sum())
     advance = _MarquardtStep() if method == "levenberg_marquardt" else _GradientStep()
     for iteration in range(_ITERATIONS[method]):
-        error = now.tendon_length_m - wanted
+        error = now.tendon_length_m - desired
         jacobian = length_jacobian(statics, now, loads)
         gradient = jacobian.T @ error  # ha (36)
         free = (now.tension_n > least) | (gradient < 0)
@@ -121,42 +121,42 @@ def solve_displacement(
         slope = float(np.abs(np.where(free, gradient, 0.0)).max() * now.tension_n.sum())
         size = float(np.linalg.norm(error))
         if size < _LENGTH_M or slope < _FLAT * statics.linkage.size_m * max(size, _LENGTH_M):
-            return _let_go(statics, now, wanted, loads, (iteration, True, least))
+            return _let_go(statics, now, desired, loads, (iteration, True, least))
         while True:
             trial = np.maximum(now.tension_n + advance.step(jacobian, error, free, float(now.tension_n.sum())), least)
             moved = float(np.abs(trial - now.tension_n).max())
             if moved < _STEP * float(now.tension_n.sum()):
-                return _let_go(statics, now, wanted, loads, (iteration, True, least))
+                return _let_go(statics, now, desired, loads, (iteration, True, least))
             ahead = _try(statics, trial, loads, now)
-            if ahead is not None and np.linalg.norm(ahead.tendon_length_m - wanted) < size:
+            if ahead is not None and np.linalg.norm(ahead.tendon_length_m - desired) < size:
                 advance.accept()
                 now = ahead
                 break
             if not advance.reject():
-                return _let_go(statics, now, wanted, loads, (iteration, False, least))
-    return _let_go(statics, now, wanted, loads, (_ITERATIONS[method], False, least))
+                return _let_go(statics, now, desired, loads, (iteration, False, least))
+    return _let_go(statics, now, desired, loads, (_ITERATIONS[method], False, least))
 
 
 def _let_go(
-    statics: RollingStatics, now: Equilibrium, wanted: Array, loads: Sequence[Load], ended: tuple[int, bool, float]
+    statics: RollingStatics, now: Equilibrium, desired: Array, loads: Sequence[Load], ended: tuple[int, bool, float]
 ) -> DisplacementResult:
     """The result, with no tension at all on a tendon that ended at the least, where that comes closer in good order."""
     iterations, converged, least = ended
     held = now.tension_n > least
     if not held.all():
         ahead = _try(statics, np.where(held, now.tension_n, 0.0), loads, now)
-        closer = ahead is not None and np.linalg.norm(ahead.tendon_length_m - wanted) <= np.linalg.norm(
-            now.tendon_length_m - wanted
+        closer = ahead is not None and np.linalg.norm(ahead.tendon_length_m - desired) <= np.linalg.norm(
+            now.tendon_length_m - desired
         )
         # A contact then lies at the hole of the only tendon, where its force has no side.
         if ahead is not None and closer and ahead.stable and set(ahead.lifted_joints) <= set(now.lifted_joints):
-            now, converged = ahead, converged or _is_least(statics, ahead, wanted, loads)
-    return DisplacementResult(now, now.tendon_length_m - wanted, iterations, converged)
+            now, converged = ahead, converged or _is_least(statics, ahead, desired, loads)
+    return DisplacementResult(now, now.tendon_length_m - desired, iterations, converged)
 
 
-def _is_least(statics: RollingStatics, now: Equilibrium, wanted: Array, loads: Sequence[Load]) -> bool:
+def _is_least(statics: RollingStatics, now: Equilibrium, desired: Array, loads: Sequence[Load]) -> bool:
     """Whether no tension that may still change brings the lengths closer."""
-    error = now.tendon_length_m - wanted
+    error = now.tendon_length_m - desired
     gradient = length_jacobian(statics, now, loads).T @ error  # (36)
     slope = float(np.abs(np.where((now.tension_n > 0) | (gradient < 0), gradient, 0.0)).max() * now.tension_n.sum())
     return slope < _NEARLY_FLAT * statics.linkage.size_m * float(np.linalg.norm(error))
@@ -215,7 +215,7 @@ def _try(
         return None
 
 
-def _start(statics: RollingStatics, wanted: Array, loads: Sequence[Load]) -> Array:
+def _start(statics: RollingStatics, desired: Array, loads: Sequence[Load]) -> Array:
     """Of a grid of tensions, those whose lengths come closest; without loads only their ratio matters."""
     force = sum(float(np.hypot(*load.force_n)) + abs(load.moment_nm) / statics.linkage.size_m for load in loads)
     best, found = np.inf, np.full(2, 0.5)
@@ -226,7 +226,7 @@ def _start(statics: RollingStatics, wanted: Array, loads: Sequence[Load]) -> Arr
             tension = total * np.array([ratio, 1.0]) / (1 + ratio)
             tried = _try(statics, tension, loads, None)
             if tried is not None:
-                distance = float(np.linalg.norm(tried.tendon_length_m - wanted))
+                distance = float(np.linalg.norm(tried.tendon_length_m - desired))
                 if distance < best:
                     best, found = distance, tension
     return found

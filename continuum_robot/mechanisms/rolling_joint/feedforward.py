@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference of both tensions that holds a wanted coordinate while the lesser tension is the pretension.
+"""The difference of both tensions that holds a desired coordinate while the lesser tension is the pretension.
 
 Derived here: without loads ha's equilibria depend on the ratio of the tensions alone.
 """

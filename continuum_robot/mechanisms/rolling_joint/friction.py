@@ -93,11 +93,11 @@ def equilibrium_with_friction(
     weights = np.ones((2, statics.linkage.joint_count))
     iterations, change = found.iterations, np.inf
     for _ in range(_ROUNDS):
-        wanted = capstan_weights(statics.linkage, found.contact_m, coefficient, direction)
-        change = float(np.abs(wanted - weights).max())
+        desired = capstan_weights(statics.linkage, found.contact_m, coefficient, direction)
+        change = float(np.abs(desired - weights).max())
         if change < _TOLERANCE:
             return replace(found, iterations=iterations)
-        weights = wanted
+        weights = desired
         found = statics.solve_tension(tension_n, loads, start_m=found.contact_m, weights=weights)
         iterations += found.iterations
     raise ConvergenceError("tensions with friction", change, _TOLERANCE, _ROUNDS)

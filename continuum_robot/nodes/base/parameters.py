@@ -160,7 +160,7 @@ class ParameterServer:
         try:
             return self._node.declare_parameter(name, default, descriptor).value
         except InvalidParameterTypeException as error:
-            raise ParameterError(name, _between_quotes(str(error), 1), _wanted_type(default, rules)) from None
+            raise ParameterError(name, _between_quotes(str(error), 1), _desired_type(default, rules)) from None
         except InvalidParameterValueException as error:
             value = str(error).split("(", 1)[-1].split(")", 1)[0]
             raise ParameterError(name, value, rules.expected()) from None
@@ -319,7 +319,7 @@ class ParameterServer:
             if descriptor.dynamic_typing or current.type_ == parameter.type_:
                 continue
             rules = self._rules.get(name, Quantity(""))
-            return str(ParameterError(name, _shown(parameter.value), _wanted_type(current.value, rules)))
+            return str(ParameterError(name, _shown(parameter.value), _desired_type(current.value, rules)))
         return ""
 
     def _validate(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
@@ -428,7 +428,7 @@ def _check_rules(name: str, value: Any, rules: Quantity) -> None:
             raise ParameterError(name, number, rules.expected())
 
 
-def _wanted_type(current: Any, rules: Quantity) -> str:
+def _desired_type(current: Any, rules: Quantity) -> str:
     unit = f" {rules.unit}" if rules.unit else ""
     if isinstance(current, bool):
         return "true or false"

@@ -204,7 +204,7 @@ class ContactFloor:
         session.take(estimate, displacement_m, dt)
         if session.running and self._node.clock.monotonic_s() > learning.until_s:
             session.abort(
-                f"the robot was clear of contacts for {100 * session.progress:.0f} % of the time that is wanted, state"
+                f"the robot was clear of contacts for {100 * session.progress:.0f} % of the time that is desired, state"
                 f" {estimate.state}. Free it, and learn again"
             )
         if not session.running:

@@ -51,7 +51,7 @@ class StoredCogging:
             raise ParameterError(PARAMETER, "on", f"auto or off: {self.missing}")
 
     @property
-    def wanted(self) -> bool:
+    def desired(self) -> bool:
         """Whether the parameter wants it: ``auto`` on hardware."""
         policy = self._node.parameters.get(PARAMETER)
         return policy == "on" or (policy == "auto" and not self._node.simulated)
@@ -87,7 +87,7 @@ class StoredCogging:
         """
         if loop is None:
             return
-        on = self.wanted and not self.missing
+        on = self.desired and not self.missing
         if on != loop.cycle.cogging.on:
             loop.compensate_cogging(on=on)
             self._node.get_logger().info(

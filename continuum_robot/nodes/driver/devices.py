@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.backends import Time
-from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires

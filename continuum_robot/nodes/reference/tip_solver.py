@@ -59,7 +59,7 @@ class TipSolver:
             return found
 
     def forget(self) -> None:
-        """Whatever is being solved for is not wanted any more."""
+        """Whatever is being solved for is not desired any more."""
         with self._lock:
             self._asked = self._found = None
             self._epoch += 1

@@ -130,13 +130,13 @@ class Managed:
             raise DeviceError(self.name, "is finalized", "Start its program again")
         self._presence.back()
 
-    async def change(self, transition: int, wanted: str, timeout_s: float) -> None:
+    async def change(self, transition: int, desired: str, timeout_s: float) -> None:
         """Make a transition.
 
         Parameters
         ----------
         transition : of lifecycle_msgs
-        wanted : state to which it leads
+        desired : state to which it leads
         timeout_s : at most, s
 
         Raises
@@ -149,19 +149,19 @@ class Managed:
         response = await self._waiting.call(self._change, request, timeout_s)
         if response is not None and response.success:
             self._presence.heard(time.monotonic())
-            self.state = wanted
+            self.state = desired
         else:
             # Its answer may have been lost; and it is there, whatever the middleware reports: see lose().
             await self.refresh(VANISHED_S)
-        if self.state == wanted:
-            self._announced = wanted  # it may have announced it before it was listened to
+        if self.state == desired:
+            self._announced = desired  # it may have announced it before it was listened to
         self._on_state()
-        if self.state == wanted:
+        if self.state == desired:
             return
         if response is None:
-            raise DeviceError(self.name, f"did not become {wanted} within {timeout_s:g} s", "Look at its log")
+            raise DeviceError(self.name, f"did not become {desired} within {timeout_s:g} s", "Look at its log")
         await self._waiting.sleep(0.1)  # its diagnostics with the reason are under way
-        reason = self.problem or f"is {self.state} instead of {wanted}"
+        reason = self.problem or f"is {self.state} instead of {desired}"
         raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
     def heard(self, problem: str, state: str = "") -> None:

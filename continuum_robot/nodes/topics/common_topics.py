@@ -34,7 +34,7 @@ class CommonTopics:
         self.prepare({}, "")
 
     @property
-    def wanted(self) -> bool:
+    def desired(self) -> bool:
         """Whether anybody listens to one of them."""
         return any(topic.get_subscription_count() for topic in (self._joints, self._tip, self._wrench))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared libraries of C code: compiled once, several at once where many are wanted, and kept in the user's cache.
+"""Shared libraries of C code: compiled once, several at once where many are desired, and kept in the user's cache.
 
 The cache folder is ``CONTINUUM_ROBOT_CACHE``, else ``XDG_CACHE_HOME/continuum_robot``, else
 ``~/.cache/continuum_robot``; files stand there under a hash of the C text, the compiler's version and the flags. They
@@ -119,7 +119,7 @@ _TOGETHER: ContextVar[_Together | None] = ContextVar("together", default=None)
 
 @contextmanager
 def compiled_together() -> Iterator[None]:
-    """Libraries that are wanted inside are compiled at once, on all cores, and are there behind it.
+    """Libraries that are desired inside are compiled at once, on all cores, and are there behind it.
 
     A function that is called inside waits for its library.
 

@@ -94,10 +94,10 @@ def _split_function(name: str, lines: list[str], statements: int) -> list[str]:
     if first == 1 or not flat or len(body) < 2 * statements:
         return lines
     parts = [_Part(body[k : k + statements]) for k in range(0, len(body), statements)]
-    wanted: set[str] = set()
+    desired: set[str] = set()
     for part in reversed(parts):
-        part.stored = wanted & part.last.keys()
-        wanted = (wanted - part.last.keys()) | part.reads
+        part.stored = desired & part.last.keys()
+        desired = (desired - part.last.keys()) | part.reads
     place = {variable: k for k, variable in enumerate(sorted(set().union(*(part.stored for part in parts))))}
     text: list[str] = []
     for k, part in enumerate(parts):

@@ -142,7 +142,7 @@ class ContactFunctions:
     Parameters
     ----------
     model : of the rod; its choice of inertias is kept
-    shapes : coefficients per coordinate of which the terms are wanted, (coefficients, n); None: of the coefficients,
+    shapes : coefficients per coordinate of which the terms are desired, (coefficients, n); None: of the coefficients,
         for a rod that only bends, with parallel tendons
     collocation_nodes : Gauss-Legendre nodes between two masses: with 2 the forces of a segment that bends by a right
         angle agree with those of ``model`` to about 1e-5, with 4 to better than 1e-6

@@ -514,7 +514,7 @@ class NumericMarch:
     ----------
     rod : of the robot
     intervals : from the base to the tip
-    shapes : coefficients per coordinate in which the terms are wanted, (n, k)
+    shapes : coefficients per coordinate in which the terms are desired, (n, k)
     collocation_nodes : with which the intervals were made
     """
 

@@ -349,8 +349,8 @@ class BoundaryValueProblem:
 
     def _base_pose(self, states: Vector) -> Vector:
         pose = np.array(self.rod.base_pose)
-        wanted = np.concatenate([pose[:3, 3], so3.quaternion_from_matrix(pose[:3, :3])])
-        return states[0, :_POSE] - wanted
+        desired = np.concatenate([pose[:3, 3], so3.quaternion_from_matrix(pose[:3, :3])])
+        return states[0, :_POSE] - desired
 
     def _scales(self, states: Vector) -> tuple[Vector, Vector]:
         """Sizes of unknowns and of equations; forces far above those that bend the rod round off by their own size."""

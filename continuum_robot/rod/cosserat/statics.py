@@ -323,18 +323,18 @@ def _follow(
     before: tuple[float, Vector] | None = None
     residual, iterations, steps = 0.0, 0, 0
     while done < 1:
-        wanted = min(1.0, done + step)
+        desired = min(1.0, done + step)
         guess = states
         if before is not None:
-            guess = states + (wanted - done) / (done - before[0]) * (states - before[1])
+            guess = states + (desired - done) / (done - before[0]) * (states - before[1])
         failed: ConvergenceError | None = None
         try:
-            found, size, spent = problem.newton(guess, fractions(wanted), _NEWTON_ITERATIONS)
+            found, size, spent = problem.newton(guess, fractions(desired), _NEWTON_ITERATIONS)
             turned = 2 * float(np.abs(found[:, 3:7] - states[:, 3:7]).max())
             if turned > _LARGEST_TURN_RAD:
                 failed = ConvergenceError("turn of the rod in a load step", turned, _LARGEST_TURN_RAD, spent)
             elif guarded:
-                unstable = stability(problem, found, fractions(wanted)).unstable_directions > 0
+                unstable = stability(problem, found, fractions(desired)).unstable_directions > 0
                 if unstable and step > _SMALLEST_GUARDED_STEP:
                     failed = ConvergenceError("stability lost in a load step", float("nan"), 0.0, spent)
                 guarded = not unstable or failed is not None
@@ -343,7 +343,7 @@ def _follow(
         iterations += spent
         if failed is None:
             before, states, residual = (done, states), found, size
-            done, steps = wanted, steps + 1
+            done, steps = desired, steps + 1
             if spent <= _FAST_ITERATIONS:
                 step = min(2 * step, longest_step)
             continue

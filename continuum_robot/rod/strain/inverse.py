@@ -85,17 +85,17 @@ def hold(
     """
     problem = rod if isinstance(rod, StaticProblem) else StaticProblem(rod, loads)
     body = problem.rod
-    wanted = np.asarray(displacement, dtype=float)
-    if wanted.shape != (body.tendon_count,) or np.isinf(wanted).any():
+    desired = np.asarray(displacement, dtype=float)
+    if desired.shape != (body.tendon_count,) or np.isinf(desired).any():
         raise ParameterError("displacement", displacement, f"{body.tendon_count} displacements in m, NaN for not held")
-    held = np.isfinite(wanted)
+    held = np.isfinite(desired)
     given = np.zeros(body.tendon_count) if tension is None else np.asarray(tension, dtype=float)
-    if given.shape != wanted.shape or not np.isfinite(given[~held]).all() or (given[~held] < 0).any():
+    if given.shape != desired.shape or not np.isfinite(given[~held]).all() or (given[~held] < 0).any():
         raise ParameterError("tension", tension, "a tension that is not negative for every tendon that is not held, N")
-    stiffness = np.broadcast_to(np.asarray(tendon_stiffness_n_per_m, dtype=float), wanted.shape)
+    stiffness = np.broadcast_to(np.asarray(tendon_stiffness_n_per_m, dtype=float), desired.shape)
     if not (stiffness > 0).all():
         raise ParameterError("tendon_stiffness_n_per_m", tendon_stiffness_n_per_m, "positive numbers, N/m")
-    search = _ActiveSet(problem, held, np.where(held, wanted, 0), np.where(held, 0, given), 1 / stiffness)
+    search = _ActiveSet(problem, held, np.where(held, desired, 0), np.where(held, 0, given), 1 / stiffness)
     c = np.zeros(body.size) if start is None else body.coefficients(start).copy()
     pull = np.zeros(body.tendon_count)
     try:
@@ -109,7 +109,7 @@ def hold(
     lengths = body.tendon_lengths(state.c)
     path = body.tendons.rest_m - lengths
     taut = held & (pull > 0)
-    slack = np.where(held & ~taut, np.maximum(path - wanted, 0.0), 0.0)
+    slack = np.where(held & ~taut, np.maximum(path - desired, 0.0), 0.0)
     return HeldEquilibrium(state, path, slack, taut, search.determined, search.iterations)
 
 
@@ -117,9 +117,9 @@ class _ActiveSet:
     """Newton's method with an active set of taut tendons."""
 
     def __init__(
-        self, problem: StaticProblem, held: NDArray[np.bool_], wanted: Vector, given: Vector, compliance: Vector
+        self, problem: StaticProblem, held: NDArray[np.bool_], desired: Vector, given: Vector, compliance: Vector
     ) -> None:
-        self.problem, self.held, self.wanted, self.given, self.compliance = problem, held, wanted, given, compliance
+        self.problem, self.held, self.desired, self.given, self.compliance = problem, held, desired, given, compliance
         self.iterations = 0
         self.determined = True
         self.tolerance_m = _LENGTH_TOLERANCE * problem.rod.length_m
@@ -127,7 +127,7 @@ class _ActiveSet:
     def solve(self, c: Vector, pull: Vector) -> tuple[Vector, Vector]:
         """Coefficients and held tendons' tensions from a first guess of both; raises ConvergenceError."""
         problem, rod = self.problem, self.problem.rod
-        available = rod.tendons.rest_m - self.wanted
+        available = rod.tendons.rest_m - self.desired
         worst_m = residual = np.inf
         for _ in range(_ITERATIONS):
             self.iterations += 1
@@ -182,13 +182,13 @@ class _ActiveSet:
         for factor in _STIFFENING:
             stiffness = np.minimum(factor * first, limit)
             c = self._stretched(c, stiffness)
-        excess = rod.tendon_lengths(c) - rod.tendons.rest_m + self.wanted
+        excess = rod.tendon_lengths(c) - rod.tendons.rest_m + self.desired
         return self.solve(c, np.where(self.held, stiffness * np.maximum(excess, 0.0), 0.0))
 
     def _stretched(self, c: Vector, stiffness: Vector) -> Vector:
         """Newton's method for tendons of finite stiffness (N,), N/m, with a line search."""
         problem, rod = self.problem, self.problem.rod
-        available = rod.tendons.rest_m - self.wanted
+        available = rod.tendons.rest_m - self.desired
 
         def at(c: Vector) -> tuple[float, Vector, Vector]:
             excess = np.where(self.held, np.maximum(rod.tendon_lengths(c) - available, 0.0), 0.0)

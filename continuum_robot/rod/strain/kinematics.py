@@ -102,7 +102,7 @@ class MagnusChain:
     Parameters
     ----------
     stretches : from the base to the tip
-    stations_m : arc lengths at which frames are wanted besides the chain's own
+    stations_m : arc lengths at which frames are desired besides the chain's own
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class MagnusChain:
 
     def __init__(self, stretches: Sequence[Stretch], stations_m: Sequence[float] = ()) -> None:
         self.size = sum(stretch.basis.coefficient_count for stretch in stretches)
-        wanted = np.unique(np.asarray(stations_m, dtype=float))
+        desired = np.unique(np.asarray(stations_m, dtype=float))
         stations: list[Vector] = [np.zeros(1)]
         rest: list[Vector] = []
         nodal: list[Vector] = []
         start_m, column = 0.0, 0
         for stretch in stretches:
-            nodes = _merged(start_m + stretch.length_m * stretch.lobatto[0], wanted)
+            nodes = _merged(start_m + stretch.length_m * stretch.lobatto[0], desired)
             end = column + stretch.basis.coefficient_count
             own = np.zeros((len(nodes) - 1, len(GAUSS_RATIOS), 6, self.size))
             for k, ratio in enumerate(GAUSS_RATIOS):
@@ -265,9 +265,9 @@ def _lobatto_pieces(ends: tuple[float, ...], steps: int) -> tuple[Vector, Vector
     return nodes, weights
 
 
-def _merged(nodes: Vector, wanted: Vector) -> Vector:
-    """Nodes with the wanted places that lie between them and on none of them."""
+def _merged(nodes: Vector, desired: Vector) -> Vector:
+    """Nodes with the desired places that lie between them and on none of them."""
     near = 1e-9 * (nodes[-1] - nodes[0])
-    inside = wanted[(wanted > nodes[0]) & (wanted < nodes[-1])]
+    inside = desired[(desired > nodes[0]) & (desired < nodes[-1])]
     inside = inside[np.abs(inside[:, None] - nodes).min(axis=1, initial=np.inf) > near]
     return np.sort(np.concatenate([nodes, inside]))

@@ -209,7 +209,7 @@ def simulate(
     Parameters
     ----------
     dynamics : what moves
-    time_s : (k,) increasing times at which it is wanted, the first that of the start, s
+    time_s : (k,) increasing times at which it is desired, the first that of the start, s
     c, c_rate : (n,) at the start; None for the unstrained rod, and for rest
     pull : time -> tensions (N,) or :class:`HeldTendons`; None for none
     force : (time, c, c_rate) -> (n,) more generalised force

@@ -270,7 +270,7 @@ class _Search:
         raise self._failure("the rod does not come to rest", state.residual)
 
     def settled(self, state: StaticState, scale: float) -> StaticState:
-        """From an unstable equilibrium along its most unstable direction to a stable one, where it is wanted."""
+        """From an unstable equilibrium along its most unstable direction to a stable one, where it is desired."""
         if not self.settle or not state.diverges:
             return state
         values, vectors = np.linalg.eig(state.hessian)

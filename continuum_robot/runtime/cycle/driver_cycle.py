@@ -64,10 +64,10 @@ class DriverCycle:
     holds: cython.bint
     held: cython.double[::1]
     held_known: cython.bint
-    wanted: cython.double[::1]
-    wanted_size: cython.int
-    wanted_s: cython.double
-    wanted_sequence: cython.longlong
+    desired: cython.double[::1]
+    desired_size: cython.int
+    desired_s: cython.double
+    desired_sequence: cython.longlong
     take_up_n: cython.double[::1]
     takes_up: cython.bint
     is_powered: cython.bint
@@ -96,15 +96,15 @@ class DriverCycle:
         self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
         self.reading = ReadingBuffer(tendon_count)
         self.cogging, self.motor_force_n = CoggingCompensation(tendon_count), vector(tendon_count)
-        self.zero_m, self.take_up_n, self.wanted = vector(tendon_count), vector(tendon_count), vector(tendon_count)
+        self.zero_m, self.take_up_n, self.desired = vector(tendon_count), vector(tendon_count), vector(tendon_count)
         self.held, self.holds, self.held_known = vector(tendon_count), False, False
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
         self.nothing = vector([math.nan] * max(tendon_count, coordinate_count))
         self.commands = Mailbox(3 + tendon_count)
         self.controls = self.takes_up = self.is_powered = self.answered = self.written = False
-        self.wanted_size = -1
-        self.wanted_s = -math.inf
-        self.wanted_sequence, self.number = 0, number
+        self.desired_size = -1
+        self.desired_s = -math.inf
+        self.desired_sequence, self.number = 0, number
         self.read_failures = self.write_failures = 0
         self.log = CycleLog(CycleRow(tendon_count, coordinate_count).width)
 
@@ -160,18 +160,18 @@ class DriverCycle:
             self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
         )
         if self.answered:
-            copy_into(self.wanted, self.controller.tension, self.tendon_count)
-            self.wanted_size, self.wanted_s, self.wanted_sequence = self.tendon_count, now_s, self.number
+            copy_into(self.desired, self.controller.tension, self.tendon_count)
+            self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
 
     @stepped
     def hear(self) -> cython.void:
         """Take over the newest command of another program."""
         j: cython.int
-        self.wanted_size = int(self.commands.values[0])
-        self.wanted_s = self.commands.values[1]
-        self.wanted_sequence = int(self.commands.values[2])
+        self.desired_size = int(self.commands.values[0])
+        self.desired_s = self.commands.values[1]
+        self.desired_sequence = int(self.commands.values[2])
         for j in indices(self.tendon_count):
-            self.wanted[j] = self.commands.values[3 + j]
+            self.desired[j] = self.commands.values[3 + j]
 
     @stepped
     def hold(self, now_s: cython.double) -> cython.void:
@@ -182,19 +182,19 @@ class DriverCycle:
         if not self.held_known:
             self.held_known = True
             copy_into(self.held, self.safety.command_n, self.tendon_count)
-        copy_into(self.wanted, self.held, self.tendon_count)
-        self.wanted_size, self.wanted_s, self.wanted_sequence = self.tendon_count, now_s, self.number
+        copy_into(self.desired, self.held, self.tendon_count)
+        self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
 
     @stepped
     def finish(self, now_s: cython.double, elapsed_s: cython.double, missed: cython.longlong) -> cython.void:
-        """Check what is wanted, write what the safety logic lets through, and note all in the log.
+        """Check what is desired, write what the safety logic lets through, and note all in the log.
 
         ``now_s``, ``elapsed_s`` and ``missed`` as in :meth:`step`.
         """
-        age_s: cython.double = now_s - self.wanted_s if self.wanted_size >= 0 else 0.0
+        age_s: cython.double = now_s - self.desired_s if self.desired_size >= 0 else 0.0
         self.begin_row(now_s, missed)
         self.safety.missed = missed
-        self.safety.step(self.reading, self.wanted, self.wanted_size, age_s, self.wanted_sequence, now_s, elapsed_s)
+        self.safety.step(self.reading, self.desired, self.desired_size, age_s, self.desired_sequence, now_s, elapsed_s)
         self.written = False
         if self.is_powered and self.safety.write:
             self.write(self.safety.tension_n, now_s)
@@ -230,8 +230,8 @@ class DriverCycle:
         """What this cycle wrote was on its way at ``now_s``: the safety logic watches how late that is."""
         if self.controller is not None:
             self.safety.latency_s = now_s - self.reading.stamp_s
-        elif self.wanted_size >= 0:
-            self.safety.latency_s = now_s - self.wanted_s
+        elif self.desired_size >= 0:
+            self.safety.latency_s = now_s - self.desired_s
         else:  # what is written answers nobody: the driver holds after its activation
             self.safety.latency_s = UNKNOWN
 
@@ -255,11 +255,11 @@ class DriverCycle:
 
     @stepped
     def end_row(self) -> cython.void:
-        """What was wanted, and why something else was written."""
+        """What was desired, and why something else was written."""
         self.log.put(self.safety.changed)
         self.log.put(self.written)
         self.log.put(self.answered)
-        self.log.put_all(self.wanted, self.tendon_count)
+        self.log.put_all(self.desired, self.tendon_count)
         if self.controller is None:
             self.log.put_all(self.nothing, self.coordinate_count)
             self.log.put_all(self.nothing, self.coordinate_count)
@@ -294,11 +294,11 @@ class DriverCycle:
         now_s, elapsed_s, missed : as in :meth:`step_once`
         """
         self.begin(now_s)
-        wanted = commander(self.newest_reading(), elapsed_s)
-        if wanted is None:
-            self.wanted_size = -1
+        desired = commander(self.newest_reading(), elapsed_s)
+        if desired is None:
+            self.desired_size = -1
         else:
-            self._want(wanted, now_s, self.number)
+            self._want(desired, now_s, self.number)
         self.finish(now_s, elapsed_s, missed)
 
     def wrote(self, now_s: float) -> bool:
@@ -361,7 +361,7 @@ class DriverCycle:
     def forget_command(self) -> None:
         """No command is known."""
         self.commands.take()
-        self.wanted_size, self.wanted_s, self.answered = -1, -math.inf, False
+        self.desired_size, self.desired_s, self.answered = -1, -math.inf, False
 
     def newest_reading(self, device_faults: tuple[str, ...] = ()) -> TendonReading | None:
         """The reading of the newest cycle, displacements from home; None where the devices could not be read.
@@ -440,7 +440,7 @@ class DriverCycle:
         """The log."""
         return self.log
 
-    def _want(self, wanted: Sequence[float] | NDArray[np.float64], now_s: float, sequence: int) -> None:
-        self.wanted_size = len(wanted)
-        self.wanted_s, self.wanted_sequence = now_s, sequence
-        self.wanted = vector([*wanted, *[math.nan] * self.tendon_count][: self.tendon_count])
+    def _want(self, desired: Sequence[float] | NDArray[np.float64], now_s: float, sequence: int) -> None:
+        self.desired_size = len(desired)
+        self.desired_s, self.desired_sequence = now_s, sequence
+        self.desired = vector([*desired, *[math.nan] * self.tendon_count][: self.tendon_count])

@@ -182,7 +182,7 @@ class DriverLoop:
         now_s, elapsed_s, missed : as in :meth:`DriverCycle.step_once`
         """
         if self.procedure is not None:
-            self.cycle.step_for(self.procedure.wanted, now_s, elapsed_s, missed)
+            self.cycle.step_for(self.procedure.desired, now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)

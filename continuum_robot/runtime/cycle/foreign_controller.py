@@ -93,7 +93,7 @@ class ForeignController:
 
     def begin(self, tension: list[float], position: list[float], velocity: list[float]) -> None:
         """Reset at ``tension`` (N) with a reference at ``position`` and ``velocity``, m and m/s."""
-        self.controller.reset(self._measured(), np.array(tension), self._wanted(position, velocity))
+        self.controller.reset(self._measured(), np.array(tension), self._desired(position, velocity))
 
     def step(self, position: list[float], velocity: list[float], _rate_measured: bool, dt: float) -> bool:
         """Answer the state with a reference at ``position`` and ``velocity``, m and m/s; False: there is no answer.
@@ -106,7 +106,7 @@ class ForeignController:
         ------
         ParameterError : an answer of another size
         """
-        tension = np.asarray(self.controller.update(self._measured(), self._wanted(position, velocity), dt), float)
+        tension = np.asarray(self.controller.update(self._measured(), self._desired(position, velocity), dt), float)
         if tension.shape != (self.manifold.tendon_count,):
             raise ParameterError(
                 "tension", tension, f"{self.manifold.tendon_count} values of the controller, one a tendon"
@@ -176,5 +176,5 @@ class ForeignController:
             raise ParameterError("reading", None, "a state before an answer")
         return self._reading
 
-    def _wanted(self, position: list[float], velocity: list[float]) -> ClarkeReference:
+    def _desired(self, position: list[float], velocity: list[float]) -> ClarkeReference:
         return ClarkeReference(np.array(position), np.array(velocity), np.array(self._reference.acceleration))

@@ -75,18 +75,18 @@ def interpreted_form(reason: str) -> Form:
     return Form(INTERPRETED, False, reason)
 
 
-def form_of(actuators: TendonActuators, wanted: Form) -> Form:
+def form_of(actuators: TendonActuators, desired: Form) -> Form:
     """The form in which these actuators can be driven.
 
     Parameters
     ----------
-    actuators : made in the form ``wanted`` where they know forms
-    wanted : if they can
+    actuators : made in the form ``desired`` where they know forms
+    desired : if they can
     """
-    if not wanted.compiled:
-        return wanted
+    if not desired.compiled:
+        return desired
     if isinstance(actuators, OdriTendonActuators) and actuators.compiled:
-        return wanted
+        return desired
     return interpreted_form(f"{type(actuators).__name__} run interpreted only")
 
 

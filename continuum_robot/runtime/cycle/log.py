@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the newest cycles read, wanted and wrote, for who publishes it: a ring that the cycle fills. Stepped code."""
+"""What the newest cycles read, desired and wrote, for who publishes it: a ring that the cycle fills. Stepped code."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class CycleRow:
         changed its state or faults, whether tensions were written, whether the controller answered
     displacement, velocity, tension, current, temperature, age : slices of N values of the reading
     commanded, limited : slices of N values: what the cycle before wrote, N, and the LIMITED_ bits; NaN: nothing
-    wanted : slice of N values: tensions that the controller or another program wants, N
+    desired : slice of N values: tensions that the controller or another program wants, N
     clarke, clarke_rate, force : slices of 2m values of the controller; NaN where it did not answer
     width : numbers in a row
     """
@@ -34,7 +34,7 @@ class CycleRow:
         self.commanded, self.limited = places[6:]
         self.changed, self.written, self.answered = range(at, at + 3)
         at += 3
-        self.wanted = slice(at, at + tendon_count)
+        self.desired = slice(at, at + tendon_count)
         at += tendon_count
         self.clarke, self.clarke_rate, self.force = (
             slice(at + index * coordinate_count, at + (index + 1) * coordinate_count) for index in range(3)

@@ -83,13 +83,13 @@ class ExplicitBody(RodBody):
         """As of :class:`RodBody`."""
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
         h = duration_s / steps
-        wanted, force, *fixed, time_s, contacts_from_s = drive
-        parameters = np.concatenate((wanted, force, *fixed, self._untouched))
+        desired, force, *fixed, time_s, contacts_from_s = drive
+        parameters = np.concatenate((desired, force, *fixed, self._untouched))
         y, done = self._y, 0
         while done < steps:
             if self._contacts.size:
                 touching, push = self._touching(y, time_s + done * h - contacts_from_s)
-                parameters = np.concatenate((wanted, force + push, *fixed, touching))
+                parameters = np.concatenate((desired, force + push, *fixed, touching))
             if steps - done >= self._block:
                 y, done = self._many(y, parameters, h), done + self._block
                 continue
@@ -126,7 +126,7 @@ class ExplicitBody(RodBody):
     def tension(self, drive: Drive) -> Vector:
         """As of :class:`RodBody`."""
         if self._motor is None:
-            return drive.wanted.copy()
+            return drive.desired.copy()
         spooled, speed, _ = self.spools
         stretch, rate = spooled - self.rod_displacement, speed - self.rod_velocity
         value = tendon_tension(self._robot.simulation, stretch, rate, drive.offset_m, drive.stiffness_fraction)
@@ -148,7 +148,7 @@ class ExplicitBody(RodBody):
         y = ca.MX.sym("y", 2 * n + (3 * N if self._motor is not None else 0))
         own = n + 4 * N
         parameters = ca.MX.sym("parameters", own + self._contacts.size)
-        wanted, force, offset, fraction, free = ca.vertsplit(
+        desired, force, offset, fraction, free = ca.vertsplit(
             parameters[:own], [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n]
         )
         c, rate = y[:n], y[n : 2 * n]
@@ -157,7 +157,7 @@ class ExplicitBody(RodBody):
         to_force = ca.MX(ca.DM(self._jacobian.T))
         acceleration = self._model.acceleration
         if self._motor is None:
-            tension = fraction * ca.fmax(wanted, 0)
+            tension = fraction * ca.fmax(desired, 0)
             if self._friction.capstan_count:
                 resisting = self._resisting(c, ca.DM(self._friction.jacobian) @ rate, tension)
                 force = force - ca.DM(self._friction.jacobian.T) @ resisting  # johnston (38), (41)
@@ -176,7 +176,7 @@ class ExplicitBody(RodBody):
                 acceleration(c, rate, to_force @ tension + force),
                 free * speed,
                 free * self._motor.acceleration(position, speed, current, load) - (1 - free) * speed / BLOCK_S,
-                (wanted - current) / self._motor.current_time_constant_s,
+                (desired - current) / self._motor.current_time_constant_s,
             ]
         return ca.Function("plant_derivative", [y, parameters], [ca.vertcat(*change)], ["y", "parameters"], ["change"])
 
@@ -187,17 +187,17 @@ class ExplicitBody(RodBody):
 
     def _stable_substep(self) -> float:
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
-        wanted, progress = self._robot.simulation.substep_s, self._progress
+        desired, progress = self._robot.simulation.substep_s, self._progress
         jacobian, _ = self.linearised()
         fastest = float(np.abs(np.linalg.eigvals(jacobian)).max())  # 1/s
-        parts = max(1, math.ceil(wanted * fastest / STABLE_PRODUCT))
+        parts = max(1, math.ceil(desired * fastest / STABLE_PRODUCT))
         if parts > 1 and progress is not None:
             progress(
-                f"the plant of {self._robot.name} takes steps of {wanted / parts:.3g} s instead of"
-                f" simulation.substep_s = {wanted:g} s: its fastest mode has {fastest:.4g} 1/s;"
+                f"the plant of {self._robot.name} takes steps of {desired / parts:.3g} s instead of"
+                f" simulation.substep_s = {desired:g} s: its fastest mode has {fastest:.4g} 1/s;"
                 " simulation.time_steps: implicit may be faster"
             )
-        return wanted / parts
+        return desired / parts
 
     def linearised(self) -> tuple[Vector, Vector]:
         """Jacobians of the derivative by the state y and by the parameters, in SI units, (n_y, n_y) and (n_y, n_p).

@@ -180,11 +180,11 @@ class ImplicitBody(RodBody):
         end = _State(np.empty_like(base.values), self._size)
         pull: Vector | Spools
         if self._motor is None or self._spools is None:
-            pull = drive.stiffness_fraction * np.maximum(drive.wanted, 0.0)
+            pull = drive.stiffness_fraction * np.maximum(drive.desired, 0.0)
             end.current_a[:] = base.current_a
         else:
             lag = g / self._motor.current_time_constant_s
-            end.current_a[:] = (base.current_a + lag * drive.wanted) / (1 + lag)
+            end.current_a[:] = (base.current_a + lag * drive.desired) / (1 + lag)
             pull = Spools(base.spooled_m, free * base.speed_m_per_s, self._spools.parameters(drive, end.current_a))
         found: Stage = self._solver.solve(
             g,

@@ -20,7 +20,7 @@ class Drive(NamedTuple):
 
     Attributes
     ----------
-    wanted : (N,) currents in A with motors, tensions in N without
+    desired : (N,) currents in A with motors, tensions in N without
     force : (n,) generalised force, N.m^2 for curvatures
     offset_m : additional length of each tendon, (N,), m
     stiffness_fraction : 1 for a sound tendon, 0 for one that is cut, (N,)
@@ -29,7 +29,7 @@ class Drive(NamedTuple):
     contacts_from_s : plant time at which the contacts' own time begins, s
     """
 
-    wanted: Vector
+    desired: Vector
     force: Vector
     offset_m: Vector
     stiffness_fraction: Vector

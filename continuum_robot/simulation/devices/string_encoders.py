@@ -68,7 +68,7 @@ class StringEncoderModel:
                 self._draw(index)
 
     def _draw(self, index: int) -> None:
-        """Draw shapes of the error until one can have the wanted mean and maximum."""
+        """Draw shapes of the error until one can have the desired mean and maximum."""
         settings = self.settings
         # Noise and resolution add to the largest error; three deviations of both are kept free.
         spare_m = 3 * math.hypot(settings.noise_m, settings.resolution_m / math.sqrt(12))

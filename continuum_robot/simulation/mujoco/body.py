@@ -190,7 +190,7 @@ class ChainBody:
         if self.contacts.size:
             force += self._touch(rows, contact_time_s, h)
         if self._motor is None:
-            tension = drive.stiffness_fraction * np.maximum(drive.wanted, 0.0)
+            tension = drive.stiffness_fraction * np.maximum(drive.desired, 0.0)
             force += self.pull_directions().T @ tension
             if self._capstans:
                 speed = self._per_rate @ (self._fit @ data.qvel)
@@ -205,7 +205,7 @@ class ChainBody:
             load = self._load_of_torque @ self._resisting
         inputs = self._spool.inputs
         inputs[0][:] = (
-            self._spooled, self._speed, self._current, drive.wanted, self.rod_displacement, load, self._tension
+            self._spooled, self._speed, self._current, drive.desired, self.rod_displacement, load, self._tension
         )  # fmt: skip
         inputs[1][:] = drive.offset_m, drive.stiffness_fraction, drive.motor_free
         inputs[2][:] = h
@@ -325,7 +325,7 @@ class ChainBody:
     def tension(self, drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N; of what is given, fractions of the tendons count."""
         if self._motor is None:
-            return np.asarray(drive.stiffness_fraction * np.maximum(drive.wanted, 0.0))
+            return np.asarray(drive.stiffness_fraction * np.maximum(drive.desired, 0.0))
         return np.array(self._tension)
 
     def friction_torque(self, _tension_n: Vector, _velocity: Vector) -> Vector:

@@ -83,20 +83,20 @@ def solve_rows(
     ------
     ConvergenceError : the set does not settle, as with values that are not finite
     """
-    wanted = level - slope * free_rate
+    desired = level - slope * free_rate
     matrix = slope[:, None] * coupling
     matrix.flat[:: len(level) + 1] += slope * compliance + 1.0
-    acting = before = ~one_sided | (wanted > 0)
+    acting = before = ~one_sided | (desired > 0)
     for _ in range(_MOST_CHANGES):
         if acting.all():
-            found = np.linalg.solve(matrix, wanted)
+            found = np.linalg.solve(matrix, desired)
         else:
             # Rows that do not act have an equation of their own: T = 0.
             reduced = matrix * acting[:, None]
             reduced.flat[:: len(level) + 1] += ~acting
-            found = np.linalg.solve(reduced, wanted * acting)
+            found = np.linalg.solve(reduced, desired * acting)
         # What acts with the wrong sign, and what a row that does not act would give.
-        following = ~one_sided | (np.where(acting, found, wanted - matrix @ found) > 0)
+        following = ~one_sided | (np.where(acting, found, desired - matrix @ found) > 0)
         if (following == acting).all():
             return found
         before, acting = acting, following

@@ -14,7 +14,7 @@ from continuum_robot.simulation.motors import MotorModel
 def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     """What spools and their tendons contribute to a step h, as rows of compliant_rows.py.
 
-    Inputs are matrices with a column a tendon: spooled length (m), speed (m/s), current (A), wanted current (A),
+    Inputs are matrices with a column a tendon: spooled length (m), speed (m/s), current (A), desired current (A),
     displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness fraction,
     motor free; then h (s). The result has the rows: current, level and slope of the tendon, compliance of the spool
     (m/(N.s)), its speed without tension. The motor's friction is linear about the speed at the end of the step.
@@ -26,12 +26,12 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     """
     count, h = robot.tendon_count, ca.SX.sym("h")
     state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
-    spooled, speed, current, wanted, displacement, load, tension = ca.vertsplit(state)
+    spooled, speed, current, desired, displacement, load, tension = ca.vertsplit(state)
     offset, fraction, free = ca.vertsplit(given)
     # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
     lag = h / motor.current_time_constant_s
-    mean_current = wanted + (current - wanted) * (1 - ca.exp(-lag)) / lag
-    current = wanted + (current - wanted) * ca.exp(-lag)
+    mean_current = desired + (current - desired) * (1 - ca.exp(-lag)) / lag
+    current = desired + (current - desired) * ca.exp(-lag)
 
     def linear(about: Any, pull: Any) -> tuple[Any, Any]:
         """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
-from continuum_robot.drivers.made_up_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
 from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading

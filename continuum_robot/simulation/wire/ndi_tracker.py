@@ -125,13 +125,13 @@ class FakeNdiTracker:
 
     def _phsr(self, rest: str) -> bytes:
         there = (self._wired or self._requested) and "no_tool" not in self.faults
-        wanted = {
+        desired = {
             "01": False,
             "02": there and not self._ready,
             "03": there and self._ready and not self._enabled,
             "04": there and self._enabled,
         }.get(rest, there)
-        return b"01%02X%03X" % (_HANDLE, 0x001 | 0x010 * self._ready) if wanted else b"00"
+        return b"01%02X%03X" % (_HANDLE, 0x001 | 0x010 * self._ready) if desired else b"00"
 
     def _phrq(self, _rest: str) -> bytes:
         self._requested = True

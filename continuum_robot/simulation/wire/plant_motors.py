@@ -22,17 +22,17 @@ class PlantMotor:
     Attributes
     ----------
     position_rev, velocity_rev_per_s, current_a : in the motor's own direction, after the latest advance
-    wanted_a : newest current
+    desired_a : newest current
     held : its rotor is kept where it is
     """
 
     def __init__(self) -> None:
-        self.position_rev = self.velocity_rev_per_s = self.current_a = self.wanted_a = 0.0
+        self.position_rev = self.velocity_rev_per_s = self.current_a = self.desired_a = 0.0
         self.held = False
 
     def drive(self, current_a: float, held: bool) -> None:
         """Give it a current (A) from now on."""
-        self.wanted_a, self.held = current_a, held
+        self.desired_a, self.held = current_a, held
 
 
 class PlantMotors:
@@ -94,7 +94,7 @@ class PlantMotors:
         if duration_s > LONGEST_CATCH_UP_S:
             self.skipped_s += duration_s - LONGEST_CATCH_UP_S
             duration_s = LONGEST_CATCH_UP_S
-        current = np.array([motor.wanted_a for motor in self._motors])
+        current = np.array([motor.desired_a for motor in self._motors])
         held = np.array([motor.held for motor in self._motors])
         self.plant.motor_free = np.where(held | self.stuck, 0.0, 1.0)
         self.plant.advance(current * self._n_per_a, duration_s)

@@ -32,8 +32,8 @@ class SyntheticRun:
     def __init__(self, duration_s: float = 2.0, skipped: tuple[int, ...] = (), lost: tuple[int, ...] = ()) -> None:
         self.duration_s, self.skipped, self.lost = duration_s, skipped, lost
 
-    def wanted(self, time_s: float) -> np.ndarray:
-        """Wanted Clarke coordinates, shape (2,), m."""
+    def desired(self, time_s: float) -> np.ndarray:
+        """Desired Clarke coordinates, shape (2,), m."""
         return 0.01 * np.array([np.sin(2 * np.pi * 0.1 * time_s), np.cos(2 * np.pi * 0.1 * time_s)])
 
     def write(self, bag: Path, namespace: str = "") -> Path:
@@ -93,9 +93,9 @@ class SyntheticRun:
                 answer_ns, answer_head = stamped(at_s + self.response_s)
                 write("tendon_commands", answer_ns, commands(header=answer_head, sequence=sequence, tension=tension))
                 if cycle % 4 == 0:
-                    measured = self.wanted(at_s) - self.error_m
+                    measured = self.desired(at_s) - self.error_m
                     body = {"sequence": sequence, "simulated": True, "velocity": empty, "acceleration": empty}
                     body["generalized_force"] = empty
                     write("clarke_state", at_ns, clarke(header=head, position=measured, **body))
-                    write("clarke_reference", at_ns, clarke(header=head, position=self.wanted(at_s), **body))
+                    write("clarke_reference", at_ns, clarke(header=head, position=self.desired(at_s), **body))
         return bag

@@ -31,8 +31,8 @@ DISTRIBUTIONS = {
 ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplotlib", "serial", "can")} | {
     "PIL": "python3-pil"
 }
-# Of ROS 2, but not on PyPI: a copy is in cmake/, and launch files need ROS 2 proper.
-NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros"}
+# Of ROS 2, but not on PyPI: a copy is in cmake/, launch files need ROS 2 proper, and an action is served where it is.
+NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros", "control_msgs"}
 # Needed for a part only, and where it is missing the command reports what to install.
 OPTIONAL = {"evdev": "evdev-binary"}
 
@@ -84,8 +84,8 @@ def of_ros(module: str) -> bool:
 def test_what_is_imported_comes_with_an_installation_from_pypi(module):
     if module in NOT_ON_PYPI:
         return
-    wanted = f"ros-{module.replace('_', '-')}" if of_ros(module) else DISTRIBUTIONS.get(module, module)
-    assert OPTIONAL.get(module, wanted) in ON_PYPI, f"{module}: neither dependency nor extra in pyproject.toml"
+    desired = f"ros-{module.replace('_', '-')}" if of_ros(module) else DISTRIBUTIONS.get(module, module)
+    assert OPTIONAL.get(module, desired) in ON_PYPI, f"{module}: neither dependency nor extra in pyproject.toml"
 
 
 @pytest.mark.parametrize("module", IMPORTS)

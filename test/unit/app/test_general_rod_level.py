@@ -21,8 +21,8 @@ from continuum_robot.robot.loading import load_robot
 )
 def test_it_is_said_whether_the_plant_keeps_up(took_s, said, clock, monkeypatch):
     monkeypatch.setattr(fake_level, "measure_plant", lambda _: took_s)
-    for wanted in ("auto", "dynamics"):
-        level = fake_level.choose_level(wanted, load_robot("rucker_helical"))
+    for desired in ("auto", "dynamics"):
+        level = fake_level.choose_level(desired, load_robot("rucker_helical"))
         assert level.name == "dynamics"
         assert said in level.reason
         chosen, why = fake_level.choose_clock("auto", level)

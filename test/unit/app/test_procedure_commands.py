@@ -111,7 +111,7 @@ def test_a_signal_cancels_in_good_order(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "cancelled" in capsys.readouterr().out
 
 
-def test_the_level_is_what_was_wanted_or_what_the_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_level_is_what_was_desired_or_what_the_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
     robot = load_robot(ROBOT)
     assert choose_level("mirror", robot) == FakeLevel("mirror", "mirror")
     median_s, most_s = measure_wire(robot, cycles=50)

@@ -89,7 +89,7 @@ def test_reference_is_interpolated_to_the_stamps_of_the_state(tmp_path: Path) ->
         shifted.stamp_s[::2], shifted.received_s[::2], shifted.sequence[::2], {"position": shifted["position"][::2]}, {}
     )
     coarse = track(recording.series("clarke_state"), sparse, 0.0)
-    np.testing.assert_allclose(coarse.wanted, tracking.wanted[: len(coarse.wanted)], atol=1e-7)
+    np.testing.assert_allclose(coarse.desired, tracking.desired[: len(coarse.desired)], atol=1e-7)
 
 
 def test_a_run_without_references_has_the_loops_numbers_and_no_errors(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from continuum_robot.app.recordings.replay import run_replay
 from continuum_robot.app.running.domain import BusyDomainError, claimed_domain
-from continuum_robot.app.view.companion import PageCompanion
+from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.replay import marker_in_tracker, tip_poses
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -92,11 +92,11 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
     assert reports(tmp_path / "runs"), demo.text
     (file,) = reports(tmp_path / "runs")
     numbers = json.loads(file.read_text())
-    wanted = {
+    desired = {
         "loop_rate_hz", "missed_cycles_percent", "rmse_q_re_m", "rmse_q_im_m", "min_tension_n", "max_tension_n",
         "simulated", "duration_s", "robot", "faults",
     }  # fmt: skip
-    assert wanted <= numbers.keys()
+    assert desired <= numbers.keys()
     assert not any(isinstance(value, dict) for value in numbers.values())
     assert numbers["simulated"] is True
     assert numbers["robot"] == "opencr_five_tendon"
@@ -300,7 +300,7 @@ def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) 
 def test_missing_extra_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     console = Console(record=True, width=200)
-    with PageCompanion("opencr_five_tendon", console, out=tmp_path) as page:
+    with PageProcess("opencr_five_tendon", console, out=tmp_path) as page:
         page.tell()
     (line,) = console.export_text().strip().splitlines()
     assert "continuum_robot[viz]" in line

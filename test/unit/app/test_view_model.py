@@ -20,12 +20,13 @@ from continuum_robot.robot.loading import load_robot
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
 from continuum_robot.app.client.state import ContactState, RobotState, loop_timing
-from continuum_robot.app.view import colors, meshes, words
+from continuum_robot.app.view import colors, meshes
+from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.controls.status import banner
-from continuum_robot.app.view.history import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
-from continuum_robot.app.view.reach import reach_of, unit_of
+from continuum_robot.app.view.recent_values import History, drawn_range
 from continuum_robot.app.view.screenshot import picture_size
+from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.reference.motion_start import HOLDING
@@ -49,7 +50,7 @@ def test_straight_rod(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RODS)
-def test_wanted_shape_has_the_wanted_displacements(name: str) -> None:
+def test_desired_shape_has_the_desired_displacements(name: str) -> None:
     """Tendons are as much shorter, between disks, as the Clarke coordinates say."""
     robot = load_robot(name)
     drawing, manifold = robot_model(robot).drawing(), clarke_manifold(robot)
@@ -58,8 +59,8 @@ def test_wanted_shape_has_the_wanted_displacements(name: str) -> None:
     bent = drawing.geometry(drawing.coefficients(clarke)).tendons
     length = [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in straight]
     shorter = np.array(length) - [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in bent]
-    wanted = manifold.displacement(clarke)
-    assert shorter == pytest.approx(wanted, abs=0.03 * np.abs(wanted).max())
+    desired = manifold.displacement(clarke)
+    assert shorter == pytest.approx(desired, abs=0.03 * np.abs(desired).max())
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

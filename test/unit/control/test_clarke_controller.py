@@ -35,12 +35,12 @@ def test_a_proportional_controller_pulls_towards_the_reference(name):
     controller = ClarkeController(robot_with(name, {"p": 100.0, "i": 0.0, "d": 0.0}))
     manifold = controller.manifold
     clarke = np.linspace(-0.002, 0.004, manifold.coordinate_count)
-    wanted = np.linspace(0.005, -0.003, manifold.coordinate_count)
+    desired = np.linspace(0.005, -0.003, manifold.coordinate_count)
     output = controller.update(
-        manifold.displacement(clarke), np.zeros(manifold.tendon_count), ClarkeReference.at_rest(wanted), DT
+        manifold.displacement(clarke), np.zeros(manifold.tendon_count), ClarkeReference.at_rest(desired), DT
     )
     np.testing.assert_allclose(output.clarke, clarke, atol=1e-15)
-    np.testing.assert_allclose(output.generalized_force, 100 * (wanted - clarke), atol=1e-12)
+    np.testing.assert_allclose(output.generalized_force, 100 * (desired - clarke), atol=1e-12)
     np.testing.assert_allclose(manifold.generalized_force(output.tension), output.generalized_force, atol=1e-11)
     assert output.tension.min() == controller.settings.pretension_n
     assert output.tension.shape == (manifold.tendon_count,)
@@ -159,28 +159,28 @@ def test_saturation_is_reported():
 
 def test_a_step_of_zero_repeats_and_a_negative_one_is_an_error():
     controller = ClarkeController(robot_with())
-    wanted = ClarkeReference.at_rest(np.full(4, 0.001))
-    first = controller.update(np.zeros(10), np.zeros(10), wanted, DT)
-    again = controller.update(np.full(10, 0.1), np.zeros(10), wanted, 0.0)
+    desired = ClarkeReference.at_rest(np.full(4, 0.001))
+    first = controller.update(np.zeros(10), np.zeros(10), desired, DT)
+    again = controller.update(np.full(10, 0.1), np.zeros(10), desired, 0.0)
     np.testing.assert_array_equal(again.tension, first.tension)
     with pytest.raises(ParameterError, match="dt"):
-        controller.update(np.zeros(10), np.zeros(10), wanted, -DT)
+        controller.update(np.zeros(10), np.zeros(10), desired, -DT)
 
 
 def test_new_settings_keep_the_state_and_leave_the_old_controller_alone():
     controller = ClarkeController(robot_with(gains={"p": 100.0, "i": 1000.0, "d": 0.0}))
-    wanted = ClarkeReference.at_rest(np.full(4, 0.001))
+    desired = ClarkeReference.at_rest(np.full(4, 0.001))
     for _ in range(100):
-        before = controller.update(np.zeros(10), np.zeros(10), wanted, DT)
+        before = controller.update(np.zeros(10), np.zeros(10), desired, DT)
     entries = tuple(dataclasses.replace(one, p=200.0) for one in controller.settings.gains)
     changed = controller.with_settings(
         dataclasses.replace(controller.settings, gains=entries, tendon_forces="redistribute", pretension_n=2.0)
     )
-    output = changed.update(np.zeros(10), np.zeros(10), wanted, DT)
+    output = changed.update(np.zeros(10), np.zeros(10), desired, DT)
     np.testing.assert_allclose(output.terms.p_term, 0.2)
     np.testing.assert_allclose(output.terms.i_term, before.terms.i_term + DT * 1000 * 0.001)
     assert output.tension.min() == pytest.approx(2.0)
-    same = controller.update(np.zeros(10), np.zeros(10), wanted, DT)
+    same = controller.update(np.zeros(10), np.zeros(10), desired, DT)
     np.testing.assert_allclose(same.terms.p_term, 0.1)
 
 
@@ -208,11 +208,11 @@ def test_the_loop_closes_on_a_mass_and_spring(strategy):
     """Two segments as masses and springs on the manifold: PID brings every coordinate to its reference."""
     controller = ClarkeController(robot_with(tendon_forces=strategy))
     manifold = controller.manifold
-    wanted = ClarkeReference.at_rest(np.array([0.01, 0.005, 0.005, 0.02]))
+    desired = ClarkeReference.at_rest(np.array([0.01, 0.005, 0.005, 0.02]))
     q, v = np.zeros(4), np.zeros(4)
     for _ in range(3000):
-        output = controller.update(manifold.displacement(q), manifold.displacement(v), wanted, DT)
+        output = controller.update(manifold.displacement(q), manifold.displacement(v), desired, DT)
         force = manifold.generalized_force(output.tension) - 580 * q - 23 * v
         v = v + DT * force / 2.0
         q = q + DT * v
-    np.testing.assert_allclose(q, wanted.position, atol=2e-5)
+    np.testing.assert_allclose(q, desired.position, atol=2e-5)

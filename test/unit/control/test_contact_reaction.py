@@ -221,8 +221,8 @@ def test_guide_is_led_and_stays_where_it_is_let_go():
 
 
 def test_press_comes_to_its_force_on_a_wall_that_gives():
-    wanted_n, wall_n_per_m = 0.3, 2000.0
-    reaction = reaction_of("press", press_n=wanted_n)
+    desired_n, wall_n_per_m = 0.3, 2000.0
+    reaction = reaction_of("press", press_n=desired_n)
     position, forces = np.array([2e-3, 0.0]), []
     for _ in range(3000):
         force = np.array([-wall_n_per_m * max(position[0] - 1e-3, 0.0), 0.0])
@@ -230,7 +230,7 @@ def test_press_comes_to_its_force_on_a_wall_that_gives():
         position = reaction.update(ClarkeReference.at_rest(np.array([2e-3, 0.0])), sense, None, DT).reference.position
         jacobian = reaction._kinematics.place(position)[1]
         forces.append(np.linalg.norm(np.linalg.pinv(jacobian.T) @ force))
-    assert np.mean(forces[-100:]) == pytest.approx(wanted_n, rel=0.02)
+    assert np.mean(forces[-100:]) == pytest.approx(desired_n, rel=0.02)
 
 
 def test_resume_goes_back_within_the_limits_and_one_can_leave_a_contact_that_is_there():

@@ -62,9 +62,9 @@ class Loop:
     def clarke(self):
         return MANIFOLD.clarke(self.plant.rod_displacement)
 
-    def run(self, wanted, duration_s, force=None):
+    def run(self, desired, duration_s, force=None):
         for k in range(round(duration_s / CYCLE_S)):
-            asked = self.own.update(self.measured(), wanted(k * CYCLE_S), CYCLE_S)
+            asked = self.own.update(self.measured(), desired(k * CYCLE_S), CYCLE_S)
             self.tension = np.minimum(asked, self.largest_n)
             self.plant.advance(self.tension, CYCLE_S, force)
 
@@ -79,13 +79,13 @@ def test_the_tensions_give_the_acceleration_of_the_reference():
             0.03 * rng.normal(size=2),
             0.3 * rng.normal(size=2),
         )
-        wanted = reference(position, velocity, acceleration)
+        desired = reference(position, velocity, acceleration)
         state = reading(
             MANIFOLD.displacement_matrix @ position, MANIFOLD.displacement_matrix @ velocity, np.full(5, 3.0)
         )
-        own.reset(state, np.full(5, 3.0), wanted)
+        own.reset(state, np.full(5, 3.0), desired)
         own._offset = np.zeros(2)
-        tension = own.update(state, wanted, CYCLE_S)
+        tension = own.update(state, desired, CYCLE_S)
         found = model.forward_dynamics(shape @ position, shape @ velocity, tension)
         np.testing.assert_allclose(found, shape @ acceleration, rtol=1e-7, atol=1e-7)
 

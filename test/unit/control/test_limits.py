@@ -77,9 +77,9 @@ def test_total_scales_what_lies_above_the_minimum():
 def test_total_keeps_the_direction_of_bending():
     manifold = ClarkeManifold([5, 4], [0.007, 0.006], [0.0, 0.3])
     limiter = make(9, total_n=30.0)
-    wanted = np.random.default_rng(0).uniform(0.5, 15, 9)
-    before = manifold.generalized_force(wanted)
-    after = manifold.generalized_force(limiter.update(wanted, DT).tension)
+    desired = np.random.default_rng(0).uniform(0.5, 15, 9)
+    before = manifold.generalized_force(desired)
+    after = manifold.generalized_force(limiter.update(desired, DT).tension)
     np.testing.assert_allclose(after / np.linalg.norm(after), before / np.linalg.norm(before), atol=1e-12)
 
 
@@ -112,7 +112,7 @@ def test_a_long_demand_above_the_total_settles_at_its_own_proportions():
     broken=st.floats(0, 1),
 )
 @settings(deadline=None)
-def test_whatever_is_wanted_the_command_obeys_every_limit(count, seed, rate, spare, dt, broken):
+def test_whatever_is_desired_the_command_obeys_every_limit(count, seed, rate, spare, dt, broken):
     rng = np.random.default_rng(seed)
     minimum, maximum = 0.5, 20.0
     total = count * (minimum + spare)
@@ -120,16 +120,16 @@ def test_whatever_is_wanted_the_command_obeys_every_limit(count, seed, rate, spa
     previous = minimum + rng.dirichlet(np.ones(count)) * min(count * spare, maximum - minimum)
     limiter.reset(previous)
     for _ in range(8):
-        wanted = rng.normal(0, 10.0 ** rng.uniform(-1, 6), count)
-        wanted[rng.random(count) < broken * 0.3] = rng.choice([np.nan, np.inf, -np.inf])
-        result = limiter.update(wanted, dt)
+        desired = rng.normal(0, 10.0 ** rng.uniform(-1, 6), count)
+        desired[rng.random(count) < broken * 0.3] = rng.choice([np.nan, np.inf, -np.inf])
+        result = limiter.update(desired, dt)
         tension = result.tension
         assert np.all(np.isfinite(tension))
         assert np.all((tension >= minimum - 1e-12) & (tension <= maximum + 1e-12))
         assert np.all(np.abs(tension - previous) <= rate * dt * (1 + 1e-12) + 1e-12)
         assert tension.sum() <= total * (1 + 1e-12)
         # What was changed is reported, and what is reported was changed or not finite.
-        changed = ~np.isclose(tension, wanted, rtol=1e-12, atol=1e-12)
+        changed = ~np.isclose(tension, desired, rtol=1e-12, atol=1e-12)
         assert np.all(result.limited[changed] != 0)
         np.testing.assert_array_equal(limiter.previous, tension)
         previous = tension
@@ -140,10 +140,10 @@ def test_whatever_is_wanted_the_command_obeys_every_limit(count, seed, rate, spa
 def test_from_outside_of_the_limits_the_command_never_jumps_and_arrives(start, seed):
     limiter = make(4, rate_n_per_s=1000.0, total_n=30.0)
     limiter.reset(start)
-    wanted = np.random.default_rng(seed).uniform(-5, 40, 4)
+    desired = np.random.default_rng(seed).uniform(-5, 40, 4)
     previous = np.array(start)
     for _ in range(200):
-        tension = limiter.update(wanted, DT).tension
+        tension = limiter.update(desired, DT).tension
         assert np.all(np.abs(tension - previous) <= 1.0 + 1e-9)
         previous = tension
     assert np.all((tension >= 0.5 - 1e-9) & (tension <= 20 + 1e-9))
@@ -181,7 +181,7 @@ def test_a_negative_or_unknown_step_is_an_error(dt):
 
 
 def test_wrong_number_of_tendons_and_impossible_total_are_refused():
-    with pytest.raises(ParameterError, match="wanted"):
+    with pytest.raises(ParameterError, match="desired"):
         make().update([1.0, 1.0], DT)
     with pytest.raises(ParameterError, match="total_n"):
         make(5, total_n=2.0)

@@ -165,8 +165,8 @@ class _Plant:
         self.control, self.gain, self.offset_m, self.lag_s = control, gain, offset_m, lag_s
         self.clarke = np.zeros(offset_m.size)
 
-    def step(self, wanted: np.ndarray, dt: float) -> np.ndarray:
-        self.clarke = self.clarke + dt / self.lag_s * (wanted - self.clarke)
+    def step(self, desired: np.ndarray, dt: float) -> np.ndarray:
+        self.clarke = self.clarke + dt / self.lag_s * (desired - self.clarke)
         return self.control.kinematics.place(self.gain * self.clarke + self.offset_m)[0]
 
 

@@ -34,13 +34,13 @@ def by_hand(kind, buffer):
             taken = buffer(count)
             if reading is not None:
                 taken.set(reading)
-            wanted, size = np.full(count, np.nan), -1
+            desired, size = np.full(count, np.nan), -1
             if command is not None:
                 command = np.asarray(command, dtype=float)
                 size = 0
                 if command.shape == (count,):
-                    wanted, size = command, count
-            self.step_once(taken, wanted.tolist(), size, command_age_s, command_sequence or 0, now_s, dt)
+                    desired, size = command, count
+            self.step_once(taken, desired.tolist(), size, command_age_s, command_sequence or 0, now_s, dt)
             faults = self.faults
             new = tuple(name for name in faults if name not in self.reported)
             self.reported = faults

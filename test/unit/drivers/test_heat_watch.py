@@ -164,8 +164,8 @@ class Driver:
         flicker = MANIFOLD.displacement([1e-6 * (self.sequence % 2), 0])
         current = self.safety.tension / NEWTON_PER_AMPERE
         reading = reading_of(self.now_s, current, temperature, flicker)
-        wanted = np.full(N, command)
-        self.output = self.safety.update(reading, wanted, 0.0, self.now_s, dt, command_sequence=self.sequence)
+        desired = np.full(N, command)
+        self.output = self.safety.update(reading, desired, 0.0, self.now_s, dt, command_sequence=self.sequence)
         return reading
 
     def activate(self):

@@ -146,12 +146,12 @@ class Story:
             return None
         if kind < 0.115:
             return rng.choice([np.zeros(2), np.zeros(self.count + 3), np.zeros((1, self.count))][rng.integers(3)], 2)
-        wanted = np.full(self.count, 3.0) + rng.normal(0, 0.3, self.count)
+        desired = np.full(self.count, 3.0) + rng.normal(0, 0.3, self.count)
         if kind < 0.4:
-            wanted = rng.uniform(-4, 1.3 * self.robot.limits.maximum_n, self.count)
+            desired = rng.uniform(-4, 1.3 * self.robot.limits.maximum_n, self.count)
         if kind < 0.125:
-            wanted[rng.integers(self.count)] = rng.choice([math.nan, math.inf, -math.inf, 100.0, -90.0])
-        return wanted
+            desired[rng.integers(self.count)] = rng.choice([math.nan, math.inf, -math.inf, 100.0, -90.0])
+        return desired
 
     def steps(self):
         rng = self.rng
@@ -272,10 +272,10 @@ def test_the_limiter_by_itself(compiled):
         own = dataclasses.replace(FIVE.limits, total_n=float(rng.uniform(1.6, 8)) * count, rate_n_per_s=500.0)
         pair = [kind(own, count) for kind in (limits.TensionLimiter, compiled.TensionLimiter)]
         for _ in range(60):
-            wanted = rng.normal(0, 10.0 ** rng.uniform(-1, 4), count)
-            wanted[rng.random(count) < 0.1] = rng.choice([math.nan, math.inf, -math.inf])
+            desired = rng.normal(0, 10.0 ** rng.uniform(-1, 4), count)
+            desired[rng.random(count) < 0.1] = rng.choice([math.nan, math.inf, -math.inf])
             dt = float(rng.choice([0.0, 1e-3, 0.01]))
-            first, second = (one.update(wanted, dt) for one in pair)
+            first, second = (one.update(desired, dt) for one in pair)
             assert first.tension.tobytes() == second.tension.tobytes()
             assert first.limited.tobytes() == second.limited.tobytes()
 

@@ -59,8 +59,8 @@ class Driver:
         # An encoder that flickers by a count, as of a robot that is alive.
         changes.setdefault("displacement", MANIFOLD.displacement([1e-6 * (self.sequence % 2), 0]))
         reading = reading_at(changes.pop("stamp_s", self.now_s), **changes)
-        wanted = None if command is None else np.broadcast_to(np.asarray(command, dtype=float), N)
-        self.output = self.safety.update(reading, wanted, 0.0, self.now_s, dt, command_sequence=self.sequence)
+        desired = None if command is None else np.broadcast_to(np.asarray(command, dtype=float), N)
+        self.output = self.safety.update(reading, desired, 0.0, self.now_s, dt, command_sequence=self.sequence)
         return self.output
 
     def cycles(self, count, command=2.0, **changes):

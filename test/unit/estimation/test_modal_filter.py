@@ -125,7 +125,7 @@ def test_what_is_not_seen_is_nan_with_infinite_variance_and_comes_back(seed, los
     np.testing.assert_allclose(state.c, c, atol=1e-3)
 
 
-def test_short_gaps_are_bridged_if_wanted():
+def test_short_gaps_are_bridged_if_desired():
     filtered = make(bridge_s=0.05)
     for k in range(300):
         filtered.update(MATRIX @ np.full(3, 0.5 * k * DT), DT)

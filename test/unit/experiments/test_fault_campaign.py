@@ -21,9 +21,9 @@ from continuum_robot.drivers.safety import tendon_faults
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (
-    MOMENTS,
+    INJECTION_TIMES,
     FaultRecord,
-    moments,
+    injection_times,
     run_virtual,
     summary,
     virtual_runs,
@@ -177,7 +177,7 @@ def test_unknown_kinds_and_moments_are_refused() -> None:
     with pytest.raises(ParameterError, match="driver_killed"):
         kinds_by_name("no_such_fault")
     with pytest.raises(ParameterError, match="1 to 3"):
-        moments(4)
+        injection_times(4)
 
 
 # --- the judge
@@ -297,19 +297,19 @@ def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monk
     file = tmp_path / "faults.json"
     console = Console(file=(tmp_path / "out").open("w", encoding="utf-8"), width=160)
     code = command.run_faults(
-        "opencr_five_tendon", kinds="estop_service", moment_count=1, json_file=file, console=console
+        "opencr_five_tendon", kinds="estop_service", injection_time_count=1, json_file=file, console=console
     )
     assert code == 0
     data = json.loads(file.read_text(encoding="utf-8"))
     assert data["n_runs"] == data["n_safe"] == 1
     record = data["records"][0]
     assert record["fault"] == "estop_service"
-    assert record["moment"] in MOMENTS
+    assert record["injection_time"] in INJECTION_TIMES
     assert record["detected_by"] == ["tendon_safety: estop"]
     assert record["ended_safe"] is True
     broken = FaultRecord(**(record | {"ended_safe": False, "problems": ["x"]}))
     monkeypatch.setattr(command.campaign, "run_virtual", lambda _: broken)
-    assert command.run_faults("opencr_five_tendon", kinds="estop_service", moment_count=1, console=console) == 1
+    assert command.run_faults("opencr_five_tendon", kinds="estop_service", injection_time_count=1, console=console) == 1
 
 
 def test_the_list_names_every_kind() -> None:

@@ -80,9 +80,9 @@ def by_complex_step(segment, values):
     return np.array(phi).T, np.array(xi).T
 
 
-def close(found, wanted, tolerance=1e-8):
+def close(found, desired, tolerance=1e-8):
     """Within 1e-8 of each column's largest entry; entries of 1e-5 and less of an angle in rad count as rounding."""
-    assert (np.abs(found - wanted) <= tolerance * (np.abs(wanted).max(axis=0) + 1e-5)).all(), (found, wanted)
+    assert (np.abs(found - desired) <= tolerance * (np.abs(desired).max(axis=0) + 1e-5)).all(), (found, desired)
 
 
 @settings(deadline=None, max_examples=60)

@@ -47,32 +47,32 @@ def test_under_a_load_the_tensions_themselves_are_found():
 def test_lengths_out_of_reach_give_the_closest_pose_and_their_distance():
     """Both tendons cannot be pulled in: no other ratio of tensions comes closer."""
     statics = five_links()
-    wanted = np.array([0.085, 0.095])
-    result = solve_displacement(statics, wanted)
+    desired = np.array([0.085, 0.095])
+    result = solve_displacement(statics, desired)
     assert result.converged
     assert result.residual_m > 1e-3
     assert np.all(result.equilibrium.tension_n >= 0)
     others = [statics.solve_tension([10.0**power, 1.0]).tendon_length_m for power in np.linspace(-1.5, 1.5, 61)]
-    assert result.residual_m <= min(np.linalg.norm(other - wanted) for other in others) + 1e-9
+    assert result.residual_m <= min(np.linalg.norm(other - desired) for other in others) + 1e-9
 
 
-@pytest.mark.parametrize(("wanted", "slack"), [([0.083, 0.13], 1), ([0.13, 0.09], 0)])
-def test_a_tendon_that_is_in_the_way_is_let_go_altogether(wanted, slack):
+@pytest.mark.parametrize(("desired", "slack"), [([0.083, 0.13], 1), ([0.13, 0.09], 0)])
+def test_a_tendon_that_is_in_the_way_is_let_go_altogether(desired, slack):
     """The lengths ask for more bend than one tendon alone makes: the other has no tension, exactly, and none is < 0."""
     statics = five_links()
-    result = solve_displacement(statics, wanted)
+    result = solve_displacement(statics, desired)
     assert result.converged
     assert result.equilibrium.tension_n[slack] == 0.0
     assert result.equilibrium.tension_n[1 - slack] > 0
     fractions = [statics.solve_tension([1.0, fraction][:: 1 if slack else -1]) for fraction in (1e-1, 1e-2, 1e-4)]
-    others = [np.linalg.norm(other.tendon_length_m - wanted) for other in fractions]
+    others = [np.linalg.norm(other.tendon_length_m - desired) for other in fractions]
     assert result.residual_m < min(others)
 
 
-@pytest.mark.parametrize("wanted", [[0.09], [0.09, np.nan], [-0.09, 0.1]])
-def test_impossible_lengths_are_refused(wanted):
-    with pytest.raises(ParameterError, match="wanted_m"):
-        solve_displacement(five_links(), wanted)
+@pytest.mark.parametrize("desired", [[0.09], [0.09, np.nan], [-0.09, 0.1]])
+def test_impossible_lengths_are_refused(desired):
+    with pytest.raises(ParameterError, match="desired_m"):
+        solve_displacement(five_links(), desired)
 
 
 def test_no_such_method():

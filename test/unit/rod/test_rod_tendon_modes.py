@@ -67,7 +67,7 @@ def test_a_shape_of_a_coordinate_has_it_and_no_other_at_least_energy(name):
     rod, manifold, shape = StrainRod.from_robot(robot), controlled_manifold(robot), coefficients_from_clarke(robot)
     onto = manifold.clarke_matrix @ rod.displacement_jacobian(np.zeros(rod.size))
     np.testing.assert_allclose(onto @ shape, np.eye(manifold.coordinate_count), atol=1e-9)
-    wanted = 1e-3 * np.arange(1, manifold.coordinate_count + 1)
+    desired = 1e-3 * np.arange(1, manifold.coordinate_count + 1)
     scale = 1 / rod.strain_scale
     found = minimize(
         lambda y: 0.5 * (scale * y) @ rod.stiffness @ (scale * y),
@@ -75,13 +75,13 @@ def test_a_shape_of_a_coordinate_has_it_and_no_other_at_least_energy(name):
         jac=lambda y: scale * (rod.stiffness @ (scale * y)),
         constraints={
             "type": "eq",
-            "fun": lambda y: 1e3 * (onto @ (scale * y) - wanted),
+            "fun": lambda y: 1e3 * (onto @ (scale * y) - desired),
             "jac": lambda _y: 1e3 * onto * scale,
         },
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-16},
     )
-    energy = 0.5 * (shape @ wanted) @ rod.stiffness @ (shape @ wanted)
+    energy = 0.5 * (shape @ desired) @ rod.stiffness @ (shape @ desired)
     assert found.fun == pytest.approx(energy, rel=1e-4)
 
 

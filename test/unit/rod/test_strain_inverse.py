@@ -51,10 +51,10 @@ def test_displacements_of_known_tensions_give_them_back(pulls, order):
 
 def test_conditions_of_complementarity_hold():
     one = problem()
-    wanted = np.array([0.002, 0.0, -0.004, -0.01, 0.001])
-    found = hold(one, wanted)
+    desired = np.array([0.002, 0.0, -0.004, -0.01, 0.001])
+    found = hold(one, desired)
     assert (found.state.tension >= 0).all()
-    over = found.displacement - wanted  # more path drawn in than tendon: slack
+    over = found.displacement - desired  # more path drawn in than tendon: slack
     assert (over > -1e-9).all()
     assert np.all((found.state.tension < 1e-12) | (np.abs(over) < 1e-9))
     np.testing.assert_allclose(found.slack_m[~found.taut], over[~found.taut])
@@ -81,11 +81,11 @@ def test_some_held_and_some_pulled():
 def test_elastic_tendons_stretch():
     one = problem()
     stiffness = 2000.0
-    wanted = np.array([0.002, 0.0, -0.002, 0.0, -0.05])
-    found = hold(one, wanted, tendon_stiffness_n_per_m=stiffness)
-    stretch = wanted - found.displacement
+    desired = np.array([0.002, 0.0, -0.002, 0.0, -0.05])
+    found = hold(one, desired, tendon_stiffness_n_per_m=stiffness)
+    stretch = desired - found.displacement
     np.testing.assert_allclose(found.state.tension[found.taut], stiffness * stretch[found.taut], atol=1e-6)
-    stiff = hold(one, wanted, tendon_stiffness_n_per_m=1e7)
+    stiff = hold(one, desired, tendon_stiffness_n_per_m=1e7)
     assert found.state.tension[0] < stiff.state.tension[0]
 
 

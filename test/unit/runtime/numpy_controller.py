@@ -64,9 +64,9 @@ class Pid:
         error = zero
         if values["reference"] is not None and measured is not None:
             error = values["reference"] - measured
-        wanted_rate = zero if values["reference_rate"] is None else values["reference_rate"]
+        desired_rate = zero if values["reference_rate"] is None else values["reference_rate"]
         p_term = self.parameters.p * error
-        d_term = self.parameters.d * (self.parameters.reference_velocity_weight * wanted_rate - self._rate)
+        d_term = self.parameters.d * (self.parameters.reference_velocity_weight * desired_rate - self._rate)
         forward = zero if values["feedforward"] is None else values["feedforward"]
         if values["output"] is not None:
             self._start = values["output"] - p_term - d_term - forward
@@ -112,8 +112,8 @@ class Pid:
         rate = self._rate + (measurement_rate - self._rate) * -np.expm1(-dt * self._filter_rate)
         p_term = k.p * error
         i_term = self._integral + self._start
-        wanted_rate = 0.0 if reference_rate is None else k.reference_velocity_weight * reference_rate
-        d_term = k.d * (wanted_rate - rate)
+        desired_rate = 0.0 if reference_rate is None else k.reference_velocity_weight * reference_rate
+        d_term = k.d * (desired_rate - rate)
         unbounded = p_term + i_term + d_term + feedforward
         known = None
         if not math.isfinite(unbounded.sum()):
@@ -170,7 +170,7 @@ def _redistributed(tension, transform):
     angle = (math.atan2(force_im, force_re) - transform.angle_offset_rad) % (2 * math.pi)
     before = int(angle / spacing)
     past = angle - before * spacing
-    # Two unit vectors a spacing apart that sum to the wanted one: the law of sines. Rounding can put the angle a hair
+    # Two unit vectors a spacing apart that sum to the desired one: the law of sines. Rounding can put the angle a hair
     # outside of its sector; a tension is not negative for that.
     result[before % transform.count] = max(0.0, size * math.sin(spacing - past) / math.sin(spacing))
     result[(before + 1) % transform.count] = max(0.0, size * math.sin(past) / math.sin(spacing))
@@ -205,15 +205,15 @@ class ClarkeController:
     ):
         clarke = self.manifold.clarke(displacement)
         rate = None if velocity is None else self.manifold.clarke(velocity)
-        wanted = ClarkeReference.at_rest(clarke) if reference is None else reference
+        desired = ClarkeReference.at_rest(clarke) if reference is None else reference
         force = None if tension is None else self.manifold.generalized_force(tension)
         self._pid.reset(
             force,
-            reference=wanted.position,
+            reference=desired.position,
             measurement=clarke,
             measurement_rate=rate,
-            feedforward=self._feedforward(wanted.position),
-            reference_rate=wanted.velocity,
+            feedforward=self._feedforward(desired.position),
+            reference_rate=desired.velocity,
         )
 
     def update(self, displacement, velocity, reference, dt):

@@ -91,7 +91,7 @@ def test_the_source_holds_all_modules_without_their_imports_of_each_other():
 
 
 def test_actuators_that_are_no_boards_are_driven_interpreted():
-    wanted = forms.Form(object(), True, "for the test")
-    form = forms.form_of(SimulatedTendonActuators(ROBOT), wanted)
+    desired = forms.Form(object(), True, "for the test")
+    form = forms.form_of(SimulatedTendonActuators(ROBOT), desired)
     assert (form.compiled, form.reason) == (False, "SimulatedTendonActuators run interpreted only")
-    assert forms.form_of(tendon_actuators(ROBOT, "virtual"), wanted).name == "interpreted"
+    assert forms.form_of(tendon_actuators(ROBOT, "virtual"), desired).name == "interpreted"

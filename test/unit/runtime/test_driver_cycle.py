@@ -126,7 +126,7 @@ def test_the_command_that_is_written_answers_the_state_just_read():
         seen = desk.cycle.newest_reading().displacement_m
         assert desk.device.written[-1] == Echo.of(seen)
         row = desk.row()
-        assert row[ROW.wanted] == Echo.of(seen)
+        assert row[ROW.desired] == Echo.of(seen)
         assert row[ROW.displacement] == list(seen)
         assert row[ROW.answered]
         assert row[ROW.written]
@@ -258,7 +258,7 @@ def test_displacements_count_from_the_zero():
     assert desk.cycle.zero == raw.tolist()
     desk.step()
     np.testing.assert_allclose(desk.cycle.newest_reading().displacement_m, -raw, atol=2e-6)
-    assert desk.row()[ROW.wanted] == Echo.of(desk.cycle.newest_reading().displacement_m)
+    assert desk.row()[ROW.desired] == Echo.of(desk.cycle.newest_reading().displacement_m)
     with pytest.raises(ParameterError, match="5 values"):
         desk.cycle.set_zero([0.0] * 4)
 
@@ -269,7 +269,7 @@ def test_the_newest_command_of_another_program_is_heard_in_the_next_cycle():
     desk.cycle.command([2.5] * N, desk.now_s, 2)
     desk.step()
     assert desk.device.written[-1] == [2.5] * N
-    assert desk.row()[ROW.wanted] == [2.5] * N
+    assert desk.row()[ROW.desired] == [2.5] * N
     written = len(desk.device.written)
     desk.step()
     assert len(desk.device.written) == written, "an old command is never written again"
@@ -309,7 +309,7 @@ def test_commands_of_before_are_forgotten_with_the_power():
     desk.cycle.power(on=True)
     desk.step()
     assert desk.device.written[-1] == [2.0] * N
-    assert desk.row()[ROW.wanted] != [2.5] * N
+    assert desk.row()[ROW.desired] != [2.5] * N
 
 
 def closed_loop():

@@ -111,8 +111,8 @@ def test_a_push_follows_its_schedule_in_either_frame(rod: RodDynamics) -> None:
     push = Contact(
         name="hand", kind="push", disk=4, force_n=(3.0, -2.0, 1.0), start_s=1.0, end_s=2.0, ramp_s=0.2, frame="disk"
     )
-    wanted = {0.99: 0.0, 1.0: 0.0, 1.1: 0.5, 1.2: 1.0, 1.5: 1.0, 1.9: 0.5, 2.0: 0.0, 5.0: 0.0}
-    for time_s, fraction in wanted.items():
+    desired = {0.99: 0.0, 1.0: 0.0, 1.1: 0.5, 1.2: 1.0, 1.5: 1.0, 1.9: 0.5, 2.0: 0.0, 5.0: 0.0}
+    for time_s, fraction in desired.items():
         load = push.load(rod, C, RATE, time_s)
         np.testing.assert_allclose(load.wrench_in_disk, fraction * np.array([3.0, -2.0, 1.0, 0, 0, 0]), atol=1e-9)
     assert push.load(rod, C, RATE, 1.5).arc_length_m == pytest.approx(0.2037)

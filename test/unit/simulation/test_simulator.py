@@ -8,7 +8,7 @@ import socket
 import numpy as np
 import pytest
 
-from continuum_robot.drivers.made_up_wiring import wired
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl

@@ -16,7 +16,7 @@ import viser
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander, Described
-from continuum_robot.app.view.controls.question import Question
+from continuum_robot.app.view.controls.parameter_request import Question
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import note
 from continuum_robot.robot.description import Robot

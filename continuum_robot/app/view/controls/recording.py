@@ -72,12 +72,12 @@ class Recording:
         if group is not None:
             group.stop()
 
-    def _switch(self, wanted: bool) -> None:
+    def _switch(self, desired: bool) -> None:
         if self._program.moves:
             return
         if self._commander.has_recorder and self._own is None:
-            self._commander.record(wanted, self._status.show_if_refused)
-        elif not wanted:
+            self._commander.record(desired, self._status.show_if_refused)
+        elif not desired:
             self.close()
         elif self._own is None:
             parameters = {

@@ -13,7 +13,7 @@ import html
 import viser
 
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.view import words
+from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.nodes.reference.motion_start import HOLDING

@@ -21,7 +21,7 @@ from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program
-from continuum_robot.app.view.reach import reach_of
+from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.control.motion import motion_limits
 from continuum_robot.robot.description import Robot
 
@@ -62,7 +62,7 @@ class Steering:
         self.chosen_s = -math.inf
         self._program = Program()
         self._snapshot = RobotState()
-        self._wanted: Array | None = None
+        self._desired: Array | None = None
         self._mode_before = ""
 
     def add_sliders(self) -> None:
@@ -79,7 +79,7 @@ class Steering:
     @property
     def target(self) -> Array:
         """Clarke coordinates that were aimed at, else those of the reference, shape (coordinates,), m; may be empty."""
-        return self._snapshot.reference_m if self._wanted is None else self._wanted
+        return self._snapshot.reference_m if self._desired is None else self._desired
 
     def aim(self, target: Array) -> None:
         """Steer towards a target within reach, where the page steers.
@@ -88,8 +88,8 @@ class Steering:
         ----------
         target : shape (coordinates,), m
         """
-        self._wanted = np.clip(target, self.reach.low_m, self.reach.high_m)
-        self._commander.aim(self._wanted)
+        self._desired = np.clip(target, self.reach.low_m, self.reach.high_m)
+        self._commander.aim(self._desired)
 
     def leave(self) -> None:
         """Fall silent; the reference source, or nobody, gives the reference."""
@@ -104,7 +104,7 @@ class Steering:
         if mode != self._mode_before:
             self._mode_before = mode
             if mode in (TRAJECTORY, TIP):
-                self._wanted = None
+                self._desired = None
         if mode != SLIDERS and snapshot.reference_m.size == len(self.sliders):
             for slider, value in zip(self.sliders, snapshot.reference_m, strict=True):
                 self._program.move(slider, float(np.clip(1e3 * value, slider.min, slider.max)))
@@ -139,8 +139,8 @@ class Steering:
         def taken(success: bool, sentence: str) -> None:
             self._status.show(f"You steer now: {sentence}." if success else f"Refused: {sentence}")
             if success:
-                if self._wanted is not None:
-                    self._commander.aim(self._wanted)
+                if self._desired is not None:
+                    self._commander.aim(self._desired)
             else:
                 self._program.move(self.mode, TRAJECTORY)
 

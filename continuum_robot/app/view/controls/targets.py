@@ -147,9 +147,9 @@ class PlaneTarget:
 
     def _drag(self) -> None:
         steering = self._steering
-        wanted = np.array(steering.target)
-        if steering.mode.value != PLANE or wanted.size != self._size:
+        desired = np.array(steering.target)
+        if steering.mode.value != PLANE or desired.size != self._size:
             return
         point = np.asarray(self._gizmo.position)[:2] / _PLANE_RADIUS
-        wanted[self._pair] = point * steering.reach.high_m[self._pair]
-        steering.aim(wanted)
+        desired[self._pair] = point * steering.reach.high_m[self._pair]
+        steering.aim(desired)

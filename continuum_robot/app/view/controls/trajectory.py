@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander, Described
-from continuum_robot.app.view.controls.question import Question
+from continuum_robot.app.view.controls.parameter_request import Question
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import Steering
 
@@ -76,8 +76,8 @@ class Trajectory:
     def _play(self, shape: Array, count: int) -> None:
         """The amplitudes keep their proportions."""
         largest = float(np.abs(shape).max())
-        wanted = 1e-3 * float(self.amplitude.value)
-        amplitude = wanted * shape / largest if largest > 0 else np.full(shape.size, wanted)
+        desired = 1e-3 * float(self.amplitude.value)
+        amplitude = desired * shape / largest if largest > 0 else np.full(shape.size, desired)
         values = {
             "reference.kind": str(self.kind.value),
             "reference.amplitude_m": [float(value) for value in amplitude],

@@ -17,7 +17,7 @@ from continuum_robot.nodes.topics import qos
 RIVAL_S = 3.0
 
 
-class Rival:
+class SecondSupervisor:
     """Hears ``stack_status`` of another supervisor among this one's own.
 
     Parameters

@@ -88,7 +88,7 @@ class TipStates:
         self._node.get_logger().warning(f"tip target refused: {problem}", throttle_duration_sec=1.0)
 
 
-class TipWay:
+class TipPath:
     """Leads the reference to the newest target: solved for beside, corrected with the tip of fresh shapes.
 
     Parameters

@@ -18,7 +18,7 @@ from continuum_robot.app.running.processes import ProcessGroup
 _NAME = "view"
 
 
-class PageCompanion:
+class PageProcess:
     """Starts the page, shows its address when it is there, ends it. Use as a context manager.
 
     A missing extra or a page that fails are reported in a line; the robot runs on without it.
@@ -28,7 +28,7 @@ class PageCompanion:
     robot : robot file, or the name of a shipped one
     console : where to report
     namespace : of the stack, "" for none
-    wanted : False: no page, and not a word
+    desired : False: no page, and not a word
     out : where the page's recordings go
     view_only : a page that shows and takes no orders
     allow_origins : further addresses of the page
@@ -40,19 +40,19 @@ class PageCompanion:
         console: Console,
         *,
         namespace: str = "",
-        wanted: bool = True,
+        desired: bool = True,
         out: Path,
         view_only: bool = False,
         allow_origins: Sequence[str] = (),
     ) -> None:
         self._robot, self._console, self._namespace, self._out = robot, console, namespace, out
-        self._wanted, self._view_only, self._allow_origins = wanted, view_only, allow_origins
+        self._desired, self._view_only, self._allow_origins = desired, view_only, allow_origins
         self._group: ProcessGroup | None = None
         self._text = b""
         self._told = False
 
-    def __enter__(self) -> PageCompanion:
-        if not self._wanted:
+    def __enter__(self) -> PageProcess:
+        if not self._desired:
             return self
         if importlib.util.find_spec("viser") is None:
             self._say("no page in the browser: install the extra, pip install 'continuum_robot[viz]'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command that ends with its parent: ``python -m continuum_robot.app.running.tethered PARENT_PID COMMAND ...``.
+"""Runs a command that ends with its parent: ``python -m continuum_robot.app.running.child_process PARENT_PID COMMAND``.
 
 Should the starter of several processes be killed, the kernel ends its children: no node may go on driving a robot that
 nobody watches.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who looks at the page without drawing it: ``python -m continuum_robot.app.view.audience FILE``.
+"""Somebody who looks at the page without drawing it: ``python -m continuum_robot.app.view.headless_browser FILE``.
 
 The file holds the page's address: on the command line every user of the computer could read its token.
 
