@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A shape estimator and a contact observer of your own. `pip install .` makes both known to the stack:
 
-    continuum-robot up --fake --params-file own.yaml
+    continuum-robot up two_segment --params-file own.yaml
 
-where own.yaml sets `estimator: least_squares` of shape_estimator, `method: at_rest` of contact_monitor, and their
-settings, `least_squares.tendon_sigma_m` and `at_rest.smoothing_s`.
+own.yaml, here with a setting of each, has both names, as for launch files.
 """
 
 from dataclasses import dataclass

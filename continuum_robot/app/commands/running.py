@@ -220,6 +220,12 @@ def up(
         float | None,
         typer.Option(metavar="KG", min=0, max=100, help="What the tip carries, instead of the file's payload_kg."),
     ] = None,
+    params_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="YAML", help="ROS parameters of the nodes, as for launch files; over the robot file's."
+        ),
+    ] = None,
     tracker: Annotated[
         bool, typer.Option("--tracker/--no-tracker", help="Simulate a tracker of the tip, which corrects the estimate.")
     ] = False,
@@ -260,6 +266,7 @@ def up(
         tracker=tracker,
         reaction=reaction,
         payload_kg=-1.0 if payload_kg is None else payload_kg,
+        params_file=params_file,
         processes=processes,
         controller=controller.value,
         clock=clock.value,

@@ -19,6 +19,7 @@ from continuum_robot.app.running.demo import (
 )
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.fake_level import AUTO
+from continuum_robot.app.running.params_file import read_params_file
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import RESPAWNS
 from continuum_robot.app.running.stack import load_for_stack, with_fake_level
@@ -27,7 +28,7 @@ from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import CLARKE
-from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,7 @@ class UpOptions:
     tracker : simulate a tracker of the tip
     reaction : to contacts; empty: as the robot file states
     payload_kg : what the tip carries, kg; negative: as the robot file states
+    params_file : parameters of the nodes; they win over the robot file
     namespace : of the nodes
     prefix : of the frames
     force : also where another stack lives in this DDS domain
@@ -80,9 +82,11 @@ class UpOptions:
     tracker: bool = False
     reaction: str = ""
     payload_kg: float = -1.0
+    params_file: Path | None = None
 
     def stack(self) -> StackOptions:
-        """What is to be brought up."""
+        """What is to be brought up. Raises RobotFileError."""
+        file = self.params_file
         return StackOptions(
             robot=self.robot,
             simulated=self.simulated,
@@ -100,6 +104,7 @@ class UpOptions:
             controller=self.controller,
             clock=self.clock,
             contact=self.contact,
+            parameters={} if file is None else read_params_file(file, (*MANAGED_NODES, "supervisor")),
         )
 
 
