@@ -119,7 +119,7 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
     """
     kind = hardware_of(robot).tendon_actuators.kind
     if not on_wires(robot):
-        raise ParameterError(_KIND, kind, f"with fake_level wire one of {', '.join(_SIMULATED)}")
+        raise ParameterError(_KIND, kind, f"with simulation_level wire one of {', '.join(_SIMULATED)}")
     return _SIMULATED[kind](robot, wires, time, form)
 
 

@@ -130,7 +130,7 @@ def _no_simulator(path: Path, reason: str) -> DeviceError:
     return DeviceError(
         f"simulated robot at {path}",
         f"is not there ({reason})",
-        "Start the node simulator first, with the same robot, fake_level, namespace and ROS_DOMAIN_ID.",
+        "Start the node simulator first, with the same robot, simulation_level, namespace and ROS_DOMAIN_ID.",
     )
 
 

@@ -273,14 +273,14 @@ class _CommandLine(Node):
             return server.declare(name, default, description, read_only=True, **more)
 
         alias = str(declare("use_mock_hardware", "", "the same as use_fake_hardware", any_type=True)).lower()
-        fake = bool(declare("use_fake_hardware", True, "true: the wires end in a simulator"))
+        simulated = bool(declare("use_fake_hardware", True, "true: the wires end in a simulator"))
         record = bool(declare("record", False, "record all topics"))
         directory = str(declare("directory", "runs", "folder in which the recording's folder is made"))
         self.options = StackOptions(
             robot=str(declare("robot", "opencr_five_tendon", "robot file, or the name of a shipped robot")),
-            simulated=alias == "true" if alias in ("true", "false") else fake,
-            fake_level=str(declare("fake_level", "dynamics", "how much of the robot is simulated")),
-            world=str(declare("world", "", "file of obstacles around the robot, at fake_level mujoco")),
+            simulated=alias == "true" if alias in ("true", "false") else simulated,
+            simulation_level=str(declare("simulation_level", "dynamics", "how much of the robot is simulated")),
+            world=str(declare("world", "", "file of obstacles around the robot, at simulation_level mujoco")),
             namespace=self.get_namespace(),
             prefix=str(declare("prefix", "", "put in front of every tf frame")),
             record_directory=directory if record else None,

@@ -17,14 +17,14 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.stack.choices import FAKE_LEVELS, ON_WIRES
+from continuum_robot.nodes.stack.choices import ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.rokubi import FakeRokubi
+from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 
 UNLOADED = np.zeros(6)
 SIMULATED_FRAME = "force_sensor"
@@ -47,10 +47,10 @@ class ForceSensorNode(SensorNode[ForceReading]):
         )
         declare = self.parameters.declare
         declare(
-            "fake_level",
+            "simulation_level",
             "dynamics",
             "wire: the real driver reads a simulated sensor; not in lock-step",
-            rules=Quantity("", choices=FAKE_LEVELS),
+            rules=Quantity("", choices=SIMULATION_LEVELS),
             read_only=True,
         )
         declare("serial_port", "", "port of the sensor instead of the robot file's, empty: that", read_only=True)
@@ -61,7 +61,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
             rules=Quantity("", "", ge=1, le=10000),
         )
         self._sensor: ForceSensor | None = None
-        self._fake: tuple[FakeRokubi, Pacer] | None = None
+        self._device: tuple[SimulatedRokubi, Pacer] | None = None
         self._publisher = self.flow.create_publisher(WrenchStamped, "wrench", qos.state_publisher())
         self.create_service(Trigger, "~/tare", self._serve_tare)
         self.diagnostics.add_task("sensor", self._diagnose)
@@ -78,11 +78,11 @@ class ForceSensorNode(SensorNode[ForceReading]):
         self.stop_reading()
         if self._sensor is not None:
             self._sensor.close()
-        if self._fake is not None:
-            fake, pacer = self._fake
+        if self._device is not None:
+            device, pacer = self._device
             pacer.stop()
-            fake.close()
-        self._sensor = self._fake = None
+            device.close()
+        self._sensor = self._device = None
 
     def publish(self, reading: ForceReading, before: ForceReading | None) -> None:
         """Each measurement once."""
@@ -105,12 +105,12 @@ class ForceSensorNode(SensorNode[ForceReading]):
             given = RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=frame_id)
         settings: RokubiSerial = given
         # The real driver sets the sensor up while it opens it, which takes time; in lock-step there is none.
-        if self.parameters.get("fake_level") in ON_WIRES and not self.clock.stepped:
-            fake = FakeRokubi(lambda: UNLOADED)
-            pacer = Pacer(fake.step, 0.5 / settings.rate_hz)
-            self._fake = fake, pacer
+        if self.parameters.get("simulation_level") in ON_WIRES and not self.clock.stepped:
+            device = SimulatedRokubi(lambda: UNLOADED)
+            pacer = Pacer(device.step, 0.5 / settings.rate_hz)
+            self._device = device, pacer
             pacer.start()
-            return RokubiForceSensor(settings, port=fake.port, simulated=True, clock=self.clock.monotonic_s)
+            return RokubiForceSensor(settings, port=device.port, simulated=True, clock=self.clock.monotonic_s)
         return SimulatedForceSensor(lambda: UNLOADED, settings.frame_id)
 
     def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

@@ -21,7 +21,7 @@ from continuum_robot.nodes.simulated.contact import TrueContacts
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
 from continuum_robot.nodes.simulated.push import SimulatedPush
-from continuum_robot.nodes.stack.choices import FAKE_LEVELS
+from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
@@ -36,7 +36,7 @@ from continuum_robot.srv import InjectFault
 SLOWEST_FACTOR = 0.98
 """Of real time, below which the robot is reported to fall behind."""
 
-_NO_PLANT = "none: fake_level mirror and mechanisms have no plant"
+_NO_PLANT = "none: simulation_level mirror and mechanisms have no plant"
 _HARDWARE = "true: the node simulates the robot that others would find on its wires"
 
 
@@ -58,11 +58,11 @@ class SimulatorNode(ManagedNode):
         self._own_process = own_process
         declare = self.parameters.declare
         declare(
-            "fake_level",
+            "simulation_level",
             "dynamics",
             "how much of the robot is simulated: mirror, dynamics, or wire, where the real drivers speak to simulated"
             " devices; mujoco: as wire, with a robot that MuJoCo moves",
-            rules=Quantity("", choices=FAKE_LEVELS),
+            rules=Quantity("", choices=SIMULATION_LEVELS),
             read_only=True,
         )
         declare(
@@ -78,7 +78,7 @@ class SimulatorNode(ManagedNode):
             rules=Quantity("", "s", ge=0, le=3600),
             read_only=True,
         )
-        declare("world", "", "file of obstacles around the robot, at fake_level mujoco; empty: none", read_only=True)
+        declare("world", "", "file of obstacles around the robot, at level mujoco; empty: none", read_only=True)
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
             "truth",
@@ -114,7 +114,7 @@ class SimulatorNode(ManagedNode):
         get = self.parameters.get
         if not self.simulated:
             raise ParameterError("use_fake_hardware", False, _HARDWARE)
-        level = str(get("fake_level"))
+        level = str(get("simulation_level"))
         if get("contacts") and level == MIRROR:
             raise ParameterError("contacts", get("contacts"), _NO_PLANT)
         robot = self.load_robot()
@@ -256,9 +256,9 @@ class SimulatorNode(ManagedNode):
         self._before = wall_s, report
         if loop is not None:
             self._thresholds.diagnose(status, loop.statistics.report(), loop.period_s)
-        status.summary(Level.OK, self.parameters.get("fake_level"))
+        status.summary(Level.OK, self.parameters.get("simulation_level"))
         status.add("clock", "lockstep" if self.clock.stepped else "real")
-        status.add("fake_level", simulator.level)
+        status.add("simulation_level", simulator.level)
         status.add("real_time_factor", factor)
         status.add("us_per_simulated_ms", us_per_ms)
         status.add("simulated_s", report.simulated_s)

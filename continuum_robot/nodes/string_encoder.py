@@ -22,7 +22,7 @@ from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
-from continuum_robot.nodes.stack.choices import FAKE_LEVELS, HOMING_POLICIES, ON_WIRES
+from continuum_robot.nodes.stack.choices import HOMING_POLICIES, ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -46,10 +46,10 @@ class StringEncoder(SensorNode[StringReading]):
         )
         declare = self.parameters.declare
         declare(
-            "fake_level",
+            "simulation_level",
             "dynamics",
             "wire: the real driver reads a simulated board",
-            rules=Quantity("", choices=FAKE_LEVELS),
+            rules=Quantity("", choices=SIMULATION_LEVELS),
             read_only=True,
         )
         declare(
@@ -61,7 +61,7 @@ class StringEncoder(SensorNode[StringReading]):
         )
         declare_record_folder(self.parameters)
         declare("serial_port", "", "port of the board instead of the robot file's, empty: that", read_only=True)
-        self._fake: LinkedStringBoard | None = None
+        self._device: LinkedStringBoard | None = None
         self._zero = np.zeros(0)
         self._not_homed = ""
         self._encoders: StringEncoders | None = None
@@ -88,20 +88,20 @@ class StringEncoder(SensorNode[StringReading]):
         self._message = StringLengths(simulated=self.simulated)
         self._extension = conversions.preallocate(self._message, "extension", len(robot.strings))
         self._age = conversions.preallocate(self._message, "age", len(robot.strings))
-        fake = self._fake
-        if fake is None:
+        board = self._device
+        if board is None:
             self.start_reading(encoders.read)
         else:
-            self.start_reading(lambda now_s: _read_behind(fake, encoders, now_s))
+            self.start_reading(lambda now_s: _read_behind(board, encoders, now_s))
 
     def cleanup(self) -> None:
         """Stop reading and close the encoders."""
         self.stop_reading()
         if self._encoders is not None:
             self._encoders.close()
-        if self._fake is not None:
-            self._fake.close()
-        self._encoders = self._fake = None
+        if self._device is not None:
+            self._device.close()
+        self._encoders = self._device = None
 
     def publish(self, reading: StringReading, _before: StringReading | None) -> None:
         """Every reading, repeated ones too: their age grows."""
@@ -118,10 +118,10 @@ class StringEncoder(SensorNode[StringReading]):
         if not self.simulated:
             return backends.string_encoders(robot, str(get("serial_port")))
         source = PlantLink.reader(self.get_namespace(), robot=robot.name)
-        if get("fake_level") in ON_WIRES and LinkedStringBoard.can_read(robot):
-            self._fake = LinkedStringBoard(robot, source, self.clock)
-            self._fake.start()
-            return self._fake.string_encoders()
+        if get("simulation_level") in ON_WIRES and LinkedStringBoard.can_read(robot):
+            self._device = LinkedStringBoard(robot, source, self.clock)
+            self._device.start()
+            return self._device.string_encoders()
         return SimulatedStringEncoders(robot, source)
 
     # Homing
@@ -162,7 +162,7 @@ class StringEncoder(SensorNode[StringReading]):
         return response
 
     def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
-        device = self._fake if self._fake is not None else self._encoders
+        device = self._device if self._device is not None else self._encoders
         if not isinstance(device, (LinkedStringBoard, SimulatedStringEncoders)):
             response.message = "refused: faults are injected into simulated string encoders only, once configured"
             return response

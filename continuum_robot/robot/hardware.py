@@ -265,7 +265,7 @@ class RokubiSerial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """The devices of a real robot. Those of ``--fake-level wire`` are wired in the same way."""
+    """The devices of a real robot. Those of ``--simulation-level wire`` are wired in the same way."""
 
     serial_number: str = quantity("of this robot, kept in its calibration files", filled=True)
     tendon_actuators: OdriCan | Dynamixel = quantity("the motors that pull the tendons, by kind", door=TENDON_ACTUATORS)

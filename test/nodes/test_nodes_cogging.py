@@ -35,7 +35,7 @@ def stack_with(folder, cogging):
     return ComposedStack(
         StackOptions(
             robot=ROBOT.name,
-            fake_level="dynamics",
+            simulation_level="dynamics",
             clock="lockstep",
             seed=1,
             run_s=60.0,

@@ -94,5 +94,5 @@ def test_the_robot_of_mujoco_tracks_beside_a_block_the_same_way_twice(domain, tm
     assert differences(*runs, SAME) == {}
     (metrics,) = tmp_path.glob("first/*/metrics.json")
     numbers = json.loads(metrics.read_text(encoding="utf-8"))
-    assert numbers["fake_level"] == "mujoco"
+    assert numbers["simulation_level"] == "mujoco"
     assert numbers["faults"] == []

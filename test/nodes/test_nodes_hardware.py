@@ -204,7 +204,7 @@ def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, ben
     ("parameters", "words"),
     [
         ({"use_fake_hardware": False}, "use_fake_hardware = False"),
-        ({"fake_level": "mirror", "contacts": "push.yaml"}, "contacts = 'push.yaml'"),
+        ({"simulation_level": "mirror", "contacts": "push.yaml"}, "contacts = 'push.yaml'"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_before_anything_is_made(parameters, words):

@@ -85,7 +85,7 @@ def test_a_step_of_the_wall_clock_changes_nothing(reference, folder, monkeypatch
 def test_a_simulated_board_behind_its_port_keeps_lockstep(folder):
     runs = []
     for _ in range(2):
-        with in_this_process(ROBOT, {"string_encoder": {"fake_level": "wire"}}, NAMES[:2]) as driver:
+        with in_this_process(ROBOT, {"string_encoder": {"simulation_level": "wire"}}, NAMES[:2]) as driver:
             driver.run(400)
             runs.append(heard_of(driver))
     assert runs[0] == runs[1]

@@ -20,7 +20,7 @@ from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.file.shipped_files import shipped_file
-from continuum_robot.simulation.wire.ndi_tracker import FakeNdiTracker
+from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -30,16 +30,16 @@ SIGMA_M = 3e-4
 
 
 @pytest.fixture(scope="module")
-def fake():
-    made = FakeNdiTracker(lambda: TIP)
+def simulated():
+    made = SimulatedNdiTracker(lambda: TIP)
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def robot_file(fake, tmp_path_factory):
+def robot_file(simulated, tmp_path_factory):
     values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
-    values["hardware"]["tracker"] = {"kind": "ndi_serial", "port": fake.port, "sigma_m": SIGMA_M}
+    values["hardware"]["tracker"] = {"kind": "ndi_serial", "port": simulated.port, "sigma_m": SIGMA_M}
     file = tmp_path_factory.mktemp("tracker") / "robot.yaml"
     file.write_text(yaml.safe_dump(values))
     return str(file)
@@ -77,13 +77,13 @@ def test_poses_come_in_the_base_frame_with_their_covariance(probe):
     assert newest.pose.covariance[0] == pytest.approx(SIGMA_M**2)
 
 
-def test_out_of_sight_nothing_comes_and_it_is_counted(probe, fake):
-    fake.faults.add("missing")
+def test_out_of_sight_nothing_comes_and_it_is_counted(probe, simulated):
+    simulated.faults.add("missing")
     probe.pause(0.3)
     probe.received["tracked_pose_with_covariance"].clear()
     probe.wait(lambda: missed(probe) > 5)
     assert not probe.received["tracked_pose_with_covariance"]
-    fake.faults.clear()
+    simulated.faults.clear()
     probe.wait(lambda: probe.received["tracked_pose_with_covariance"])
 
 

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow]
 
 ROBOT = "opencr_five_tendon"
 # In lock-step: how the robot sways does not depend on the machine.
-OWN = {"robot": ROBOT, "fake_level": "wire", "clock": "lockstep", "seed": 1}
+OWN = {"robot": ROBOT, "simulation_level": "wire", "clock": "lockstep", "seed": 1}
 SLACK_M = np.array([0.004, 0.001, 0.008, 0.002, 0.005])
 
 

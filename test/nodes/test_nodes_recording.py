@@ -328,7 +328,7 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
     assert len(note["calibration_sha256"]) == 64
     assert {"git_sha", "git_changed", "versions", "continuum_robot_version", "begun", "namespace"} <= note.keys()
     parameters = {name: json.loads(text) for name, text in note.items() if name.startswith("parameters/")}
-    assert parameters["parameters/tendon_driver"]["fake_level"] == "dynamics"
+    assert parameters["parameters/tendon_driver"]["simulation_level"] == "dynamics"
     assert parameters["parameters/clarke_controller"]["pretension_n"] > 0
     assert {f"parameters/{name}" for name in stack.options.node_names} <= parameters.keys()
     assert str(tmp_path) not in json.dumps(note)

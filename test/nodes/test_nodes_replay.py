@@ -30,7 +30,7 @@ COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
 
 def short_demo(out: Path, *options: str) -> Path:
     """The folder of a short demo, in lock-step."""
-    level = ("--fake-level", "dynamics", "--no-view")
+    level = ("--simulation-level", "dynamics", "--no-view")
     command = [*COMMAND, "demo", "--clock", "lockstep", "--seed", "1", "--duration", "2", "--out", str(out), *level]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=400, check=False)
     (folder,) = out.iterdir()
@@ -130,7 +130,7 @@ def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tm
     command = [*COMMAND, "up", "opencr_five_tendon", "--record", "--out", str(tmp_path / "runs")]
     with log.open("w") as stream:
         program = subprocess.Popen(
-            [*command, "--fake-level", "dynamics", "--clock", "lockstep", "--no-contact", "--no-view"],
+            [*command, "--simulation-level", "dynamics", "--clock", "lockstep", "--no-contact", "--no-view"],
             stdout=stream,
             stderr=stream,
         )

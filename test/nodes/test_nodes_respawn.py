@@ -20,7 +20,7 @@ from continuum_robot.nodes.stack.options import StackOptions
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
 
 OPTIONS = StackOptions(
-    fake_level="mirror",
+    simulation_level="mirror",
     parameters=PATIENT_STACK,
 )
 MOVING_M_PER_S = 1e-3

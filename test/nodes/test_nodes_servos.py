@@ -16,7 +16,7 @@ from continuum_robot.drivers.simulated_wires import SERVOS, simulator_folder
 pytestmark = [pytest.mark.ros]
 
 ROBOT = str(Path(__file__).resolve().parents[2] / "examples" / "five_servos.yaml")
-OPTIONS = {"fake_level": "wire", "contact": False}
+OPTIONS = {"simulation_level": "wire", "contact": False}
 
 
 def test_it_moves_over_the_serial_bus(probe):

@@ -31,7 +31,7 @@ def stack(domain, tmp_path_factory):
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     options = StackOptions(
         robot=str(file),
-        fake_level="wire",
+        simulation_level="wire",
         visualize=False,
         force=True,
         start_motion=True,

@@ -33,7 +33,7 @@ from continuum_robot.app.bench.tables import Tables
 from continuum_robot.app.output import write_json
 from continuum_robot.app.running.demo import prepare_model
 from continuum_robot.app.running.domain import claimed_domain
-from continuum_robot.app.running.fake_level import AUTO, choose_level
+from continuum_robot.app.running.simulation_level import AUTO, choose_level
 from continuum_robot.app.running.stack import load_for_stack
 from continuum_robot.mechanisms.rolling_joint.benchmark import measure_rolling_joints
 from continuum_robot.nodes.base.spinning import StopRequest
@@ -69,8 +69,8 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
         _measure_models(numbers, tables, console)
     with claimed_domain(""):
         prepare_model(robot, console)
-        options = StackOptions(robot=ROBOT, fake_level=choose_level(AUTO, robot).name, start_motion=True)
-        numbers["fake_level"] = options.fake_level
+        options = StackOptions(robot=ROBOT, simulation_level=choose_level(AUTO, robot).name, start_motion=True)
+        numbers["simulation_level"] = options.simulation_level
         with StopRequest() as stop:
             try:
                 with console.status(f"the driver on simulated motor boards, {seconds:g} s in each form ...") as status:

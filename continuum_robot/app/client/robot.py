@@ -76,7 +76,7 @@ class Robot:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : False: the devices of the robot file's ``hardware`` section
-    fake_level : ``dynamics``, ``wire``, ``mirror`` or ``mujoco``, where simulated
+    simulation_level : ``dynamics``, ``wire``, ``mirror`` or ``mujoco``, where simulated
     world : file of obstacles, or the name of a shipped one, which makes the level ``mujoco``; simulated only
     namespace : ROS namespace
     contact : run a contact monitor
@@ -94,7 +94,7 @@ class Robot:
         robot: str | Path = "opencr_five_tendon",
         *,
         simulated: bool = True,
-        fake_level: str = "dynamics",
+        simulation_level: str = "dynamics",
         world: str = "",
         namespace: str = "",
         contact: bool = False,
@@ -107,11 +107,11 @@ class Robot:
         timeout_s: float = OPERATION_TIMEOUT_S,
     ) -> None:
         if world:
-            fake_level, world = with_world(MUJOCO, world)
+            simulation_level, world = with_world(MUJOCO, world)
         options = StackOptions(
             robot=str(robot),
             simulated=simulated,
-            fake_level=fake_level,
+            simulation_level=simulation_level,
             world=world,
             namespace=namespace,
             contact=contact,

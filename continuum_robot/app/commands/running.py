@@ -16,7 +16,7 @@ from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 
 
-class FakeLevel(str, enum.Enum):
+class SimulationLevel(str, enum.Enum):
     """How much of the robot is simulated."""
 
     auto = "auto"
@@ -34,8 +34,9 @@ class TeleopMode(str, enum.Enum):
 
 
 LevelOption = Annotated[
-    FakeLevel,
+    SimulationLevel,
     typer.Option(
+        "--simulation-level",
         "--fake-level",
         help="wire: the real drivers speak to simulated boards, byte by byte; dynamics: rod, tendons and motors, no "
         "wires; mirror: follows the commands ideally; mujoco: as wire, with a chain of rigid links in MuJoCo for the "
@@ -50,7 +51,7 @@ WorldOption = Annotated[
         "--world",
         metavar="FILE",
         help="Obstacles around the simulated robot: a world file, or the name of a shipped one (tube.yaml, box.yaml). "
-        "Needs --fake-level mujoco, and chooses it where the level is auto.",
+        "Needs --simulation-level mujoco, and chooses it where the level is auto.",
     ),
 ]
 
@@ -139,7 +140,7 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    fake_level: LevelOption = FakeLevel.auto,
+    simulation_level: LevelOption = SimulationLevel.auto,
     *,
     world: WorldOption = "",
     clock: ClockOption = ClockChoice.auto,
@@ -170,7 +171,7 @@ def demo(
             duration,
             out,
             contact=contact,
-            fake_level=fake_level.value,
+            simulation_level=simulation_level.value,
             world=world,
             view=view,
             view_only=view_only,
@@ -187,7 +188,7 @@ def up(
     simulated: Annotated[
         bool, typer.Option("--simulated/--hardware", help="Simulated hardware, or the robot on its bus.")
     ] = True,
-    fake_level: LevelOption = FakeLevel.auto,
+    simulation_level: LevelOption = SimulationLevel.auto,
     world: WorldOption = "",
     processes: Annotated[
         bool,
@@ -222,9 +223,7 @@ def up(
     ] = None,
     params_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="YAML", help="ROS parameters of the nodes, as for launch files; over the robot file's."
-        ),
+        typer.Option(metavar="YAML", help="ROS parameters of the nodes, as for launch files; over the robot file's."),
     ] = None,
     tracker: Annotated[
         bool, typer.Option("--tracker/--no-tracker", help="Simulate a tracker of the tip, which corrects the estimate.")
@@ -260,7 +259,7 @@ def up(
     options = part("running.up").UpOptions(
         robot=robot,
         simulated=simulated,
-        fake_level=fake_level.value,
+        simulation_level=simulation_level.value,
         world=world,
         force=force,
         tracker=tracker,

@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from continuum_robot.app.running.fake_level import AUTO
 from continuum_robot.app.running.processes import RESPAWN_DELAY_S, RESPAWNS
+from continuum_robot.app.running.simulation_level import AUTO
 from continuum_robot.nodes.stack.choices import CLARKE
 from continuum_robot.nodes.stack.options import CONTROLLERS
 from continuum_robot.robot.loading import shipped_robots
@@ -61,7 +61,7 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             description="The same as use_fake_hardware, for those who know it by this name; it wins if both are given",
         ),
         LaunchArgument(
-            "fake_level",
+            "simulation_level",
             default=AUTO,
             choices=(AUTO, "wire", "dynamics", "mirror", "mujoco"),
             description="How much is simulated. auto: wire where this machine keeps up, measured, else dynamics. "
@@ -73,7 +73,7 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
             "world",
             default="",
             description="File of obstacles around the simulated robot, or the name of a shipped one (tube.yaml, "
-            "box.yaml); with fake_level:=mujoco",
+            "box.yaml); with simulation_level:=mujoco",
         ),
         LaunchArgument(
             "controller",

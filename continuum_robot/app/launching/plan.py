@@ -7,7 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from continuum_robot.app.running.stack import SUPERVISOR, load_for_stack, node_parameters, stop_grace_s, with_fake_level
+from continuum_robot.app.running.stack import (
+    SUPERVISOR,
+    load_for_stack,
+    node_parameters,
+    stop_grace_s,
+    with_simulation_level,
+)
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.options import CONTROL_LOOP, IN_CYCLE, StackOptions
 from continuum_robot.robot.loading import find_robot_file
@@ -49,7 +55,7 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     """
     options = _options(given)
     robot = load_for_stack(options)
-    options, *_ = with_fake_level(options, robot)
+    options, *_ = with_simulation_level(options, robot)
     grace_s = stop_grace_s(robot)
     if given["params_file"] and not os.path.isfile(given["params_file"]):
         raise ParameterError("params_file", given["params_file"], "an existing file")
@@ -96,7 +102,7 @@ def _options(given: Mapping[str, str]) -> StackOptions:
     return StackOptions(
         robot=given["robot"],
         simulated=(given["use_mock_hardware"] or given["use_fake_hardware"]) == "true",
-        fake_level=given["fake_level"],
+        simulation_level=given["simulation_level"],
         world=given["world"],
         force=given["force"] == "true",
         tracker=given["tracker"] == "true",
@@ -122,7 +128,7 @@ def _composed_parameters(options: StackOptions, given: Mapping[str, str]) -> dic
     return {
         "robot": os.path.abspath(find_robot_file(options.robot)),
         "use_fake_hardware": options.simulated,
-        "fake_level": options.fake_level,
+        "simulation_level": options.simulation_level,
         "world": options.world,
         "prefix": options.prefix,
         "record": options.record_directory is not None,

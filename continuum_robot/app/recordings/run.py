@@ -204,7 +204,7 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
 
     Returns
     -------
-    ``faults``, ``fake_level``, and the driver's newest numbers of its loop and of the round trip, where recorded
+    ``faults``, ``simulation_level``, and the driver's newest numbers of its loop and of the round trip, where recorded
 
     Raises
     ------
@@ -222,8 +222,8 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
             else:
                 values |= _driver_values(message)
     facts: dict[str, Any] = {"faults": list(faults)}
-    if "fake_level" in run.parameters("tendon_driver") and run.simulated:
-        facts["fake_level"] = run.parameters("tendon_driver")["fake_level"]
+    if "simulation_level" in run.parameters("tendon_driver") and run.simulated:
+        facts["simulation_level"] = run.parameters("tendon_driver")["simulation_level"]
     for key in _LOOP + _ROUND_TRIP:
         with contextlib.suppress(KeyError, ValueError):
             facts[key] = float(values[key])

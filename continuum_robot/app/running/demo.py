@@ -17,9 +17,9 @@ from rich.markup import escape
 from continuum_robot.app.output import run_folder
 from continuum_robot.app.recordings.run import RECORDING, open_run
 from continuum_robot.app.running.domain import claimed_domain
-from continuum_robot.app.running.fake_level import AUTO, LOCKSTEP, choose_clock, choose_level
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import processor_time_s
+from continuum_robot.app.running.simulation_level import AUTO, LOCKSTEP, choose_clock, choose_level
 from continuum_robot.app.running.stack import load_for_stack, with_world
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
@@ -101,7 +101,7 @@ def run_demo(
     console: Console | None = None,
     *,
     contact: str | None = None,
-    fake_level: str = AUTO,
+    simulation_level: str = AUTO,
     world: str = "",
     view: bool = True,
     view_only: bool = False,
@@ -118,7 +118,7 @@ def run_demo(
     out : the report goes to a folder named by the date in here
     console : where to print
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
-    fake_level : wire, dynamics, mirror or mujoco; auto: what the machine can do
+    simulation_level : wire, dynamics, mirror or mujoco; auto: what the machine can do
     world : file of obstacles, or the name of a shipped one; empty: none
     view : with a page in the browser
     view_only : the page shows and takes no orders
@@ -140,7 +140,7 @@ def run_demo(
     loaded = load_for_stack(options)
     if loaded.reference is None:
         raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
-    fake_level, world = with_world(fake_level, world)
+    simulation_level, world = with_world(simulation_level, world)
     touching: Path | None = None
     contacts: tuple[Contact, ...] = ()
     if contact is not None:
@@ -150,7 +150,7 @@ def run_demo(
         ProcessStack.server() as server,
         claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)),
     ):
-        level = choose_level(fake_level, loaded, real_time=clock != LOCKSTEP, world=world)
+        level = choose_level(simulation_level, loaded, real_time=clock != LOCKSTEP, world=world)
         clock, sentence = choose_clock(clock, level)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
@@ -163,7 +163,7 @@ def run_demo(
             )
         options = StackOptions(
             robot=robot,
-            fake_level=level.name,
+            simulation_level=level.name,
             world=world,
             record_directory=folder,
             record_name=RECORDING,
@@ -301,7 +301,7 @@ def _follow(
     outcome.facts |= {
         **stack.newest_timing_numbers(),
         "simulated": bool(stack.status().simulated),
-        "fake_level": stack.options.fake_level,
+        "simulation_level": stack.options.simulation_level,
         "clock": stack.options.clock,
         "processor_percent": 100.0 * (sum(processors.values()) - sum(processor_s.values())) / took_s,
         **{f"{name}_processor_percent": 100.0 * (processors[name] - processor_s[name]) / took_s for name in processors},

@@ -6,7 +6,15 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from continuum_robot.app.running.fake_level import AUTO, DYNAMICS, LOCKSTEP, MUJOCO, REAL, choose_clock, choose_level
+from continuum_robot.app.running.simulation_level import (
+    AUTO,
+    DYNAMICS,
+    LOCKSTEP,
+    MUJOCO,
+    REAL,
+    choose_clock,
+    choose_level,
+)
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.options import StackOptions
@@ -44,7 +52,7 @@ def load_for_stack(options: StackOptions) -> Robot:
     return robot
 
 
-def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str, str]:
+def with_simulation_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str, str]:
     """The same stack with a level and a clock that its nodes know in place of auto, and its devices in words.
 
     Where this machine is too slow for real time a sentence about it comes third, else an empty one.
@@ -59,22 +67,26 @@ def with_fake_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, 
     ParameterError : a level that a mechanism does not have
     """
     if options.simulated:
-        name, world = with_world(options.fake_level, options.world)
-        options = dataclasses.replace(options, fake_level=name, world=world)
-        level = choose_level(options.fake_level, robot, real_time=options.clock != LOCKSTEP, world=world)
+        name, world = with_world(options.simulation_level, options.world)
+        options = dataclasses.replace(options, simulation_level=name, world=world)
+        level = choose_level(options.simulation_level, robot, real_time=options.clock != LOCKSTEP, world=world)
         clock, sentence = choose_clock(options.clock, level)
-        return dataclasses.replace(options, fake_level=level.name, clock=clock), f"simulated: {level.reason}", sentence
+        return (
+            dataclasses.replace(options, simulation_level=level.name, clock=clock),
+            f"simulated: {level.reason}",
+            sentence,
+        )
     # The level is about simulated hardware only; the nodes take one all the same.
-    name = DYNAMICS if options.fake_level == AUTO else options.fake_level
-    return dataclasses.replace(options, fake_level=name, clock=REAL), "hardware", ""
+    name = DYNAMICS if options.simulation_level == AUTO else options.simulation_level
+    return dataclasses.replace(options, simulation_level=name, clock=REAL), "hardware", ""
 
 
-def with_world(fake_level: str, world: str) -> tuple[str, str]:
+def with_world(simulation_level: str, world: str) -> tuple[str, str]:
     """Level and world file of a simulated stack, the file by its whole path and checked.
 
     Parameters
     ----------
-    fake_level : as given; auto becomes mujoco where there is a world
+    simulation_level : as given; auto becomes mujoco where there is a world
     world : file, or the name of a shipped one; empty: none
 
     Raises
@@ -83,9 +95,9 @@ def with_world(fake_level: str, world: str) -> tuple[str, str]:
     RobotFileError : a file that cannot be used
     """
     if not world:
-        return fake_level, world
-    if fake_level not in (AUTO, MUJOCO):
-        raise ParameterError("world", world, f"no world at fake_level {fake_level}: obstacles need {MUJOCO}")
+        return simulation_level, world
+    if simulation_level not in (AUTO, MUJOCO):
+        raise ParameterError("world", world, f"no world at level {simulation_level}: obstacles need {MUJOCO}")
     file = Path(world)
     if not file.is_file() and file.name == world:
         file = shipped_file(f"worlds/{file.name if file.suffix else file.name + '.yaml'}")

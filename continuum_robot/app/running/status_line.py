@@ -32,7 +32,7 @@ class StackMonitor:
     def __init__(self, stack: ComposedStack, hardware: str = "") -> None:
         self._stack = stack
         options = stack.options
-        self.hardware = hardware or (f"simulated: {options.fake_level}" if options.simulated else "hardware")
+        self.hardware = hardware or (f"simulated: {options.simulation_level}" if options.simulated else "hardware")
         topics = ("tendon_states_decimated", "clarke_state", "clarke_reference")
         self._link = StackLink(
             options.namespace, "status_line", topics=topics, context=stack.context, numbered=False, listens_only=True

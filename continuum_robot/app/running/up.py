@@ -18,11 +18,11 @@ from continuum_robot.app.running.demo import (
     wait_until_up,
 )
 from continuum_robot.app.running.domain import claimed_domain
-from continuum_robot.app.running.fake_level import AUTO
 from continuum_robot.app.running.params_file import read_params_file
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import RESPAWNS
-from continuum_robot.app.running.stack import load_for_stack, with_fake_level
+from continuum_robot.app.running.simulation_level import AUTO
+from continuum_robot.app.running.stack import load_for_stack, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.nodes.base.spinning import StopRequest
@@ -39,7 +39,7 @@ class UpOptions:
     ----------
     robot : path of a robot file, or the name of a shipped one
     simulated : simulated hardware, else the robot on its bus
-    fake_level : wire, dynamics, mirror, mujoco or auto
+    simulation_level : wire, dynamics, mirror, mujoco or auto
     world : file of obstacles, with mujoco; empty: none
     processes : nodes in groups, each group a process, else all in one
     controller : clarke, tip, hold_tension, topic or none
@@ -63,7 +63,7 @@ class UpOptions:
 
     robot: str
     simulated: bool
-    fake_level: str
+    simulation_level: str
     processes: bool
     controller: str = CLARKE
     clock: str = AUTO
@@ -90,7 +90,7 @@ class UpOptions:
         return StackOptions(
             robot=self.robot,
             simulated=self.simulated,
-            fake_level=self.fake_level,
+            simulation_level=self.simulation_level,
             world=self.world,
             force=self.force,
             tracker=self.tracker,
@@ -134,7 +134,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
 
     forking = ProcessStack.server() if up.processes else contextlib.nullcontext()
     with forking as server, claimed_domain(options.namespace, meanwhile=prepare):
-        chosen, devices, sentence = with_fake_level(options, robot)
+        chosen, devices, sentence = with_simulation_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         companion = PageProcess(

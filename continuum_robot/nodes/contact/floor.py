@@ -36,7 +36,15 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
-from continuum_robot.nodes.stack.choices import AT_START, AUTO, FAKE_LEVELS, FLOOR_POLICIES, IF_MISSING, OFF, STORED
+from continuum_robot.nodes.stack.choices import (
+    AT_START,
+    AUTO,
+    FLOOR_POLICIES,
+    IF_MISSING,
+    OFF,
+    SIMULATION_LEVELS,
+    STORED,
+)
 from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]
@@ -96,10 +104,10 @@ class ContactFloor:
             rules=Quantity("", "s", ge=LEAST_DURATION_S, le=LONGEST_DURATION_S),
         )
         declare(
-            "fake_level",
+            "simulation_level",
             "dynamics",
             "of the simulated devices: what is learnt of one robot is not used for another",
-            rules=Quantity("", choices=FAKE_LEVELS),
+            rules=Quantity("", choices=SIMULATION_LEVELS),
             read_only=True,
         )
         declare_record_folder(node.parameters)
@@ -144,7 +152,7 @@ class ContactFloor:
     def _devices(self) -> str:
         """What a floor belongs to; each seed is another simulated robot, and each payload another motion."""
         get = self._node.parameters.get
-        devices = f"{get('fake_level')}, seed {get('seed')}" if self._node.simulated else "hardware"
+        devices = f"{get('simulation_level')}, seed {get('seed')}" if self._node.simulated else "hardware"
         return f"{devices}, payload {get('payload_kg'):g} kg" if get("payload_kg") >= 0 else devices
 
     def read(self) -> None:

@@ -38,7 +38,7 @@ def make_actuators(
     if not node.simulated:
         return backends.tendon_actuators(robot, str(get("can_interface")), form=parts)
     wires = SimulatedWires(node.get_namespace(), robot.name)
-    if get("fake_level") in ON_WIRES:
+    if get("simulation_level") in ON_WIRES:
         return backends.simulated_tendon_actuators(wired(robot), wires, time, parts)
     return SimulatedLinkActuators(
         robot.tendon_count,

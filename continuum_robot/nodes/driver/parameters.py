@@ -7,7 +7,7 @@ import dataclasses
 
 from continuum_robot.nodes.base.parameters import ParameterServer, Settings
 from continuum_robot.nodes.recordings.records import declare_record_folder
-from continuum_robot.nodes.stack.choices import FAKE_LEVELS, HOLD_TENSION, HOMING_POLICIES, TIP
+from continuum_robot.nodes.stack.choices import HOLD_TENSION, HOMING_POLICIES, SIMULATION_LEVELS, TIP
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority
@@ -37,11 +37,11 @@ def declare_parameters(parameters: ParameterServer) -> None:
         read_only=True,
     )
     declare(
-        "fake_level",
+        "simulation_level",
         "dynamics",
         "how much of the robot is simulated, as of the node simulator: mirror, dynamics, or wire, where the real driver"
         " speaks to simulated motor boards",
-        rules=Quantity("", choices=FAKE_LEVELS),
+        rules=Quantity("", choices=SIMULATION_LEVELS),
         read_only=True,
     )
     declare(

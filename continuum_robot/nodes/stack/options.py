@@ -66,7 +66,7 @@ class StackOptions:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : the wires end in a simulator
-    fake_level : ``wire``, ``dynamics``, ``mirror`` or ``mujoco``
+    simulation_level : ``wire``, ``dynamics``, ``mirror`` or ``mujoco``
     world : file of obstacles, at ``mujoco``; empty: none
     namespace : ROS namespace of all nodes
     prefix : put in front of every tf frame
@@ -94,7 +94,7 @@ class StackOptions:
 
     robot: str = "opencr_five_tendon"
     simulated: bool = True
-    fake_level: str = "dynamics"
+    simulation_level: str = "dynamics"
     world: str = ""
     namespace: str = ""
     prefix: str = ""
@@ -151,20 +151,20 @@ class StackOptions:
         """ROS parameters of the node ``name``, composed or in a process of its own."""
         base_frame, traits = f"{self.prefix}base", load_robot(self.robot).traits
         own: dict[str, dict[str, Any]] = {
-            "simulator": {"fake_level": self.fake_level, "world": self.world, "base_frame": base_frame},
+            "simulator": {"simulation_level": self.simulation_level, "world": self.world, "base_frame": base_frame},
             "tendon_driver": {
-                "fake_level": self.fake_level,
+                "simulation_level": self.simulation_level,
                 "lockstep.run_s": self.run_s,
                 "start_controller": self.controller if self.controller in (TIP, HOLD_TENSION) else "",
             },
-            "string_encoder": {"fake_level": self.fake_level},
-            "force_sensor": {"fake_level": self.fake_level},
+            "string_encoder": {"simulation_level": self.simulation_level},
+            "force_sensor": {"simulation_level": self.simulation_level},
             "shape_estimator": {"base_frame": base_frame},
             "tip_tracker": {"base_frame": base_frame} | ({} if traits.tip_nodes else TRACKER),
             "tip_approach": {"base_frame": base_frame},
             "contact_monitor": {
                 "base_frame": base_frame,
-                "fake_level": self.fake_level,
+                "simulation_level": self.simulation_level,
                 # The motion that the supervisor starts is the first one.
                 "free_motion": IF_MISSING if self.start_motion and not self.simulated else AUTO,
             },

@@ -99,7 +99,7 @@ class _Servo:
         self.table[address : address + size] = value.to_bytes(size, "little")
 
 
-class FakeDynamixelBus:
+class SimulatedDynamixelBus:
     """Servos on a bus.
 
     Parameters

@@ -38,12 +38,12 @@ from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire import dynamixel_servos, odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.dynamixel_servos import FakeDynamixelBus
+from continuum_robot.simulation.wire.dynamixel_servos import SimulatedDynamixelBus
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
-from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
+from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
-from continuum_robot.simulation.wire.rokubi import FakeRokubi
-from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
+from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
@@ -108,7 +108,7 @@ class _SteppingActuators(OdriTendonActuators):
 class _SteppingServos(DynamixelTendonActuators):
     """The driver of servos; time passes for what is simulated when it reads."""
 
-    def __init__(self, hardware: SimulatedHardware, servos: FakeDynamixelBus, clock: Callable[[], float]) -> None:
+    def __init__(self, hardware: SimulatedHardware, servos: SimulatedDynamixelBus, clock: Callable[[], float]) -> None:
         super().__init__(
             hardware.robot,
             clock=clock,
@@ -198,11 +198,11 @@ class SimulatedHardware:
         self._now_s: float | None = None
         self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
-        self.boards: dict[str, FakeOdriBoard] = {}
-        self.servos: FakeDynamixelBus | None = None
+        self.boards: dict[str, SimulatedOdriBoard] = {}
+        self.servos: SimulatedDynamixelBus | None = None
         self._servo_of: dict[int, int] = {}  # by the index of its tendon
-        self.string_board: FakeStringEncoderBoard | None = None
-        self.rokubi: FakeRokubi | None = None
+        self.string_board: SimulatedStringEncoderBoard | None = None
+        self.rokubi: SimulatedRokubi | None = None
 
     # --- life
 
@@ -347,7 +347,7 @@ class SimulatedHardware:
             raise DeviceError("simulated hardware", "is not open", "Open it first.")
         return self._plant
 
-    def board_of(self, tendon: int) -> tuple[FakeOdriBoard, int]:
+    def board_of(self, tendon: int) -> tuple[SimulatedOdriBoard, int]:
         """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0.
 
         Raises
@@ -411,7 +411,7 @@ class SimulatedHardware:
             board, motor = self.board_of(target)
             board.inject(name, magnitude, duration_s, motor)
 
-    def _inject_servos(self, servos: FakeDynamixelBus, name: str, target: int, magnitude: float) -> None:
+    def _inject_servos(self, servos: SimulatedDynamixelBus, name: str, target: int, magnitude: float) -> None:
         for tendon, number in self._servo_of.items():
             if target in (-1, tendon):
                 servos.inject(name, number, magnitude)
@@ -467,7 +467,7 @@ class SimulatedHardware:
         self._servo_of = {entry.tendon - 1: entry.id for entry in settings.motors}
         self.motors = motors = PlantMotors(self.robot, settings, plant)
         ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
-        self.servos = FakeDynamixelBus(
+        self.servos = SimulatedDynamixelBus(
             {number: port for number, port in ports.items() if port is not None},
             current_unit_a=settings.current_unit_a,
             current_limit_a=settings.maximum_current_a,
@@ -481,7 +481,7 @@ class SimulatedHardware:
         for channel in self.wiring.channels:
             if channel in used:
                 ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
-                self.boards[channel] = FakeOdriBoard(
+                self.boards[channel] = SimulatedOdriBoard(
                     FrameSocketWire(),
                     ports,
                     alignment_s=self._alignment_s,
@@ -494,7 +494,7 @@ class SimulatedHardware:
     def _make_sensors(self, plant: Plant) -> None:
         encoders = self._hardware.string_encoders
         if self._has_strings and encoders is not None:
-            self.string_board = FakeStringEncoderBoard(
+            self.string_board = SimulatedStringEncoderBoard(
                 encoders,
                 [string.name for string in self.robot.strings],
                 lambda: plant.string_extension,
@@ -504,7 +504,7 @@ class SimulatedHardware:
             )
         if self._has_force:
             link = None if self._folder is None else self._folder / FORCE_PORT
-            self.rokubi = FakeRokubi(self._wrench, link=link, rng=self._rng)
+            self.rokubi = SimulatedRokubi(self._wrench, link=link, rng=self._rng)
 
     @staticmethod
     def _present(device: Device | None, name: str) -> Device:

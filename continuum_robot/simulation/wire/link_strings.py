@@ -14,7 +14,7 @@ from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
 from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class LinkedStringBoard:
         self._names = [string.name for string in robot.strings]
         self._source = source
         self._unknown = np.full(len(self._names), np.nan)
-        self._board = FakeStringEncoderBoard(
+        self._board = SimulatedStringEncoderBoard(
             self._settings, self._names, self._extension, rng=np.random.default_rng([robot.simulation.seed, 1])
         )
         self._clock = clock

@@ -39,7 +39,7 @@ def check_sum(data: bytes) -> int:
     return found
 
 
-class FakeNdiTracker:
+class SimulatedNdiTracker:
     """A tracker with one tool.
 
     Parameters

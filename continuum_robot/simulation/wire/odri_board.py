@@ -139,7 +139,7 @@ class _Injected:
     motor: int
 
 
-class FakeOdriBoard:
+class SimulatedOdriBoard:
     """A board with two motors on a wire.
 
     Parameters

@@ -50,7 +50,7 @@ SENSOR_FAULTS = {
 }
 
 
-class FakeRokubi:
+class SimulatedRokubi:
     """The sensor, its line and what may go wrong with both.
 
     As delivered it speaks 230400 bit/s, 100 frames a second. A host that set its port to another speed than the

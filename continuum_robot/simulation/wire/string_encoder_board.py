@@ -51,7 +51,7 @@ BOARD_FAULTS = {
 }
 
 
-class FakeStringEncoderBoard:
+class SimulatedStringEncoderBoard:
     """The board, its line and what may go wrong with both.
 
     It is stepped by :meth:`step`, in virtual time or by a :class:`~continuum_robot.simulation.wire.pacing.Pacer`, and

@@ -101,7 +101,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["nonsense"], "No such command"),
         (["demo", "--duration", "0"], "--duration"),
         (["demo", "--duration", "soon"], "--duration"),
-        (["up", "two_segment", "--fake-level", "wax"], "--fake-level"),
+        (["up", "two_segment", "--simulation-level", "wax"], "--simulation-level"),
         (["up", "two_segment", "--allow-origin", "robot.example"], "--allow-origin"),
         (["demo", "--allow-origin", "http://robot.example/page"], "--allow-origin"),
         (["view", "two_segment", "--allow-origin", "http://localhost:9000", "--allow-origin", "*"], "--allow-origin"),

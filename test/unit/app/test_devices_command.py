@@ -23,8 +23,8 @@ from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.rokubi import FakeRokubi
-from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
+from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
     robot = load_robot("opencr_five_tendon")
     assert robot.hardware is not None
     names = [string.name for string in robot.strings]
-    board = FakeStringEncoderBoard(robot.hardware.string_encoders, names, lambda: np.zeros(2), serial_number=77)
-    sensor = FakeRokubi(lambda: np.zeros(6))
+    board = SimulatedStringEncoderBoard(robot.hardware.string_encoders, names, lambda: np.zeros(2), serial_number=77)
+    sensor = SimulatedRokubi(lambda: np.zeros(6))
     pacers = [Pacer(board.step), Pacer(sensor.step)]
     for pacer in pacers:
         pacer.start()

@@ -13,11 +13,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
 from continuum_robot.app.launching.plan import programs_of_stack
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.nodes.stack.choices import FAKE_LEVELS
+from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
 # Nothing is measured.
-QUICK = {"fake_level": "dynamics", "clock": "real"}
+QUICK = {"simulation_level": "dynamics", "clock": "real"}
 ARGUMENTS = {"sim": stack_arguments(True), "hardware": stack_arguments(False), "rviz": rviz_arguments()}
 
 
@@ -38,22 +38,24 @@ def test_arguments_are_explained_and_their_defaults_allowed(file: str) -> None:
 @pytest.mark.parametrize("file", ["sim", "hardware"])
 def test_no_node_is_asked_for_a_level_that_it_does_not_know(file: str, composed: str) -> None:
     programs = programs_of_stack(given(file, composed=composed))
-    levels = {program.parameters["fake_level"] for program in programs if "fake_level" in program.parameters}
+    levels = {
+        program.parameters["simulation_level"] for program in programs if "simulation_level" in program.parameters
+    }
     assert len(levels) == 1
-    assert levels <= set(FAKE_LEVELS)
+    assert levels <= set(SIMULATION_LEVELS)
     assert {program.parameters.get("use_fake_hardware") for program in programs} == {file == "sim"}
 
 
 @pytest.mark.parametrize("composed", ["false", "true"])
 def test_a_world_goes_to_the_simulator_and_chooses_mujoco(composed: str) -> None:
     pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
-    values = {"fake_level": "auto", "clock": "lockstep", "world": "tube.yaml", "composed": composed}
+    values = {"simulation_level": "auto", "clock": "lockstep", "world": "tube.yaml", "composed": composed}
     programs = programs_of_stack(given("sim", **values))
     (holder,) = [one for one in programs if "world" in one.parameters]
     assert Path(str(holder.parameters["world"])).is_file()
-    levels = {one.parameters["fake_level"] for one in programs if "fake_level" in one.parameters}
+    levels = {one.parameters["simulation_level"] for one in programs if "simulation_level" in one.parameters}
     assert levels == {"mujoco"}
-    for wrong in ({"fake_level": "dynamics"}, {"world": "none.yaml"}):
+    for wrong in ({"simulation_level": "dynamics"}, {"world": "none.yaml"}):
         with pytest.raises(ParameterError, match="world"):
             programs_of_stack(given("sim", **(values | wrong)))
 
@@ -140,7 +142,7 @@ def test_a_robot_that_moves_by_itself_teaches_its_floor_where_none_is_stored(
 
 
 def test_a_misspelt_argument_is_told() -> None:
-    arguments = [LaunchArgument("fake_level", "auto", "how much is simulated")]
-    assert misspelt(["fake_levle", "fake_level", "other"], arguments) == [
-        "[WARN] launch argument fake_levle:= is unknown and ignored; meant fake_level:= ?"
+    arguments = [LaunchArgument("simulation_level", "auto", "how much is simulated")]
+    assert misspelt(["simulation_levle", "simulation_level", "other"], arguments) == [
+        "[WARN] launch argument simulation_levle:= is unknown and ignored; meant simulation_level:= ?"
     ]

@@ -279,7 +279,9 @@ def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) 
         (signal.SIGINT, 130, (), ""),
         (signal.SIGKILL, -signal.SIGKILL, looked_at, " (view only)"),
     ):
-        with Program(tmp_path, "up", "opencr_five_tendon", "--fake-level", "mirror", "--no-contact", *options) as up:
+        with Program(
+            tmp_path, "up", "opencr_five_tendon", "--simulation-level", "mirror", "--no-contact", *options
+        ) as up:
             up.wait_for(f"page in the browser{kind}: http://127.0.0.1:", 120.0)
             pid = page_of(up)
             token = up.text.partition("/?token=")[2].split()[0]

@@ -128,7 +128,7 @@ def test_without_a_terminal_it_is_said():
 # Gamepad
 
 
-class _FakeGamepad:
+class _SimulatedGamepad:
     """What evdev's InputDevice offers, events through a pipe so that it can be waited for."""
 
     path = "/dev/input/event7"
@@ -168,8 +168,8 @@ class _FakeGamepad:
 
 @pytest.fixture
 def pad(clock):
-    device = _FakeGamepad()
-    spares: list[_FakeGamepad] = []
+    device = _SimulatedGamepad()
+    spares: list[_SimulatedGamepad] = []
 
     def reopen():
         if not spares:
@@ -221,7 +221,7 @@ def test_unplugged_it_holds_nothing_and_back_again_the_switch_has_to_be_pressed_
     assert pad.device.closed
     clock.now_s += 2 * REOPEN_S
     assert "unplugged" in pad.gamepad.read().problem
-    again = _FakeGamepad()
+    again = _SimulatedGamepad()
     pad.spares.append(again)
     clock.now_s += 2 * REOPEN_S
     reading = pad.gamepad.read()
@@ -240,7 +240,7 @@ def test_lost_events_let_go(pad):
 
 @pytest.mark.parametrize("lacking", [{"axes": ()}, {"buttons": ()}])
 def test_what_is_no_gamepad_is_refused_and_closed(lacking):
-    device = _FakeGamepad(**lacking)
+    device = _SimulatedGamepad(**lacking)
     with pytest.raises(DeviceError, match="no gamepad"):
         Gamepad(device, lambda: device)
     assert device.closed

@@ -19,7 +19,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan, OdriMotor
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire, PythonCanWire, SlcanAdapter
-from continuum_robot.simulation.wire.odri_board import FakeOdriBoard, FreeMotor
+from continuum_robot.simulation.wire.odri_board import FreeMotor, SimulatedOdriBoard
 
 _NAMES = itertools.count()
 SOCKETS = "sockets"
@@ -82,7 +82,7 @@ class OdriStand:
             self.wires = [PythonCanWire(can.Bus(interface="virtual", channel=name)) for name in self.names]
         self.settings = wiring(self.names, "socketcan" if interface == SOCKETS else interface, **changes)
         self.boards = [
-            FakeOdriBoard(
+            SimulatedOdriBoard(
                 wire,
                 motors,
                 alignment_s=0.3,

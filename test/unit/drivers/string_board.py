@@ -11,7 +11,7 @@ import numpy as np
 from continuum_robot.drivers.protocols import StringReading
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
-from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 NAMES = ("string_x", "string_y")
 RADIUS_M = 0.01
@@ -38,7 +38,7 @@ class Bench:
         self.extension = np.zeros(2)
         self.settings = settings(**changes)
         self.now_s = 1000.0
-        self.board = FakeStringEncoderBoard(self.settings, NAMES, lambda: self.extension, zeroed=zeroed)
+        self.board = SimulatedStringEncoderBoard(self.settings, NAMES, lambda: self.extension, zeroed=zeroed)
         self.board.step(self.now_s)
         self.reader = StringEncoderReader(
             self.settings, NAMES, port=self.board.port, answer_timeout_s=0, clock=lambda: self.now_s

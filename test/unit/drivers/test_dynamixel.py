@@ -22,7 +22,7 @@ from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.dynamixel.bus import DynamixelBus
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot.hardware import Dynamixel, DynamixelMotor
-from continuum_robot.simulation.wire.dynamixel_servos import FakeDynamixelBus, crc_16, packet
+from continuum_robot.simulation.wire.dynamixel_servos import SimulatedDynamixelBus, crc_16, packet
 from continuum_robot.simulation.wire.odri_board import FreeMotor
 from continuum_robot.simulation.wire.pacing import Pacer
 
@@ -54,7 +54,7 @@ class ServoStand:
 
     def __init__(self) -> None:
         self.motors = {servo: FreeMotor(acceleration_rev_per_s2_a=20.0, damping_per_s=10.0) for servo in SERVOS}
-        self.servos = FakeDynamixelBus(self.motors)
+        self.servos = SimulatedDynamixelBus(self.motors)
         self._last_s = time.monotonic()
         self.pacer = Pacer(self.step, 0.0005)
         self.pacer.start()
@@ -182,7 +182,7 @@ def test_registers_survive_the_round_trip(state: registers.ServoState) -> None:
 
 @given(st.lists(st.binary(max_size=30), max_size=10))
 def test_no_bytes_from_the_host_break_the_servos(chunks: list[bytes]) -> None:
-    servos = FakeDynamixelBus({1: FreeMotor()})
+    servos = SimulatedDynamixelBus({1: FreeMotor()})
     received = iter([*chunks, packet(1, 0x01, b"")])
     servos.pty.receive = lambda: next(received, b"")  # type: ignore[method-assign]
     for number in range(len(chunks) + 2):

@@ -20,7 +20,7 @@ from continuum_robot.geometry import so3
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.tracker import NdiSerial
-from continuum_robot.simulation.wire.ndi_tracker import FakeNdiTracker, check_sum
+from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker, check_sum
 
 needs_library = pytest.mark.skipif(driver.ndicapy is None, reason="ndicapi is not installed")
 
@@ -55,15 +55,15 @@ def tool_of(tip):
 
 
 @pytest.fixture
-def fake():
-    made = FakeNdiTracker(lambda: tool_of(TIP_IN_BASE))
+def simulated():
+    made = SimulatedNdiTracker(lambda: tool_of(TIP_IN_BASE))
     yield made
     made.close()
 
 
 @pytest.fixture
-def tracker(fake):
-    made = NdiTracker(BASE, fake.port)
+def tracker(simulated):
+    made = NdiTracker(BASE, simulated.port)
     yield made
     made.close()
 
@@ -82,7 +82,7 @@ def test_a_check_sum_behind_its_data_leaves_nothing(data):
 
 
 @needs_library
-def test_the_tip_comes_in_the_base_frame(fake, tracker):
+def test_the_tip_comes_in_the_base_frame(simulated, tracker):
     assert isinstance(tracker, Tracker)
     tracker.open()
     found = tracker.read(3.0)
@@ -91,63 +91,63 @@ def test_the_tip_comes_in_the_base_frame(fake, tracker):
     np.testing.assert_allclose(found.tip[:3, 3], TIP_IN_BASE[:3, 3], atol=2e-5)  # hundredths of a millimetre
     np.testing.assert_allclose(found.tip[:3, :3], TIP_IN_BASE[:3, :3], atol=3e-4)  # four decimals
     assert tracker.read(3.1).time_s == 3.1
-    assert fake.baud_code == "50000"
-    assert [one.split(":")[0] for one in fake.commands[:3]] == ["INIT", "COMM", "PHSR"]
+    assert simulated.baud_code == "50000"
+    assert [one.split(":")[0] for one in simulated.commands[:3]] == ["INIT", "COMM", "PHSR"]
     tracker.close()
-    assert fake.commands[-1] == "TSTOP:"
+    assert simulated.commands[-1] == "TSTOP:"
     with pytest.raises(DeviceError, match="not open"):
         tracker.read(4.0)
 
 
 @needs_library
-def test_a_tool_out_of_sight_is_no_pose_and_counted(fake, tracker):
+def test_a_tool_out_of_sight_is_no_pose_and_counted(simulated, tracker):
     tracker.open()
-    fake.faults.add("missing")
+    simulated.faults.add("missing")
     assert [tracker.read(0.1 * k) for k in range(3)] == [None] * 3
     assert tracker.statistics()["missed"] == 3
-    fake.faults.clear()
+    simulated.faults.clear()
     assert tracker.read(1.0) is not None
 
 
 @needs_library
 def test_a_tool_without_a_wire_is_described_by_its_file(tmp_path):
-    fake = FakeNdiTracker(lambda: np.eye(4), wired=False)
+    simulated = SimulatedNdiTracker(lambda: np.eye(4), wired=False)
     try:
         with pytest.raises(DeviceError, match="no tool is there"):
-            NdiTracker(BASE, fake.port).open()
+            NdiTracker(BASE, simulated.port).open()
         definition = tmp_path / "tool.rom"
         definition.write_bytes(bytes(range(200)))
-        settings = NdiSerial(kind="ndi_serial", port=fake.port, tool_file=str(definition))
+        settings = NdiSerial(kind="ndi_serial", port=simulated.port, tool_file=str(definition))
         made = NdiTracker(settings)
         made.open()
-        assert bytes(fake.definition[:200]) == definition.read_bytes()
-        assert len(fake.definition) == 256
+        assert bytes(simulated.definition[:200]) == definition.read_bytes()
+        assert len(simulated.definition) == 256
         np.testing.assert_allclose(made.read(0.0).tip, np.eye(4), atol=1e-9)
         made.close()
         with pytest.raises(DeviceError, match="no tool definition file"):
-            NdiTracker(NdiSerial(kind="ndi_serial", port=fake.port, tool_file="gone.rom")).open()
+            NdiTracker(NdiSerial(kind="ndi_serial", port=simulated.port, tool_file="gone.rom")).open()
     finally:
-        fake.close()
+        simulated.close()
 
 
 @needs_library
 @pytest.mark.parametrize(("fault", "words"), [("silent", "INIT"), ("wrong_check", "INIT"), ("no_tool", "no tool")])
-def test_what_is_wrong_at_the_start_is_said(fake, tracker, fault, words):
-    fake.faults.add(fault)
+def test_what_is_wrong_at_the_start_is_said(simulated, tracker, fault, words):
+    simulated.faults.add(fault)
     with pytest.raises(DeviceError, match=words):
         tracker.open()
-    fake.faults.clear()
+    simulated.faults.clear()
     tracker.open()
     assert tracker.read(0.0) is not None
 
 
 @needs_library
-def test_a_tracker_that_falls_silent_is_an_error_and_may_come_back(fake, tracker):
+def test_a_tracker_that_falls_silent_is_an_error_and_may_come_back(simulated, tracker):
     tracker.open()
-    fake.faults.add("silent")
+    simulated.faults.add("silent")
     with pytest.raises(DeviceError, match="TX"):
         tracker.read(0.0)
-    fake.faults.clear()
+    simulated.faults.clear()
     time.sleep(0.05)
     assert tracker.read(1.0) is not None
 

@@ -20,7 +20,7 @@ from continuum_robot.drivers.odri_can.bus import REOPEN_AFTER, CanChannel, expla
 from continuum_robot.errors import DeviceError
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
-from continuum_robot.simulation.wire.odri_board import FakeOdriBoard
+from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 
@@ -256,7 +256,7 @@ def test_one_plant_behind_three_boards_in_real_time() -> None:
     wires = [PythonCanWire(can.Bus(interface="virtual", channel=name)) for name in names]
     motors = PlantMotors(robot, settings, Plant(robot))
     boards = [
-        FakeOdriBoard(wire, (motors.port(name, 1), motors.port(name, 2)), alignment_s=0.05)
+        SimulatedOdriBoard(wire, (motors.port(name, 1), motors.port(name, 2)), alignment_s=0.05)
         for name, wire in zip(names, wires, strict=True)
     ]
 

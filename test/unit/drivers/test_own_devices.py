@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
-from continuum_robot.app.running.fake_level import AUTO, DYNAMICS, WIRE, choose_level
+from continuum_robot.app.running.simulation_level import AUTO, DYNAMICS, WIRE, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import StringReading, TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError

@@ -15,7 +15,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.hardware import RokubiSerial
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.pty import Pty
-from continuum_robot.simulation.wire.rokubi import FakeRokubi
+from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 
 SETTINGS = RokubiSerial(kind="rokubi_serial", port="/dev/none", baud_bps=460800, sinc=256, frame_id="flange")
 
@@ -26,7 +26,7 @@ class Bench:
     def __init__(self, **options: Any) -> None:
         self.wrench = np.array([1.0, -2.0, 3.0, 0.125, 0.25, -0.5])
         self.now_s = 500.0
-        self.sensor = FakeRokubi(lambda: self.wrench, **options)
+        self.sensor = SimulatedRokubi(lambda: self.wrench, **options)
         self.sensor.step(self.now_s)
         self.driver = RokubiForceSensor(SETTINGS, port=self.sensor.port, wait=False, clock=lambda: self.now_s)
         self.driver.open()
@@ -249,7 +249,7 @@ def test_something_else_answers() -> None:
 
 
 def test_open_waits_until_it_measures() -> None:
-    sensor = FakeRokubi(lambda: np.ones(6))
+    sensor = SimulatedRokubi(lambda: np.ones(6))
     pacer = Pacer(sensor.step)
     pacer.start()
     driver = RokubiForceSensor(SETTINGS, port=sensor.port)

@@ -19,7 +19,7 @@ from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderRe
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.pty import Pty
-from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_a_host_that_does_not_read_makes_the_board_drop_whole_frames(bench: Benc
 
 def test_zero_waits_for_the_board() -> None:
     extension = np.array([0.01, -0.02])
-    board = FakeStringEncoderBoard(string_board.settings(), NAMES, lambda: extension)
+    board = SimulatedStringEncoderBoard(string_board.settings(), NAMES, lambda: extension)
     pacer = Pacer(board.step)
     pacer.start()
     reader = StringEncoderReader(string_board.settings(port=board.port), NAMES)
@@ -289,7 +289,7 @@ def test_the_same_over_udp(udp: Bench) -> None:
 
 def test_datagrams_of_others_are_not_heard(udp: Bench) -> None:
     udp.run(0.1)
-    liar = FakeStringEncoderBoard(udp.settings, NAMES, lambda: np.array([0.5, 0.5]))
+    liar = SimulatedStringEncoderBoard(udp.settings, NAMES, lambda: np.array([0.5, 0.5]))
     for _ in range(100):
         liar.step(udp.now_s)
         reading = udp.run(0.001)

@@ -155,7 +155,7 @@ def test_each_hostile_robot_file_is_refused_as_the_campaign_says(tmp_path: Path,
         load_robot(str(file))
 
 
-def test_the_fakes_faults_are_all_used() -> None:
+def test_the_simulated_faults_are_all_used() -> None:
     files = Path(can_frames.__file__).parent.glob("*.py")
     source = "".join(file.read_text(encoding="utf-8") for file in files)
     unused = {name for name in odri_board.FAULTS if f'"board.{name}"' not in source}

@@ -23,7 +23,7 @@ from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.hardware import wired
-from continuum_robot.simulation.wire.odri_board import FAULTS, POSITION_JUMP, FakeOdriBoard, FreeMotor
+from continuum_robot.simulation.wire.odri_board import FAULTS, POSITION_JUMP, FreeMotor, SimulatedOdriBoard
 
 DT = 1e-3
 # Three boards, and six.
@@ -56,7 +56,7 @@ class Boards(QuietWatcher):
         rng = np.random.default_rng(seed)
         self.motors = {name: (HeldMotor(), HeldMotor()) for name in settings.channels}
         self.boards = {
-            name: FakeOdriBoard(
+            name: SimulatedOdriBoard(
                 FrameSocketWire(), self.motors[name], aligned=True, start_rev=99.9, current_noise_a=0.02, rng=rng
             )
             for name in settings.channels

@@ -15,8 +15,8 @@ from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS, LineFaults
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.rokubi import FakeRokubi
-from continuum_robot.simulation.wire.string_encoder_board import FakeStringEncoderBoard
+from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
+from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 FRAME = bytes(range(1, 30))
 
@@ -85,20 +85,20 @@ def test_unknown_faults_are_refused() -> None:
         port="/dev/none",
         strings=(EncoderString(string="a", channel=0, pulley_radius_m=0.01),),
     )
-    board = FakeStringEncoderBoard(settings, ["a"], lambda: np.zeros(1))
+    board = SimulatedStringEncoderBoard(settings, ["a"], lambda: np.zeros(1))
     with pytest.raises(ParameterError, match="reboot"):
         board.inject("flop")
     with pytest.raises(ParameterError, match="channel"):
         board.inject("jump", 4)
     board.close()
     with pytest.raises(ParameterError, match="among them"):
-        FakeStringEncoderBoard(settings, ["b"], lambda: np.zeros(1))
-    sensor = FakeRokubi(lambda: np.zeros(6))
+        SimulatedStringEncoderBoard(settings, ["b"], lambda: np.zeros(1))
+    sensor = SimulatedRokubi(lambda: np.zeros(6))
     with pytest.raises(ParameterError, match="overrange"):
         sensor.inject("flop")
     sensor.close()
     with pytest.raises(ParameterError, match="460800"):
-        FakeRokubi(lambda: np.zeros(6), baud_bps=19200)
+        SimulatedRokubi(lambda: np.zeros(6), baud_bps=19200)
 
 
 def test_the_pacer_steps_in_order_until_it_is_stopped() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from continuum_robot.experiments.fault_campaign.kind import TOLERATED, FaultKind, injected
 
 Row = tuple[str, str, float, float, tuple[str, ...], str, str, str]
-"""Name, the fake's fault, its magnitude, its duration (s), who finds it, cause, what is seen, cure."""
+"""Name, the simulated device's fault, its magnitude, its duration (s), who finds it, cause, what is seen, cure."""
 
 _STRINGS: tuple[Row, ...] = (
     (

@@ -37,7 +37,7 @@ LARGEST_FRACTION_WORLD = 0.25
 
 
 @dataclass(frozen=True)
-class FakeLevel:
+class SimulationLevel:
     """A level, and why it was chosen.
 
     Attributes
@@ -60,7 +60,7 @@ class FakeLevel:
         return not self.us_per_ms > self.allowed_us_per_ms
 
 
-def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: str = "") -> FakeLevel:
+def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: str = "") -> SimulationLevel:
     """The level that is desired, or the one that this machine can do.
 
     Parameters
@@ -79,53 +79,53 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
     if robot.traits.without_boards:
         if desired not in (AUTO, DYNAMICS):
             raise ParameterError(
-                "fake_level", desired, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
+                "simulation_level", desired, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
-        return FakeLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
+        return SimulationLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
     if desired == MUJOCO:
         mujoco_library()
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
         fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
-        return FakeLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
+        return SimulationLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
     uneven = robot.traits.time_steps == IMPLICIT
     if not on_wires(robot):
         kind = "" if robot.hardware is None else robot.hardware.tendon_actuators.kind
         if desired in (WIRE, MUJOCO):
             raise ParameterError(
-                "fake_level", desired, f"{DYNAMICS} or {AUTO}: motors of kind {kind} are not simulated"
+                "simulation_level", desired, f"{DYNAMICS} or {AUTO}: motors of kind {kind} are not simulated"
             )
         if desired == AUTO and not uneven:
             us_per_ms = 1e6 * measure_plant(robot)[0] if real_time else math.nan
-            return FakeLevel(DYNAMICS, f"dynamics (no {kind} motors to the byte)", us_per_ms)
+            return SimulationLevel(DYNAMICS, f"dynamics (no {kind} motors to the byte)", us_per_ms)
     if uneven and desired in (AUTO, DYNAMICS):
         if not real_time:
-            return FakeLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
+            return SimulationLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
         return _general_rod(robot)
     if desired == MIRROR or (desired != AUTO and not real_time):
-        return FakeLevel(desired, desired)
+        return SimulationLevel(desired, desired)
     if desired != AUTO:
-        return FakeLevel(desired, desired, 1e6 * measure_plant(robot)[0])
+        return SimulationLevel(desired, desired, 1e6 * measure_plant(robot)[0])
     if not real_time:
-        return FakeLevel(WIRE, "wire, in lock-step")
+        return SimulationLevel(WIRE, "wire, in lock-step")
     processors = len(os.sched_getaffinity(0))
     if processors < 2:
         reason = f"dynamics (wire needs 2 processors, here is {processors})"
-        return FakeLevel(DYNAMICS, reason, 1e6 * measure_plant(robot)[0])
+        return SimulationLevel(DYNAMICS, reason, 1e6 * measure_plant(robot)[0])
     try:
         median_s, most_s = measure_wire(robot)
     except ContinuumRobotError as error:
-        return FakeLevel(DYNAMICS, f"dynamics ({error})")
+        return SimulationLevel(DYNAMICS, f"dynamics ({error})")
     if median_s <= LONGEST_MEDIAN_S and most_s <= LONGEST_MOST_S:
-        return FakeLevel(WIRE, f"wire, {1e3 * median_s:.2f} ms a cycle", 1e6 * median_s)
+        return SimulationLevel(WIRE, f"wire, {1e3 * median_s:.2f} ms a cycle", 1e6 * median_s)
     reason = f"dynamics, wire takes {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle"
-    return FakeLevel(DYNAMICS, reason, 1e6 * measure_plant(robot)[0])
+    return SimulationLevel(DYNAMICS, reason, 1e6 * measure_plant(robot)[0])
 
 
-def _general_rod(robot: Robot) -> FakeLevel:
+def _general_rod(robot: Robot) -> SimulationLevel:
     median_s, most_s = measure_plant(robot)
     reason = f"dynamics of a general rod, {1e3 * median_s:.2f} to {1e3 * most_s:.2f} ms a cycle"
     # Single cycles take several times the 95th percentile, where tendons become slack or motors begin to turn.
-    return FakeLevel(DYNAMICS, reason, 1e6 * most_s, LARGEST_FRACTION_GENERAL * 1000.0)
+    return SimulationLevel(DYNAMICS, reason, 1e6 * most_s, LARGEST_FRACTION_GENERAL * 1000.0)
 
 
 def _clock() -> Callable[[], float]:
@@ -188,7 +188,7 @@ def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
     return float(np.median(durations)), float(np.quantile(durations, 0.95))
 
 
-def choose_clock(desired: str, level: FakeLevel) -> tuple[str, str]:
+def choose_clock(desired: str, level: SimulationLevel) -> tuple[str, str]:
     """The clock of a simulated run, and a sentence where it was chosen for the user; "" where not.
 
     Parameters
