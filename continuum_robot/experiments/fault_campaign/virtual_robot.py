@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot under control in virtual time, down to the bytes: shipped drivers, safety logic and controller on simulated wires.
+"""A robot under control in virtual time, down to the bytes: shipped drivers, safety logic, controller, simulated wires.
 
 The cycle is that of the driver's node, the very same code. Whatever time passes, the truth of the plant is written down
 every millisecond.
