@@ -45,6 +45,7 @@ GIVEN_WAY = 5
 """Nice value of processes whose work can wait for a moment."""
 _WATCHED_NS = 250_000_000
 _LARGEST_FRACTION = 0.8
+_WINDOWS = 2  # in a row: the first cycles of a simulated robot load its code
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,10 @@ class ProcessorFraction:
     ) -> None:
         self._clock_ns, self._used_ns = clock_ns, used_ns
         self._begun_ns, self._begun_used_ns = clock_ns(), used_ns()
+        self._above = 0
 
     def give_up(self, name: str) -> str:
-        """Back to the ordinary scheduler where the thread used most of a core for a quarter of a second.
+        """Back to the ordinary scheduler where the thread used most of a core for twice a quarter of a second in a row.
 
         Parameters
         ----------
@@ -134,7 +136,8 @@ class ProcessorFraction:
         used_ns = self._used_ns()
         fraction = (used_ns - self._begun_used_ns) / passed_ns
         self._begun_ns, self._begun_used_ns = self._begun_ns + passed_ns, used_ns
-        if fraction <= _LARGEST_FRACTION:
+        self._above = self._above + 1 if fraction > _LARGEST_FRACTION else 0
+        if self._above < _WINDOWS:
             return ""
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         return (

@@ -197,3 +197,17 @@ def test_demo_takes_no_argument_and_contact_no_value(
     monkeypatch.setattr(demo, "run_demo", run_demo)
     assert main(["demo", *arguments]) == 0
     assert seen == [asked]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
+@pytest.mark.parametrize("package", ["nodes", "app"])
+def test_linear_algebra_has_one_thread_beside_the_loop(package: str) -> None:
+    """A second one spins between two products: on two cores the loop of a robot with many coefficients was too slow."""
+    code = (
+        f"import continuum_robot.{package}, numpy, os\n"
+        "numpy.ones((500, 500)) @ numpy.ones((500, 500))\n"
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert int(found.stdout) == 1

@@ -198,8 +198,19 @@ def test_a_thread_that_never_sleeps_gives_its_priority_back(asked):
     clocks.pass_time(0.2, 0.95)
     assert fraction.give_up("simulator") == ""
     clocks.pass_time(0.1, 0.95)
+    assert fraction.give_up("simulator") == ""  # the first of two
+    clocks.pass_time(0.3, 0.95)
     assert "simulator used 95 % of a core" in fraction.give_up("simulator")
     assert asked == [os.SCHED_OTHER]
+
+
+def test_a_start_that_loads_code_is_no_reason(asked):
+    clocks = Clocks()
+    fraction = ProcessorFraction(lambda: clocks.now_ns, lambda: clocks.used_ns)
+    for used in (0.95, 0.2, 0.95, 0.2):
+        clocks.pass_time(0.3, used)
+        assert fraction.give_up("simulator") == ""
+    assert asked == []
 
 
 def test_a_loop_says_when_it_gave_its_priority_back(monkeypatch, asked):
