@@ -43,10 +43,28 @@ def clarke_joints(robot: Robot) -> tuple[str, ...]:
     return tuple(column.removesuffix("_m") for column in reference_columns(robot.coordinate_count))
 
 
-def trajectory_reference(
+class JointTrajectory(Interpolated):
+    """A joint trajectory as a reference of the Clarke coordinates.
+
+    Parameters
+    ----------
+    times_s, positions_m, velocities_m_per_s : as of :class:`Interpolated`, of the coordinates
+    to_joints : (k, 2m), from the coordinates to the joints
+
+    Attributes
+    ----------
+    to_joints : as given
+    """
+
+    def __init__(self, times_s: Vector, positions_m: Vector, velocities_m_per_s: Vector, to_joints: Vector) -> None:
+        super().__init__(times_s, positions_m, velocities_m_per_s)
+        self.to_joints = to_joints
+
+
+def joint_trajectory(
     robot: Robot, joints: Sequence[str], points: Sequence[TrajectoryPoint], here_m: ArrayLike
-) -> Interpolated:
-    """A joint trajectory as a reference of the Clarke coordinates, from where the reference is.
+) -> JointTrajectory:
+    """A joint trajectory from where the reference is.
 
     Parameters
     ----------
@@ -64,27 +82,16 @@ def trajectory_reference(
         raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
     largest_m = robot.limits.maximum_displacement_m
     here = np.asarray(here_m, dtype=float)
-    times_s, positions, velocities = _checked(points, len(joints))
-    manifold = controlled_manifold(robot)
-    names = clarke_joints(robot)
-    if sorted(joints) == sorted(names):
-        order = [list(joints).index(name) for name in names]
-        positions, velocities = positions[:, order], velocities[:, order]
-    elif sorted(joints) == sorted(robot.tendon_names):
-        order = [list(joints).index(name) for name in robot.tendon_names]
-        displacement = positions[:, order]
-        positions, velocities = displacement @ manifold.clarke_matrix.T, velocities[:, order] @ manifold.clarke_matrix.T
-        missed = np.abs(positions @ manifold.displacement_matrix.T - displacement).max(axis=1)
-        worst = int(missed.argmax())
-        if missed[worst] > MANIFOLD_TOLERANCE_FRACTION * largest_m:
-            raise ParameterError(
-                f"points[{worst}].positions",
-                displacement[worst],
-                f"displacements that bend the robot: these are {1e3 * missed[worst]:.2g} mm off any Clarke coordinates",
-            )
-    else:
+    times_s, at_joints, velocities = _checked(points, len(joints))
+    to_joints, from_joints = _joint_maps(robot, joints)
+    positions, velocities = at_joints @ from_joints.T, velocities @ from_joints.T
+    missed = np.abs(positions @ to_joints.T - at_joints).max(axis=1)
+    worst = int(missed.argmax())
+    if missed[worst] > MANIFOLD_TOLERANCE_FRACTION * largest_m:
         raise ParameterError(
-            "joint_names", list(joints), f"all of {', '.join(names)}, or all of {', '.join(robot.tendon_names)}"
+            f"points[{worst}].positions",
+            at_joints[worst],
+            f"displacements that bend the robot: these are {1e3 * missed[worst]:.2g} mm off any Clarke coordinates",
         )
     if times_s[0] > 0:
         times_s, positions = np.concatenate([[0.0], times_s]), np.vstack([here, positions])
@@ -96,14 +103,30 @@ def trajectory_reference(
             f"within {1e3 * START_TOLERANCE_FRACTION * largest_m:.2g} mm of the reference, {here.round(5).tolist()} m; "
             "a first point later than 0 s begins there",
         )
-    pulled = np.abs(positions @ manifold.displacement_matrix.T).max(axis=1)
+    pulled = np.abs(positions @ controlled_manifold(robot).displacement_matrix.T).max(axis=1)
     if pulled.max() > largest_m:
         raise ParameterError(
             f"points[{int(pulled.argmax())}].positions",
             positions[pulled.argmax()],
             f"displacements of at most limits.maximum_displacement_m = {largest_m:g} m, not {pulled.max():.3g} m",
         )
-    return Interpolated(times_s, positions, velocities)
+    return JointTrajectory(times_s, positions, velocities, to_joints)
+
+
+def _joint_maps(robot: Robot, joints: Sequence[str]) -> tuple[Vector, Vector]:
+    """From Clarke coordinates to the joints in their order, (k, 2m), and back, (2m, k)."""
+    manifold, clarke = controlled_manifold(robot), clarke_joints(robot)
+    straight = np.eye(len(clarke))
+    for names, there, back in (
+        (clarke, straight, straight),
+        (robot.tendon_names, manifold.displacement_matrix, manifold.clarke_matrix),
+    ):
+        if sorted(joints) == sorted(names):
+            order = [names.index(name) for name in joints]
+            return np.asarray(there)[order], np.asarray(back)[:, order]
+    raise ParameterError(
+        "joint_names", list(joints), f"all of {', '.join(clarke)}, or all of {', '.join(robot.tendon_names)}"
+    )
 
 
 def _checked(points: Sequence[TrajectoryPoint], count: int) -> tuple[Vector, Vector, Vector]:

@@ -29,7 +29,7 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction
 from continuum_robot.nodes.reference.tip_path import SHAPE_AGE_S, TipPath, TipStates
-from continuum_robot.nodes.reference.trajectory_action import serve
+from continuum_robot.nodes.reference.trajectory_action import Trajectory, serve
 from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.control_settings import ReferenceSettings
@@ -264,7 +264,7 @@ class ReferenceSource(ManagedNode):
 
     # What the action follow_joint_trajectory plays
 
-    def begin_trajectory(self, make: Callable[[Robot, Vector], Reference]) -> Reference:
+    def begin_trajectory(self, make: Callable[[Robot, Vector], Trajectory]) -> Trajectory:
         """Play a trajectory that begins where the reference is.
 
         Parameters

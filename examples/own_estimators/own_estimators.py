@@ -75,7 +75,7 @@ class AtRest:
         self.reset()
 
     def reset(self):
-        """Begin anew."""
+        """Restart."""
         self._force = None
 
     def update(self, cycle, state):

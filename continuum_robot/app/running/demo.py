@@ -174,10 +174,10 @@ def run_demo(
             start_motion=True,
             parameters=_parameters(loaded, touching, world),
         )
-        companion = PageProcess(
+        page_process = PageProcess(
             robot, console, desired=view, out=out, view_only=view_only, allow_origins=allow_origins
         )  # fmt: skip
-        with StopRequest() as stop, companion as page:
+        with StopRequest() as stop, page_process as page:
             stack = ProcessStack(options, server)
             outcome = _track(stack, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
     reported = _report(outcome, loaded, folder, console)

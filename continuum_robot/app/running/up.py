@@ -22,7 +22,7 @@ from continuum_robot.app.running.params_file import read_params_file
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import RESPAWNS
 from continuum_robot.app.running.simulation_level import AUTO
-from continuum_robot.app.running.stack import load_for_stack, with_simulation_level
+from continuum_robot.app.running.stack import SUPERVISOR, load_for_stack, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.nodes.base.spinning import StopRequest
@@ -104,7 +104,7 @@ class UpOptions:
             controller=self.controller,
             clock=self.clock,
             contact=self.contact,
-            parameters={} if file is None else read_params_file(file, (*MANAGED_NODES, "supervisor")),
+            parameters={} if file is None else read_params_file(file, (*MANAGED_NODES, SUPERVISOR)),
         )
 
 
@@ -137,11 +137,11 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
         chosen, devices, sentence = with_simulation_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        companion = PageProcess(
+        page_process = PageProcess(
             up.robot, console, namespace=up.namespace, desired=up.view, out=up.out, view_only=up.view_only,
             allow_origins=up.allow_origins,
         )  # fmt: skip
-        with StopRequest() as stop, companion as page:
+        with StopRequest() as stop, page_process as page:
             stack = ProcessStack(chosen, server, up.respawns) if up.processes else ComposedStack(chosen)
             problem = _run(stack, stop, console, devices, page)
     if problem:

@@ -49,7 +49,7 @@ class ContactObserver(Protocol):
     """Finds the generalised force of contacts, cycle by cycle."""
 
     def reset(self) -> None:
-        """Begin anew: after a pause, an invalid state, or a time without shapes."""
+        """Restart: after a pause, an invalid state, or a time without shapes."""
 
     def update(self, cycle: CycleInput, state: StateTerms) -> Finding:
         """What is found in one more cycle.

@@ -6,23 +6,23 @@ Its joints are the Clarke coordinates (q_re_1, q_im_1, ...) or all tendons, in m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.node import Node
 
-from continuum_robot.control.joint_trajectory import TrajectoryPoint, clarke_joints, trajectory_reference
+from continuum_robot.control.joint_trajectory import JointTrajectory, TrajectoryPoint, joint_trajectory
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.clock import Clock
 
 Vector = NDArray[np.float64]
+Trajectory = TypeVar("Trajectory", bound=Reference)
 
 FEEDBACK_PERIOD_S = 0.1
 _SUCCESSFUL, _INVALID_GOAL, _GOAL_TOLERANCE_VIOLATED = 0, -1, -5
@@ -41,7 +41,7 @@ def installed_action() -> Any:
 class Player(Protocol):
     """What plays trajectories: the reference source."""
 
-    def begin_trajectory(self, make: Any) -> Reference:
+    def begin_trajectory(self, make: Callable[[Robot, Vector], Trajectory]) -> Trajectory:
         """Play what ``make`` makes of the robot and of the reference now; raises ContinuumRobotError where it cannot.
 
         Parameters
@@ -106,11 +106,9 @@ class TrajectoryGoals:
         """
         asked, result = goal.request, self._action.Result()
         joints = list(asked.trajectory.joint_names)
-        seen: dict[str, Robot] = {}
 
-        def make(robot: Robot, here_m: Vector) -> Reference:
-            seen["robot"] = robot
-            return trajectory_reference(robot, joints, _points(asked.trajectory.points), here_m)
+        def make(robot: Robot, here_m: Vector) -> JointTrajectory:
+            return joint_trajectory(robot, joints, _points(asked.trajectory.points), here_m)
 
         try:
             trajectory = self._player.begin_trajectory(make)
@@ -118,7 +116,7 @@ class TrajectoryGoals:
             goal.abort()
             result.error_code, result.error_string = _INVALID_GOAL, str(error)
             return result
-        to_joints = _joint_matrix(seen["robot"], joints)
+        to_joints = trajectory.to_joints
         while True:
             await self._waiting.sleep(FEEDBACK_PERIOD_S)
             state = self._player.trajectory_state(trajectory)
@@ -165,15 +163,6 @@ def _points(messages: Sequence[Any]) -> list[TrajectoryPoint]:
 
 def _seconds(duration: Any) -> float:
     return float(duration.sec) + 1e-9 * float(duration.nanosec)
-
-
-def _joint_matrix(robot: Robot, joints: Sequence[str]) -> Vector:
-    """From Clarke coordinates to the joints in their order."""
-    names = clarke_joints(robot)
-    if set(joints) == set(names):
-        return np.eye(len(names))[[names.index(name) for name in joints]]
-    matrix = np.asarray(controlled_manifold(robot).displacement_matrix)
-    return matrix[[robot.tendon_names.index(name) for name in joints]]
 
 
 def _missed(joints: Sequence[str], desired: Vector, actual: Vector, tolerances: Sequence[Any]) -> str:

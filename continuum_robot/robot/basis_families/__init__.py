@@ -17,7 +17,7 @@ from continuum_robot.robot.basis_families.b_spline import BSpline
 from continuum_robot.robot.basis_families.chebyshev import Chebyshev
 from continuum_robot.robot.basis_families.legendre import Legendre
 from continuum_robot.robot.basis_families.piecewise_constant import PiecewiseConstant
-from continuum_robot.robot.doors import BASIS_FAMILIES, added, offered
+from continuum_robot.robot.doors import BASIS_FAMILIES, made, offered
 
 SHIPPED: dict[str, Callable[[], BasisFamily]] = {
     "chebyshev": Chebyshev,
@@ -85,12 +85,9 @@ def basis_family(name: str) -> BasisFamily:
     ------
     ParameterError : there is none, or it lacks a method
     """
-    made = SHIPPED.get(name) or _registered.get(name)
-    if made is None:
-        made = added(BASIS_FAMILIES, name, "kind")
-    if made is None:
-        raise ParameterError("kind", name, f"one of {', '.join(family_names())}")
-    family = made()
+    own = SHIPPED.get(name) or _registered.get(name)
+    known = (*SHIPPED, *_registered)
+    family = made(BASIS_FAMILIES, name, "kind", known=known) if own is None else own()
     if not isinstance(family, BasisFamily):
         raise ParameterError("kind", name, "a family with the methods values, breaks and degree")
     return family

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mass matrix of a rod whose mass is lumped at the stations of its chain: M = R R^T with the root R of rod/step.py."""
+"""Mass matrix of a rod whose mass is lumped at the stations of its chain: M = R R^T, R of rod/strain/sweeps.py."""
 
 from __future__ import annotations
 

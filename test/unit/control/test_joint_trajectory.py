@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from continuum_robot.control.joint_trajectory import TrajectoryPoint, clarke_joints, trajectory_reference
+from continuum_robot.control.joint_trajectory import TrajectoryPoint, clarke_joints, joint_trajectory
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -20,7 +20,7 @@ GOAL = np.array([4e-3, -3e-3, 2e-3, 5e-3])
 def test_it_passes_all_points_from_where_the_reference_is():
     middle = (HERE + GOAL) / 2 + 1e-3
     points = [TrajectoryPoint(1.0, middle), TrajectoryPoint(2.5, GOAL)]
-    reference = trajectory_reference(ROBOT, JOINTS, points, HERE)
+    reference = joint_trajectory(ROBOT, JOINTS, points, HERE)
     assert reference.duration_s == 2.5
     for t_s, position in ((0.0, HERE), (1.0, middle), (2.5, GOAL), (9.0, GOAL)):
         np.testing.assert_allclose(reference.at(t_s).position, position, atol=1e-15)
@@ -30,14 +30,14 @@ def test_it_passes_all_points_from_where_the_reference_is():
 def test_velocities_that_are_given_are_kept():
     speed = np.array([1e-3, 2e-3, -1e-3, 0.0])
     points = [TrajectoryPoint(1.0, GOAL, speed), TrajectoryPoint(2.0, HERE)]
-    reference = trajectory_reference(ROBOT, JOINTS, points, HERE)
+    reference = joint_trajectory(ROBOT, JOINTS, points, HERE)
     np.testing.assert_allclose(reference.at(1.0 - 1e-9).velocity, speed, atol=1e-9)
 
 
 def test_joints_may_come_in_any_order():
     order = [2, 0, 3, 1]
     points = [TrajectoryPoint(1.0, GOAL[order])]
-    reference = trajectory_reference(ROBOT, [JOINTS[k] for k in order], points, HERE)
+    reference = joint_trajectory(ROBOT, [JOINTS[k] for k in order], points, HERE)
     np.testing.assert_allclose(reference.at(1.0).position, GOAL)
 
 
@@ -48,7 +48,7 @@ def test_displacements_of_tendons_are_those_of_the_coordinates(name):
     goal = 0.2 * robot.limits.maximum_displacement_m * np.linspace(0.3, 1.0, robot.coordinate_count)
     displacement = manifold.displacement_matrix @ goal
     points = [TrajectoryPoint(2.0, displacement)]
-    reference = trajectory_reference(robot, robot.tendon_names, points, np.zeros(robot.coordinate_count))
+    reference = joint_trajectory(robot, robot.tendon_names, points, np.zeros(robot.coordinate_count))
     np.testing.assert_allclose(reference.at(2.0).position, goal, atol=1e-12)
 
 
@@ -73,4 +73,4 @@ POINT = TrajectoryPoint(1.0, GOAL)
 )
 def test_what_cannot_be_followed_is_refused(joints, points, words):
     with pytest.raises(ParameterError, match=words):
-        trajectory_reference(ROBOT, joints, points, HERE)
+        joint_trajectory(ROBOT, joints, points, HERE)
