@@ -7,15 +7,30 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import cython
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.limited_tension import LimitedTension
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.stepped.buffers import copy_into, indices, integers, stepped, vector
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedTension:
+    """A command within all limits.
+
+    Attributes
+    ----------
+    tension : shape (N,), N
+    limited : for each tendon the LIMITED_ bits of the limits that changed it, 0 for none; shape (N,), uint8
+    """
+
+    tension: NDArray[np.float64]
+    limited: NDArray[np.uint8]
+
 
 # Bits of LimitedTension.limited; the same as the constants of msg/TendonStates.
 LIMITED_NOT_FINITE = cython.declare(cython.int, 1)

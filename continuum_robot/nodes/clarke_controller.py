@@ -22,7 +22,7 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION

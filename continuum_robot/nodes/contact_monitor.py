@@ -33,8 +33,8 @@ from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.parameters import Settings
 from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.contact.floor import ContactFloor
 from continuum_robot.nodes.contact.publisher import ContactPublisher

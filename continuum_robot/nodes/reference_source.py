@@ -23,8 +23,8 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import ClarkeState, Shape
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.parameters import Settings
 from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that simulates a robot and its devices; the drivers talk to it over sockets, as to wires."""
+"""The node that simulates a robot and its devices; the drivers talk to it over sockets, as to wires.
+
+It publishes the true contact as messages like those of the contact monitor.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.publisher import Publisher
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
@@ -17,7 +22,6 @@ from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.simulated.contact import TrueContacts
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
 from continuum_robot.nodes.simulated.push import SimulatedPush
@@ -25,13 +29,80 @@ from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
-from continuum_robot.simulation.contact import load_contacts
+from continuum_robot.simulation.contact import ContactLoad
+from continuum_robot.simulation.contact_file import load_contacts
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
 from continuum_robot.simulation.truth_ring import TruthRingWriter
 from continuum_robot.srv import InjectFault
+
+METHOD = "truth"
+PERIOD_NS = 10_000_000
+_NO_LOAD = ContactLoad("", math.nan, False, np.zeros(6), np.zeros(3), 0.0)
+
+
+class TrueContacts:
+    """Publishes what the plant knows, a hundred times a second of its time; of several contacts that of the greatest
+    force.
+
+    Parameters
+    ----------
+    plant : with contacts
+    base_frame : frame_id of the messages
+    publisher : of them
+    """
+
+    def __init__(self, plant: Plant, base_frame: str, publisher: Publisher[Any]) -> None:
+        self._plant, self._publisher = plant, publisher
+        message = Contact(simulated=True, method=METHOD)
+        message.header.frame_id = base_frame
+        message.location_observable = True
+        message.arc_length_deviation = message.ratio = math.nan
+        self._message = message
+        self._wrench = conversions.preallocate(message, "wrench", 6)
+        conversions.preallocate_bytes(message, "wrench_sensed", 6)[:] = Contact.SENSED
+        self._sequence = 0
+        self._due_ns = 0
+        # Nothing touches before the driver is active.
+        plant.contacts_from_s = math.inf
+
+    def start(self, since_s: float) -> None:
+        """The schedule begins.
+
+        Parameters
+        ----------
+        since_s : how long ago, s; negative: that much later
+        """
+        # To a microsecond: the last digits of a difference of times depend on when it is taken.
+        self._plant.contacts_from_s = round(self._plant.time_s - since_s, 6)
+
+    def publish(self, now_ns: int, stamp_ns: int) -> None:
+        """Publish the contacts of now, where it is time for it.
+
+        Parameters
+        ----------
+        now_ns : time of the simulated robot, ns
+        stamp_ns : the same instant on the clock of ROS, ns
+        """
+        if now_ns < self._due_ns:
+            return
+        self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
+        loads = self._plant.contact_loads
+        # In a world without a contact there is none to speak of.
+        load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)), default=_NO_LOAD)
+        message = self._message
+        conversions.set_stamp(message.header.stamp, stamp_ns)
+        self._sequence += 1
+        message.sequence = self._sequence
+        message.in_contact, message.state = load.touching, "contact" if load.touching else "clear"
+        self._wrench[:] = load.wrench_in_disk
+        message.arc_length = message.wrench_arc_length = load.arc_length_m
+        if load.touching:
+            message.place = conversions.pose_message(self._plant.pose(load.arc_length_m))
+        self._publisher.publish(message)
+
 
 SLOWEST_FACTOR = 0.98
 """Of real time, below which the robot is reported to fall behind."""

@@ -16,7 +16,7 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.diagnostics import LoopThresholds
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.cogging import PARAMETER as COGGING
 from continuum_robot.nodes.driver.cogging import StoredCogging

@@ -18,7 +18,8 @@ import numpy as np
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.shared import Code, sparse
 from continuum_robot.rod.inertia import Parts, Station, stations
-from continuum_robot.rod.moving_chain import MovingFrame, SegmentSteps, base_frame, code_of, step_ends
+from continuum_robot.rod.moving_chain import SegmentSteps, code_of, step_ends
+from continuum_robot.rod.moving_frame import MovingFrame, base_frame
 from continuum_robot.rod.tendons import coefficient_slices
 
 

@@ -23,7 +23,8 @@ from continuum_robot.rod.inertia import (
     tendon_axial_mass_matrix,
 )
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
-from continuum_robot.rod.moving_chain import expressions_of, frame_at, moving_frame_at
+from continuum_robot.rod.moving_chain import expressions_of
+from continuum_robot.rod.moving_frame import frame_at, moving_frame_at
 from continuum_robot.rod.path_lengths import PathLengths
 from continuum_robot.rod.strain.kinematics import stretches
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix

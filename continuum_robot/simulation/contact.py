@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import casadi as ca
@@ -24,15 +23,20 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
-from continuum_robot.robot.schema import Source, quantity, read, refuse
+from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
 
+
 KINDS = ("wall", "sphere", "push")
+
+
 FRAMES = ("base", "disk")
+
+
 # Below this speed friction fades out, so that it has a derivative; at a lower one it would need shorter steps.
 FRICTION_SPEED_M_PER_S = 0.01
+
 
 _KEYS = {
     "wall": ("point_m", "normal"),
@@ -256,55 +260,6 @@ class _Touch:
             force, penetration_m = np.zeros(3), 0.0
         wrench = np.concatenate([self.rotation.T @ force, self.rotation.T @ (hat(arm) @ force)])
         return ContactLoad(contact.name, s_m, bool(np.any(force)), wrench, force, float(penetration_m))
-
-
-def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> tuple[Contact, ...]:
-    """Read contacts from YAML text: a mapping with the key ``contacts``, a list.
-
-    Parameters
-    ----------
-    text : YAML
-    robot : the robot that they touch
-    file : for the messages
-
-    Raises
-    ------
-    RobotFileError : malformed, unknown or missing keys, impossible values, a place that the robot does not have
-    """
-    path = None if file is None else Path(file)
-    mapping, lines = plain_yaml(text, path)
-    source = Source(path, lines)
-    found: ContactList = read(ContactList, mapping, source)
-    for index, contact in enumerate(found.contacts):
-        try:
-            contact.place_m(robot)
-        except ParameterError as error:
-            key = "arc_length_m" if contact.disk is None else "disk"
-            raise source.error(f"contacts[{index}].{key}", getattr(contact, key), error.expected) from None
-    return found.contacts
-
-
-def load_contacts(file: Path | str, robot: Robot) -> tuple[Contact, ...]:
-    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`.
-
-    Raises
-    ------
-    RobotFileError : the file cannot be used
-    """
-    path = Path(file)
-    return parse_contacts(read_yaml(path, "contact file"), robot, path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContactList:
-    """What a contact file holds."""
-
-    contacts: tuple[Contact, ...] = quantity("what touches the robot")
-
-    def __post_init__(self) -> None:
-        names = [contact.name for contact in self.contacts]
-        if len(set(names)) != len(names):
-            raise refuse("contacts", names, "a different name for each contact")
 
 
 class PlantContacts:

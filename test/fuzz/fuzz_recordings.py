@@ -17,7 +17,7 @@ from continuum_robot.app.recordings.run import open_run, recorded_facts
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.identification import recordings
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, McapScan
-from continuum_robot.nodes.recordings.writing import repair
+from continuum_robot.nodes.recordings.repairing import repair
 
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "contact")
 

@@ -39,7 +39,8 @@ from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.recorder import TOPICS
 from continuum_robot.nodes.recordings import mcap_file
 from continuum_robot.nodes.recordings.mcap_file import McapScan
-from continuum_robot.nodes.recordings.writing import BagRecorder, repair
+from continuum_robot.nodes.recordings.repairing import repair
+from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros]

@@ -69,7 +69,6 @@ WITHOUT_FORMULAS = {
     "control/joint_trajectory.py",
     "estimation/contact/cycle.py",
     "estimation/contact/own_observer.py",
-    "control/limited_tension.py",
     "control/limits.py",
     "control/tendon_use.py",
     "estimation/contact/states.py",

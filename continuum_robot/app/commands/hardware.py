@@ -109,7 +109,7 @@ def calibrate_torque(
     def ask(sentence: str) -> None:
         typer.confirm(f"{sentence} Ready?", abort=True)
 
-    module = part("procedures.run")
+    module = part("procedures.calibrations")
     asked = None if yes or simulated else ask
     raise typer.Exit(
         module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
@@ -141,7 +141,7 @@ def calibrate_cogging(
     so far is fed forward. The driver feeds it forward in its cycle: see its parameter cogging. Do it after home; after
     the motors were aligned again the angles are lost, and it is due again. Ctrl-C releases the tendons.
     """
-    module = part("procedures.run")
+    module = part("procedures.calibrations")
     raise typer.Exit(
         module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
     )

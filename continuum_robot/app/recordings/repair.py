@@ -10,7 +10,7 @@ from rich.console import Console
 from continuum_robot.app.recordings.run import find_recording
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.mcap_file import find_mcap_files
-from continuum_robot.nodes.recordings.writing import repair
+from continuum_robot.nodes.recordings.repairing import repair
 
 
 def run_repair(path: Path, out: Path | None, console: Console | None = None) -> int:

@@ -18,7 +18,7 @@ from continuum_robot.app.output import plain
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.nodes.recordings.bag_reading import readable
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
-from continuum_robot.nodes.recordings.writing import repair
+from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.loading import load_robot

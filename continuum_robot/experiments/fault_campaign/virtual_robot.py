@@ -7,7 +7,6 @@ every millisecond.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.shape import ShapeEstimator
+from continuum_robot.experiments.fault_campaign.pluggable_hardware import PluggableHardware
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.control_settings import ControlSettings
@@ -36,22 +36,39 @@ from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
+from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]
 
+
 SENSOR_EVERY = 10
+
+
 TAKE_UP_FRACTION = 0.25
 """As the driver's node: tension that takes up slack, of what a tendon may carry when all carry the same."""
+
+
 COOL_C = 25.0
+
+
 RESIDUAL_M = 0.001
 """As the estimator's node: residual at which it warns."""
+
+
 ALIGNMENT_S = 0.3
+
+
 BOOT_S = 1.1
 """In the first second after power-on boards send their status all the time, and faults would be known too soon."""
+
+
 SETTLE_S = 0.6
+
+
 HOMING_TIMEOUT_S = 40.0
+
+
 QUICK_HOMING = HomingSettings(turns=1, settle_s=0.5)
 
 
@@ -98,43 +115,6 @@ class Truth:
         first = int(np.searchsorted(self.time_s, begin_s))
         names = ("time_s", "tension_n", "motor_n", "clarke_m", "reference_m")
         return {name: np.array(getattr(self, name)[first:]) for name in names}
-
-
-class PluggableHardware(SimulatedHardware):
-    """Simulated hardware whose CAN adapters can be unplugged, and that calls ``on_step`` after each step.
-
-    Parameters
-    ----------
-    start_rev : what the motor boards count at the start, rev
-    """
-
-    def __init__(self, robot: Robot, plant: Plant, rng: np.random.Generator, start_rev: float) -> None:
-        super().__init__(
-            robot, plant, rng, alignment_s=ALIGNMENT_S, start_rev=start_rev, strings=bool(robot.strings), force=True
-        )
-        self._unplugged: set[str] = set()
-        self._hosts: dict[str, socket.socket] = {}
-
-    def host_socket(self, channel: str) -> socket.socket:
-        """As the simulated hardware's; nothing where the adapter is out."""
-        if channel in self._unplugged:
-            raise DeviceError(f"CAN channel {channel}", "there is no such device", "Plug the adapter in.")
-        self._hosts[channel] = super().host_socket(channel)
-        return self._hosts[channel]
-
-    def unplug(self, channel: str) -> None:
-        """Pull an adapter out: what the host holds is dead.
-
-        Parameters
-        ----------
-        channel : its name
-        """
-        self._unplugged.add(channel)
-        self._hosts[channel].shutdown(socket.SHUT_RDWR)
-
-    def plug_in(self) -> None:
-        """Plug all adapters in again."""
-        self._unplugged.clear()
 
 
 class VirtualRobot(QuietWatcher):

@@ -9,98 +9,29 @@ set: by a launch file, ``params_file``, the command line or ``ros2 param set``.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RobotFileError
-from continuum_robot.robot.schema import Quantity, Source, quantity_of, read
-
-_LARGEST_INTEGER = 2**63 - 1
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Leaf:
-    path: tuple[str | int, ...]
-    quantity: Quantity
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Collected:
-    item_names: Mapping[str, Sequence[str]]
-    leave_out: Sequence[str]
-    leaves: dict[str, _Leaf]
-    defaults: dict[str, Any]
-
-
-class Settings:
-    """A dataclass of the robot file as parameters. Made by :meth:`ParameterServer.declare_settings`.
-
-    Parameters
-    ----------
-    prefix : of the names
-    value : as the robot file gives them
-    leaves : the parameter of each dotted name
-    ceilings : for parameters that may lower what the file states, and never raise it: the file's number by the name
-    check : raises for values that do not fit together
-
-    Attributes
-    ----------
-    value : the settings as they are now, a frozen dataclass
-    declared : as they were declared, before what somebody set was taken over
-    prefix, leaves : as given
-    """
-
-    def __init__(
-        self,
-        prefix: str,
-        value: Any,
-        leaves: dict[str, _Leaf],
-        ceilings: Mapping[str, float],
-        check: Callable[[Any], None],
-    ) -> None:
-        self.value = self.declared = value
-        self.prefix, self.leaves = prefix, leaves
-        self._ceilings, self._check = ceilings, check
-
-    def candidate(self, changes: Mapping[str, Any]) -> Any:
-        """The settings with some parameters changed, all checks passed.
-
-        Parameters
-        ----------
-        changes : new value by the parameter's name
-
-        Raises
-        ------
-        ContinuumRobotError : a value out of range, or values that do not fit together
-        """
-        mapping = _plain(self.value)
-        for name, value in changes.items():
-            leaf = self.leaves[name]
-            self._refuse_above(name, value)
-            place: Any = mapping
-            for part in leaf.path[:-1]:
-                place = place[part]
-            place[leaf.path[-1]] = value
-        candidate = read(type(self.value), mapping)
-        self._check(candidate)
-        return candidate
-
-    def _refuse_above(self, name: str, value: Any) -> None:
-        ceiling = self._ceilings.get(name, math.inf)
-        if isinstance(value, (int, float)) and value > ceiling:
-            unit = f" {self.leaves[name].quantity.unit}".rstrip()
-            raise ParameterError(
-                name,
-                value,
-                f"at most {ceiling:g}{unit}, the robot file's: a parameter can only lower it; change the file to raise"
-                " it, then cleanup and configure",
-            )
+from continuum_robot.nodes.base.settings import (
+    Collected,
+    Leaf,
+    Settings,
+    between_quotes,
+    check_rules,
+    collect,
+    desired_type,
+    equal_values,
+    of_robot_file,
+    ranges,
+    shown,
+)
+from continuum_robot.robot.schema import Quantity
 
 
 class ParameterServer:
@@ -151,7 +82,7 @@ class ParameterServer:
         rules = rules or Quantity(description)
         unit = f" [{rules.unit}]" if rules.unit else ""
         descriptor = ParameterDescriptor(
-            description=description + unit, read_only=read_only, dynamic_typing=any_type, **_ranges(default, rules)
+            description=description + unit, read_only=read_only, dynamic_typing=any_type, **ranges(default, rules)
         )
         if rules.choices or rules.gt is not None or rules.lt is not None:
             descriptor.additional_constraints = rules.expected()
@@ -160,7 +91,7 @@ class ParameterServer:
         try:
             return self._node.declare_parameter(name, default, descriptor).value
         except InvalidParameterTypeException as error:
-            raise ParameterError(name, _between_quotes(str(error), 1), _desired_type(default, rules)) from None
+            raise ParameterError(name, between_quotes(str(error), 1), desired_type(default, rules)) from None
         except InvalidParameterValueException as error:
             value = str(error).split("(", 1)[-1].split(")", 1)[0]
             raise ParameterError(name, value, rules.expected()) from None
@@ -203,9 +134,9 @@ class ParameterServer:
         ContinuumRobotError : what somebody set is of the wrong type, out of range, above what ``only_lower`` allows, or
             does not fit together
         """
-        leaves: dict[str, _Leaf] = {}
+        leaves: dict[str, Leaf] = {}
         defaults: dict[str, Any] = {}
-        _collect(value, prefix, (), _Collected(item_names or {}, leave_out, leaves, defaults))
+        collect(value, prefix, (), Collected(item_names or {}, leave_out, leaves, defaults))
         ceilings = {name: defaults[name] for name, leaf in leaves.items() if leaf.path[0] in only_lower}
         settings = Settings(prefix, value, leaves, ceilings, check or (lambda _candidate: None))
         self._forget(prefix, leaves)
@@ -232,7 +163,7 @@ class ParameterServer:
 
     def _take_over(self, values: Mapping[str, Any]) -> None:
         """Give declared parameters that nobody set other values, read-only ones too: rclpy has no call for that."""
-        changes = {name: value for name, value in values.items() if not _same(self.get(name), value)}
+        changes = {name: value for name, value in values.items() if not equal_values(self.get(name), value)}
         if not changes:
             return
         descriptors = [self._node.describe_parameter(name) for name in changes]
@@ -253,17 +184,17 @@ class ParameterServer:
     def _say_what_wins(
         self, settings: Settings, defaults: Mapping[str, Any], before: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
-        source = "the robot file's" if _of_robot_file(settings) else "the default"
+        source = "the robot file's" if of_robot_file(settings) else "the default"
         for name, value in values.items():
             unit = f" {settings.leaves[name].quantity.unit}".rstrip()
-            if not _same(value, defaults[name]):
+            if not equal_values(value, defaults[name]):
                 self._node.get_logger().info(
-                    f"{name} = {_shown(value)}{unit}, as it was set (launch file, params_file, command line or"
-                    f" ros2 param set), holds over {source} {_shown(defaults[name])}{unit}"
+                    f"{name} = {shown(value)}{unit}, as it was set (launch file, params_file, command line or"
+                    f" ros2 param set), holds over {source} {shown(defaults[name])}{unit}"
                 )
-            elif name in before and not _same(before[name], value):
+            elif name in before and not equal_values(before[name], value):
                 self._node.get_logger().info(
-                    f"{name} = {_shown(value)}{unit}, {source} now, holds; it was {_shown(before[name])}{unit}"
+                    f"{name} = {shown(value)}{unit}, {source} now, holds; it was {shown(before[name])}{unit}"
                 )
 
     def add_check(self, check: Callable[[Mapping[str, Any]], None]) -> None:
@@ -281,7 +212,7 @@ class ParameterServer:
         computed: set[str] = set()
         for settings in self._settings:
             kind = type(settings.declared)
-            if _of_robot_file(settings):
+            if of_robot_file(settings):
                 from_file |= set(settings.leaves)
             else:
                 usual = {field.name: field.default for field in dataclasses.fields(kind)}
@@ -314,12 +245,12 @@ class ParameterServer:
                 continue
             current, descriptor = self._node.get_parameter(name), self._node.describe_parameter(name)
             if descriptor.read_only:
-                expected = f"no change of {_shown(current.value)}: it is read-only, and takes start-up values only"
-                return str(ParameterError(name, _shown(parameter.value), expected))
+                expected = f"no change of {shown(current.value)}: it is read-only, and takes start-up values only"
+                return str(ParameterError(name, shown(parameter.value), expected))
             if descriptor.dynamic_typing or current.type_ == parameter.type_:
                 continue
             rules = self._rules.get(name, Quantity(""))
-            return str(ParameterError(name, _shown(parameter.value), _desired_type(current.value, rules)))
+            return str(ParameterError(name, shown(parameter.value), desired_type(current.value, rules)))
         return ""
 
     def _validate(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
@@ -328,7 +259,7 @@ class ParameterServer:
             for name, value in changes.items():
                 rules = self._rules.get(name)
                 if rules is not None:
-                    _check_rules(name, value, rules)
+                    check_rules(name, value, rules)
             for settings in self._settings:
                 mine = {name: value for name, value in changes.items() if name in settings.leaves}
                 if mine:
@@ -358,94 +289,3 @@ class ParameterServer:
         self._given |= set(changes)
         for listener in self._listeners:
             listener(set(changes))
-
-
-def _collect(value: Any, prefix: str, path: tuple[str | int, ...], into: _Collected) -> None:
-    for field in dataclasses.fields(value):
-        if field.name in into.leave_out or not field.init:
-            continue
-        name = f"{prefix}.{field.name}" if prefix else field.name
-        inner = getattr(value, field.name)
-        if isinstance(inner, tuple) and inner and dataclasses.is_dataclass(inner[0]):
-            for index, (item, item_name) in enumerate(zip(inner, into.item_names[field.name], strict=True)):
-                _collect(item, f"{name}.{item_name}", (*path, field.name, index), into)
-        elif dataclasses.is_dataclass(inner):
-            _collect(inner, name, (*path, field.name), into)
-        else:
-            into.leaves[name] = _Leaf((*path, field.name), quantity_of(field))
-            into.defaults[name] = list(inner) if isinstance(inner, tuple) else inner
-
-
-def _of_robot_file(settings: Settings) -> bool:
-    """Whether the settings stand in the robot file as they are, and are not computed from it."""
-    return type(settings.declared).__module__.startswith(Source.__module__.rpartition(".")[0])
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values of a parameter are the same; lists come as arrays from rclpy."""
-    if isinstance(one, (int, float, str, bool)) or one is None:
-        return bool(one == other)
-    return list(one) == list(other)
-
-
-def _plain(value: Any) -> Any:
-    """Nested dataclasses as the mapping that :func:`read` takes."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _ranges(default: Any, rules: Quantity) -> dict[str, Any]:
-    low = rules.ge if rules.ge is not None else rules.gt
-    high = rules.le if rules.le is not None else rules.lt
-    if low is None and high is None:
-        return {}
-    if isinstance(default, bool) or not isinstance(default, (int, float)):
-        return {}
-    if isinstance(default, int):
-        span = IntegerRange(
-            from_value=-_LARGEST_INTEGER if low is None else math.ceil(low),
-            to_value=_LARGEST_INTEGER if high is None else math.floor(high),
-            step=0,
-        )
-        return {"integer_range": [span]}
-    infinite = 1.7e308
-    span = FloatingPointRange(
-        from_value=-infinite if low is None else float(low), to_value=infinite if high is None else float(high)
-    )
-    return {"floating_point_range": [span]}
-
-
-def _check_rules(name: str, value: Any, rules: Quantity) -> None:
-    if isinstance(value, str) and not rules.allows(value):
-        raise ParameterError(name, value, rules.expected())
-    numbers = value if isinstance(value, (list, tuple)) else [value]
-    for number in numbers:
-        # An array parameter arrives as array.array, whose items are numbers as well.
-        if isinstance(number, (int, float)) and not isinstance(number, bool) and not rules.admits(number):
-            raise ParameterError(name, number, rules.expected())
-
-
-def _desired_type(current: Any, rules: Quantity) -> str:
-    unit = f" {rules.unit}" if rules.unit else ""
-    if isinstance(current, bool):
-        return "true or false"
-    if isinstance(current, int):
-        return f"a whole number{unit}"
-    if isinstance(current, float):
-        return f"a decimal number{unit}, written with a point, for example 5.0 instead of 5"
-    if isinstance(current, str):
-        return "text"
-    return f"a list of decimal numbers{unit}, written with points, for example [1.0, 2.0]"
-
-
-def _shown(value: Any) -> Any:
-    return value if isinstance(value, (int, float, str, bool)) or value is None else list(value)
-
-
-def _between_quotes(text: str, index: int) -> str:
-    parts = text.split("'")
-    position = 2 * index + 1
-    return parts[position] if len(parts) > position else text

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from continuum_robot.nodes.base.parameters import ParameterServer, Settings
+from continuum_robot.nodes.base.parameters import ParameterServer
+from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.recordings.records import declare_record_folder
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, HOMING_POLICIES, SIMULATION_LEVELS, TIP
 from continuum_robot.robot.actuation import Actuators, TensionLimits

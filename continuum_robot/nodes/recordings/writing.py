@@ -27,19 +27,22 @@ from rosbags.interfaces import (
     QosTime,
 )
 from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
-from rosbags.rosbag2.metadata import parse_qos
 from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.bag_reading import readable
-from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME, PROFILE, McapScan
+from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME
 from continuum_robot.nodes.recordings.mcap_writer import ChunkedMcapWriter
 
 FLUSH_PERIOD_S = 0.5
 """What a killed recorder loses at most, with ``DRAIN_PERIOD_S``: 0.55 s, where the machine itself does not stand."""
+
+
 DRAIN_PERIOD_S = 0.05
+
+
 QUEUE_LENGTH = 20_000
+
 
 _FOREVER = QosTime(9223372036, 854775807)
 
@@ -59,7 +62,9 @@ def offered_qos(*, latched: bool) -> Qos:
     )
 
 
-class _BagWriter(Writer):
+class BagWriter(Writer):
+    """rosbags' writer with chunks of ours."""
+
     STORAGE_PLUGINS: ClassVar[Mapping[StoragePlugin, Any]] = {StoragePlugin.MCAP: ChunkedMcapWriter}
 
 
@@ -104,11 +109,11 @@ class BagRecorder:
         self._on_problem = on_problem or (lambda _sentence: None)
         self._types = MessageTypes()
         try:
-            self._writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+            self._writer = BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
             self._writer.open()
             self._note(metadata or {})
         except (OSError, WriterError) as error:
-            raise RecordingError(folder, f"cannot be written ({_reason(error)})", _REMEDY) from error
+            raise RecordingError(folder, f"cannot be written ({reason_of(error)})", REMEDY) from error
         self._connections: dict[str, Connection] = {}
         self._queue: deque[tuple[Connection, int, bytes]] = deque()
         self._notes: deque[Mapping[str, str]] = deque()
@@ -226,7 +231,7 @@ class BagRecorder:
 
     def _fail(self, error: BaseException) -> None:
         """The disk is full: what is there is closed readably, the newest chunks make room for the summary."""
-        self.problem = str(RecordingError(self.folder, f"the recording ended early ({_reason(error)})", _REMEDY))
+        self.problem = str(RecordingError(self.folder, f"the recording ended early ({reason_of(error)})", REMEDY))
         self.dropped += len(self._queue)
         self._queue.clear()
         self._finish()
@@ -253,7 +258,7 @@ class BagRecorder:
                 except OSError as error:
                     if not self.problem:
                         self.problem = str(
-                            RecordingError(self.folder, f"the recording ended early ({_reason(error)})", _REMEDY)
+                            RecordingError(self.folder, f"the recording ended early ({reason_of(error)})", REMEDY)
                         )
                         self._on_problem(self.problem)
                     if storage.bio.closed:
@@ -274,81 +279,13 @@ class BagRecorder:
         self._writer.max_timestamp = storage.message_end_time
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReport:
-    """What could be saved of a recording: how many messages, and how many bytes behind the last whole record.
-
-    Attributes
-    ----------
-    messages : how many were saved
-    lost_bytes : behind the last whole record
-    """
-
-    messages: int
-    lost_bytes: int
-
-
-def repair(file: Path, folder: Path) -> RepairReport:
-    """Copy what is readable of an MCAP file into a new recording with its index and metadata.yaml.
-
-    Parameters
-    ----------
-    file : an MCAP file that was cut off, as by a killed recorder; it is left as it is
-    folder : of the new recording; must not exist
-
-    Returns
-    -------
-    what was saved
+def message_type_hash(type_name: str, definition: str, file: Path) -> str:
+    """RIHS01 hash of the definition of ``type_name``.
 
     Raises
     ------
-    RecordingError : not an MCAP file of ROS 2, nothing readable in it, or the new one cannot be written
+    RecordingError : names ``file``: the definition is not readable
     """
-    scan = McapScan(file).read_metadata()
-    if scan.profile != PROFILE:
-        raise RecordingError(file, f"has the profile {scan.profile or 'none'!r}", "Give a recording of ROS 2")
-    connections: dict[str, Connection] = {}
-    saved = 0
-    try:
-        writer = _BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
-    except WriterError as error:
-        raise RecordingError(folder, f"cannot be written ({error})", "Choose another folder") from error
-    try:
-        writer.open()
-        storage = writer.storage
-        for name, values in scan.metadata.items():
-            if name != "rosbag2" and isinstance(storage, ChunkedMcapWriter):
-                storage.add_metadata(name, values)
-        for key, value in scan.note.items():
-            writer.set_custom_data(key, value)
-        for message in scan.messages():
-            channel = message.channel
-            if channel.topic not in connections:
-                with readable(file):
-                    qos = parse_qos(channel.qos) if channel.qos else ()
-                    type_hash = _type_hash(channel.type_name, channel.definition, file)
-                connections[channel.topic] = writer.add_connection(
-                    channel.topic,
-                    channel.type_name,
-                    msgdef=channel.definition,
-                    rihs01=type_hash,
-                    serialization_format=channel.message_encoding,
-                    offered_qos_profiles=qos,
-                )
-            writer.write(connections[channel.topic], message.time_ns, message.data)
-            saved += 1
-        if not saved:
-            raise RecordingError(file, "holds no message", "There is nothing to repair")
-        writer.close()
-    except (OSError, WriterError) as error:
-        raise RecordingError(folder, f"cannot be written ({_reason(error)})", _REMEDY) from error
-    finally:
-        if writer.storage is not None:
-            writer.abort()
-    return RepairReport(saved, scan.lost_bytes)
-
-
-def _type_hash(type_name: str, definition: str, file: Path) -> str:
     try:
         store = get_typestore(Stores.EMPTY)
         store.register(get_types_from_msg(definition, type_name))
@@ -410,8 +347,11 @@ def _referenced(definition: str, package: str) -> list[str]:
 
 
 _FOREIGN = "Give a recording of this package or of ros2 bag"
-_REMEDY = "Free some space, or choose another folder; the robot does not depend on its recording"
 
 
-def _reason(error: BaseException) -> str:
+REMEDY = "Free some space, or choose another folder; the robot does not depend on its recording"
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error reports, without its number."""
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -15,7 +15,7 @@ from continuum_robot.estimation.contact.states import INVALID
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.parameters import Settings
+from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings

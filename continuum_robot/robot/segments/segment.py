@@ -1,15 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One segment: rod, disks, tendons and basis together."""
+"""One segment: rod, disks, tendons and basis together, and the calibration its values come from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.calibration import DynamicsCalibration
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.backbone import Backbone, Disks
 from continuum_robot.robot.segments.tendons import Capstans, Tendons
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicsCalibration:
+    """The fit of a segment's stiffnesses and friction coefficients to a recorded motion."""
+
+    date: str = quantity("date of the fit, ISO 8601", filled=True)
+    file: str = quantity("file name of the recording", filled=True)
+    sha256: str = quantity("its SHA-256", filled=True)
+    stiffness_deviations_nm2: tuple[float, ...] = quantity(
+        "standard deviations of the stiffnesses about x and y", "N.m^2", length=2, ge=0, le=1e6
+    )
+    friction_deviations: tuple[float, ...] = quantity(
+        "standard deviations of the friction coefficients", "", length=2, ge=0, le=10
+    )
+    rmse_coefficients_per_m: tuple[float, ...] = quantity(
+        "RMSE of the strain coefficients, simulated in windows", "1/m", ge=0, le=1e6
+    )
+    rmse_tip_m: tuple[float, ...] = quantity(
+        "RMSE of the tip's x, y and z, simulated in windows", "m", length=3, ge=0, le=10
+    )
+    open_loop_rmse_tip_m: tuple[float, ...] = quantity(
+        "the same simulated in one piece; empty where that ran away", "m", default=(), ge=0, le=10
+    )
+
 
 CAPSTAN_TENDONS = 4
 

@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.code.shared import function_of, sparse
-from continuum_robot.rod.contact.terms import Interval, NumericMarch, SymbolicMarch, all_terms, intervals_of
+from continuum_robot.rod.contact.collocation import Interval, intervals_of
+from continuum_robot.rod.contact.symbolic_march import SymbolicMarch
+from continuum_robot.rod.contact.terms import NumericMarch, all_terms
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.moving_chain import expressions_of

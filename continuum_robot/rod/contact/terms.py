@@ -19,7 +19,7 @@ differentiation; the tests hold one against the other. Integrals are by Gauss-Le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -28,97 +28,13 @@ import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.description import Robot
-from continuum_robot.rod.bases import basis_matrix
-from continuum_robot.rod.code.shared import Code, shared_code, sparse
+from continuum_robot.rod.code.shared import shared_code, sparse
+from continuum_robot.rod.contact.collocation import Interval, collocation
 from continuum_robot.rod.exponential import hat
-from continuum_robot.rod.inertia import Parts, Station, stations
-from continuum_robot.rod.moving_chain import SegmentSteps, code_of, placed
 from continuum_robot.rod.strain.kinematics import hat as numeric_hat
 from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.tendons import coefficient_slices
 
 Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A length of the backbone between two places with masses; r strains, k coefficients.
-
-    Attributes
-    ----------
-    segment : index of its segment
-    place : columns of the coefficients that move it
-    start_m, length_m : from its segment's start
-    nodes_m, end_m : nodes of the integrals, shape (k,), and its end, from the robot's base
-    bases : B at the nodes, rows of the strains that the segment has, (r, k) each
-    rows : which these are, (r,)
-    bodies : what is at its end
-    """
-
-    segment: int
-    place: slice
-    start_m: float
-    length_m: float
-    nodes_m: Vector
-    end_m: float
-    bases: tuple[Vector, ...]
-    rows: NDArray[np.intp]
-    bodies: tuple[Station, ...]
-
-
-def intervals_of(robot: Robot, parts: Parts, quadrature_nodes: int | None, collocation_nodes: int) -> list[Interval]:
-    """From the base to the tip, between masses, breaks of the basis and segments.
-
-    Parameters
-    ----------
-    robot : a rod
-    parts : what has inertia
-    quadrature_nodes : for distributed mass, on a segment; None: chosen by the basis
-    collocation_nodes : of the integrals, in each interval
-    """
-    ratios, found = collocation(collocation_nodes)[0], []
-    for index, place in enumerate(coefficient_slices(robot)):
-        segment, base_m = robot.segments[index], float(robot.segment_starts_m[index])
-        rows = np.array(sorted(set(segment.basis.rows)))
-        groups: dict[float, list[Station]] = {
-            fraction * segment.length_m: [] for fraction in (*segment.basis.breaks, 1.0)
-        }
-        for station in stations(robot, index, parts, quadrature_nodes):
-            groups.setdefault(min(station.s_m, segment.length_m), []).append(station)
-        start_m = 0.0
-        for end_m in sorted(groups):
-            length_m = end_m - start_m
-            nodes_m = start_m + ratios * length_m
-            found.append(
-                Interval(
-                    index,
-                    place,
-                    start_m,
-                    length_m,
-                    base_m + nodes_m,
-                    base_m + end_m,
-                    tuple(basis_matrix(segment.basis, float(at) / segment.length_m)[rows] for at in nodes_m),
-                    rows,
-                    tuple(groups[end_m]),
-                )
-            )
-            start_m = end_m
-    return found
-
-
-def collocation(count: int) -> tuple[Vector, Vector, Vector]:
-    """Nodes on [0, 1], weights, and integrals from 0 to each node (row) of the polynomial through the nodes.
-
-    Parameters
-    ----------
-    count : of the nodes
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    nodes, weights = (nodes + 1) / 2, weights / 2
-    powers = np.arange(count)
-    inverse = np.linalg.inv(np.vander(nodes, count, increasing=True))
-    return nodes, weights, (nodes[:, None] ** (powers + 1) / (powers + 1)) @ inverse
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +105,7 @@ class March(Protocol):
         """
 
 
-class _Symbols:
+class Symbols:
     """What the formulas need of CasADi's expressions."""
 
     hat = staticmethod(hat)
@@ -198,7 +114,7 @@ class _Symbols:
     lower = staticmethod(ca.tril)
 
     def apply(self, formula: Callable[..., tuple[Any, ...]], *given: Any) -> tuple[Any, ...]:
-        """Results of a formula, whose code exists once for all nodes or masses that are alike."""
+        """Results of a ``formula`` for the ``given`` values; nodes or masses that are alike share its code."""
         return shared_code(f"contact{formula.__name__}", partial(formula, self), *given)
 
     @staticmethod
@@ -213,12 +129,12 @@ class _Symbols:
 
     @staticmethod
     def halves(matrix: Any) -> tuple[Any, Any]:
-        """The three upper rows, and the rest."""
+        """The three upper rows of a ``matrix``, and the rest."""
         return matrix[:3, :], matrix[3:, :]
 
     @staticmethod
     def total(value: Any) -> Any:
-        """What one node or mass gives."""
+        """The ``value`` that one node or mass gives."""
         return value
 
     @staticmethod
@@ -374,137 +290,6 @@ def _ad_transposed(kind: Any, axes: Any, wrench: Any) -> Any:
     """Rows (ad(e)^T H)^T of all axes, (r, 6)."""
     (v, w), (force, moment) = kind.halves(axes), (kind.hat(part) for part in kind.halves(wrench))
     return kind.beside(kind.transposed(force @ w), kind.transposed(force @ v + moment @ w))
-
-
-class SymbolicMarch:
-    """Expressions of a rod that only bends, node by node and mass by mass; a :class:`March`.
-
-    Parameters
-    ----------
-    robot : of the intervals
-    intervals : from the base to the tip
-    c : coefficients, (n, 1)
-    collocation_nodes : with which the intervals were made
-    """
-
-    def __init__(self, robot: Robot, intervals: list[Interval], c: Any, collocation_nodes: int) -> None:
-        self.kind = _Symbols()
-        self._intervals, self._zero = intervals, type(c)(6, c.shape[0])
-        fractions, inner = collocation(collocation_nodes)[1:]
-        self._fractions = np.vstack([inner, fractions])
-        self._codes = [code_of(segment.basis, type(c)) for segment in robot.segments]
-        self.nodes, self.masses = [], []
-        self._ends: list[int] = []  # intervals of the masses
-        body_jacobians: list[Any] = []
-        rotation, position = ca.DM.eye(3), ca.DM.zeros(3)
-        jacobian = self._zero
-        changes = self._frames(robot, c)
-        for at, interval in enumerate(intervals):
-            axes: list[Any] = []
-            code = self._codes[interval.segment]
-            rows = [int(row) for row in interval.rows]
-            name, turning = "".join(str(row) for row in rows), partial(_axes, rows)
-            for _ in range(len(self._fractions)):
-                rotation, position = placed(code, rotation, position, next(changes))
-                axes += code(f"contact_axes_{name}", turning, rotation, position)
-            *here, end = self._integrals(jacobian, interval, axes[:-1], interval.length_m)
-            for k, (axis, value) in enumerate(zip(axes[:-1], here, strict=True)):
-                weighted = self._basis(interval.length_m * float(fractions[k]) * interval.bases[k])
-                self.nodes.append(Node(interval.place, weighted, axis, value))
-            jacobian = end
-            for station in interval.bodies:
-                self.masses.append(self._body(code, station, rotation, position, jacobian))
-                self._ends.append(at)
-            body_jacobians += code("contact_body_jacobian", _body_jacobian, rotation, position, jacobian)
-        self.body_jacobians = ca.vertcat(*body_jacobians)
-
-    def _frames(self, robot: Robot, c: Any) -> Iterator[tuple[Any, Any]]:
-        """The steps to the nodes and to the end of each interval."""
-        for index, place in enumerate(coefficient_slices(robot)):
-            base_m, ends_m = float(robot.segment_starts_m[index]), []
-            for interval in self._intervals:
-                if interval.segment == index:
-                    ends_m += [float(node_m) - base_m for node_m in interval.nodes_m]
-                    ends_m.append(interval.start_m + interval.length_m)
-            yield from SegmentSteps(robot.segments[index], c[place]).frames(ends_m)
-
-    def beyond(self, wrenches: list[Any]) -> list[Any]:
-        """As of :class:`March`.
-
-        Parameters
-        ----------
-        wrenches : of the masses, (6, 1) each
-        """
-        values: list[Any] = [None for _ in self._intervals]
-        for at, wrench in zip(self._ends, wrenches, strict=True):
-            values[at] = wrench if values[at] is None else values[at] + wrench
-        sums, total = [], type(self._zero)(6, 1)
-        for value in reversed(values):
-            total = total if value is None else total + value
-            sums += [total] * (len(self._fractions) - 1)
-        return sums[::-1]
-
-    def integrals(self, integrands: list[Any]) -> tuple[list[Any], list[Any]]:
-        """As of :class:`March`.
-
-        Parameters
-        ----------
-        integrands : at the nodes, (6, r) each
-        """
-        total, count = self._zero, len(self._fractions) - 1
-        at_ends, at_nodes = [], []
-        for at, interval in enumerate(self._intervals):
-            own = integrands[at * count : (at + 1) * count]
-            *here, total = self._integrals(total, interval, own, -interval.length_m)
-            at_nodes += here
-            at_ends.append(total)
-        return at_nodes, [at_ends[at] for at in self._ends]
-
-    def _basis(self, matrix: Vector) -> Any:
-        return self.kind.constant(matrix)
-
-    def _integrals(self, before: Any, interval: Interval, integrands: list[Any], length_m: float) -> tuple[Any, ...]:
-        """Integrals of integrand B to the nodes of an interval and to its end, on from ``before`` at its start."""
-        bases = [self._basis(B) for B in interval.bases]
-        given = (before, ca.DM(length_m * self._fractions), *integrands, *bases)
-        place = interval.place
-        return self._codes[interval.segment](f"contact_integrals_{place.start}", partial(_integrals, place), *given)
-
-    def _body(self, code: Code, station: Station, rotation: Any, position: Any, jacobian: Any) -> Mass:
-        center = np.zeros(3) if station.center_of_mass_m is None else station.center_of_mass_m
-        tensor = np.zeros((3, 3)) if station.tensor_kg_m2 is None else station.tensor_kg_m2
-        given = (rotation, position, self.kind.constant(center), self.kind.constant(tensor))
-        turn, inertia = code("contact_body", _body, *given)
-        return Mass(station.total_mass_kg, turn, inertia, jacobian)
-
-
-def _axes(rows: list[int], rotation: Any, position: Any) -> tuple[Any]:
-    """Twists (linear, angular) of what lies beyond, for unit strains in ``rows`` of a rod that only bends, (6, r)."""
-    return (ca.vertcat(hat(position) @ rotation[:, rows], rotation[:, rows]),)
-
-
-def _integrals(place: slice, before: Any, weights: Any, *given: Any) -> list[Any]:
-    """Sums of ``weights`` times integrand B, one for each row, added to columns ``place`` of copies of ``before``."""
-    half = len(given) // 2
-    columns = [value @ B for value, B in zip(given[:half], given[half:], strict=True)]
-    found = []
-    for k in range(weights.shape[0]):
-        value = ca.SX(before)
-        for j, column in enumerate(columns):
-            value[:, place] += weights[k, j] * column
-        found.append(value)
-    return found
-
-
-def _body(rotation: Any, position: Any, center: Any, tensor: Any) -> tuple[Any, Any]:
-    """Cross-product matrix of a body's centre and its inertia, in base axes."""
-    return hat(position + rotation @ center if center.nnz() else position), rotation @ tensor @ rotation.T
-
-
-def _body_jacobian(rotation: Any, position: Any, jacobian: Any) -> tuple[Any]:
-    """J in the axes of the body, of the body's origin."""
-    linear = jacobian[:3, :] - hat(position) @ jacobian[3:, :]
-    return (ca.vertcat(rotation.T @ linear, rotation.T @ jacobian[3:, :]),)
 
 
 class NumericMarch:

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.geometry import so3
-from continuum_robot.rod.cosserat.boundary_value import BoundaryValueProblem, Step
+from continuum_robot.rod.cosserat.boundary_value import BoundaryValueProblem
 from continuum_robot.rod.cosserat.equations import STATE
+from continuum_robot.rod.cosserat.grid import Step
 
 Vector = NDArray[np.float64]
 

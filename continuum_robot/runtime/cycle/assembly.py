@@ -11,8 +11,9 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.cycle.driver_loop import DriverLoop, LoopWatcher
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form, form_of, in_cycle, interpreted_form
+from continuum_robot.runtime.cycle.loop_reports import LoopWatcher
 from continuum_robot.runtime.free_run import FreeRun
 from continuum_robot.runtime.pace import Pace, RealTimePace
 from continuum_robot.runtime.periodic import RealtimeSettings

@@ -7,7 +7,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,75 +20,44 @@ from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSe
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
+from continuum_robot.runtime.cycle.loop_reports import DeviceReports, EnabledInSteps, LoopWatcher
 from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.pace import Pace
 
 Vector = NDArray[np.float64]
+
+
 Result = TypeVar("Result")
 
+
 SETTLE_TIMEOUT_S = 1.0
+
+
 REST_M_PER_S = 2e-3
+
+
 REST_TIME_S = 0.05
+
+
 TAKE_UP_TIMEOUT_S = 10.0
+
+
 SERVICE_PERIOD_S = 0.1
+
+
 ENABLE_TIMEOUT_S = 60.0
 """Longer than any board's own: the alignment of its rotors."""
+
+
 LARGEST_COGGING = 0.25
 """Largest force against cogging, of ``limits.maximum_n``: it is added to tensions that are limited already."""
+
+
 COGGING_BANDWIDTH = 0.25
 """Frequency of a motor's strongest cogging at which nothing of it is compensated any more, of the cycle's rate."""
+
+
 TAKE_UP = TakeUpSettings(rest_time_s=0.1, timeout_s=4.0)
-
-
-class LoopWatcher(Protocol):
-    """Hears what happens in the loop; called in the thread that reads the cycle's log."""
-
-    def on_row(self, row: list[float]) -> None:
-        """A cycle ended; the numbers of ``row`` stand where :class:`CycleRow` states."""
-
-    def on_change(self, new_faults: Sequence[str]) -> None:
-        """The safety logic changed its state or its faults; ``new_faults`` latched."""
-
-    def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """The devices could not be read or written; ``error`` reports why."""
-
-    def on_failure(self, error: BaseException) -> None:
-        """The loop ended by a defect, ``error``; the torque is off."""
-
-
-@runtime_checkable
-class EnabledInSteps(Protocol):
-    """Actuators whose torque is switched on in many short steps between the cycles, such as motor boards."""
-
-    def begin_enable(self, now_s: float) -> None:
-        """Begin; ``now_s``: on the clock of the cycle, s."""
-
-    def continue_enable(self, now_s: float) -> bool:
-        """Go on at ``now_s`` (s); whether all are on."""
-
-    def disable(self) -> None:
-        """Switch the torque off."""
-
-
-class DeviceReports(Protocol):
-    """What is known of the devices beside their numbers.
-
-    Attributes
-    ----------
-    error : why the newest reading or writing failed, None where both worked
-    """
-
-    error: ContinuumRobotError | None
-
-    @property
-    def device_faults(self) -> tuple[str, ...]:
-        """Names of the faults that the devices report."""
-
-    def needs_service(self) -> bool:
-        """Whether something should be done for the devices between two cycles."""
-
-    def service(self, now_s: float) -> None:
-        """Do it; ``now_s``: on the clock of the cycle, s."""
 
 
 class DriverLoop:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from continuum_robot.app.running.params_file import read_params_file
+from continuum_robot.app.running.up import read_params_file
 from continuum_robot.errors import RobotFileError
 
 NODES = ("tendon_driver", "contact_monitor")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from continuum_robot.app.command_line import main
+from continuum_robot.app.procedures import calibrations
+from continuum_robot.app.procedures import devices as procedure_devices
 from continuum_robot.app.procedures import run as procedures
 from continuum_robot.app.running.simulation_level import AUTO, SimulationLevel, choose_level, measure_wire
 from continuum_robot.robot.loading import find_robot_file, load_robot
@@ -53,7 +55,7 @@ def test_calibrate_torque_writes_the_constant(tmp_path: Path) -> None:
     assert main(["calibrate-torque", ROBOT, "--tendon", "2", "--mass", "0.6", "--out", str(out)]) == 0
     motor = load_robot(out).hardware.tendon_actuators.motors[1]
     believed = load_robot(ROBOT).actuators.torque_constant_nm_per_a
-    assert motor.torque_constant_nm_per_a == pytest.approx(believed * procedures.SIMULATED_TORQUE_FRACTION, rel=1e-3)
+    assert motor.torque_constant_nm_per_a == pytest.approx(believed * calibrations.SIMULATED_TORQUE_FRACTION, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -97,16 +99,16 @@ def test_what_cannot_be_done_is_refused(arguments: list[str], said: str, capsys:
 
 def test_a_signal_cancels_in_good_order(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     waits = 0
-    plain = procedures._Devices.wait
+    plain = procedure_devices.ProcedureDevices.wait
 
-    def wait(devices: procedures._Devices, duration_s: float) -> bool:
+    def wait(devices: procedure_devices.ProcedureDevices, duration_s: float) -> bool:
         nonlocal waits
         waits += 1
         if waits == 40:
             signal.raise_signal(signal.SIGTERM)
         return plain(devices, duration_s)
 
-    monkeypatch.setattr(procedures._Devices, "wait", wait)
+    monkeypatch.setattr(procedure_devices.ProcedureDevices, "wait", wait)
     assert main(["check-tendons", ROBOT]) == 130
     assert "cancelled" in capsys.readouterr().out
 

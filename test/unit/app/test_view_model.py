@@ -23,8 +23,8 @@ from continuum_robot.app.client.state import ContactState, RobotState, loop_timi
 from continuum_robot.app.view import colors, meshes
 from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.controls.status import banner
+from continuum_robot.app.view.curves import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
-from continuum_robot.app.view.recent_values import History, drawn_range
 from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.tip_residual import Expected, LearnedResidual
-from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
+from continuum_robot.estimation.tracked_tip import Expected, LearnedResidual, TrackedTip, TrackerSettings
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.loading import load_robot

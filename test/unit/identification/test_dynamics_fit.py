@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from continuum_robot.control.chirp import Chirp
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.calibration_plot import draw_dynamics_fit
 from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
@@ -20,7 +19,7 @@ from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.segment_motion import SegmentMotion, stiffness_parts
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import stiffness_matrix
-from continuum_robot.simulation.calibration_motion import simulate_calibration
+from continuum_robot.simulation.calibration_motion import Chirp, simulate_calibration
 
 ROBOT = load_robot("vanderbilt_segment")
 TRUE = np.array([1.1440, 1.0373, 0.0312, 0.1637])  # johnston table 4

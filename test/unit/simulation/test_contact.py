@@ -13,7 +13,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
-from continuum_robot.simulation.contact import Contact, PlantContacts, contact_force, load_contacts, parse_contacts
+from continuum_robot.simulation.contact import Contact, PlantContacts, contact_force
+from continuum_robot.simulation.contact_file import load_contacts, parse_contacts
 from continuum_robot.simulation.plant import Plant
 
 C = np.array([0.4, 1.6, 0.2, -0.5, 0.1, 0.3])

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The devices that a procedure drives: opened, followed to the end and closed without torque."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from continuum_robot.app.output import write_json
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.identification.procedures.homing import Homing
+from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
+from continuum_robot.identification.procedures.tendon_check import TendonCheck
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.power_on import switched_on
+
+Vector = NDArray[np.float64]
+
+
+STRING_CYCLES = 5
+
+
+STRING_ZERO_LOOKS = 10
+
+
+LOOK_S = 0.05
+
+
+class ProcedureDevices(QuietWatcher):
+    """Open devices in the driver's loop, in real time or in virtual time; a procedure may drive.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    actuators, strings : open ones; strings None: the robot has none
+    pace : of the loop
+    """
+
+    def __init__(self, robot: Robot, actuators: TendonActuators, strings: StringEncoders | None, pace: Pace) -> None:
+        self.robot, self.strings, self.pace = robot, strings, pace
+        self.string_readings: list[Vector] = []
+        self.failure = ""
+        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
+        self.loop.safety.positions_known = False
+
+    def start(self) -> None:
+        """Begin to read."""
+        self.loop.start()
+
+    def stop(self) -> None:
+        """End the cycle."""
+        self.loop.stop()
+
+    def wait(self, duration_s: float) -> bool:
+        """Let time pass; whether the cycle still runs."""
+        self.pace.wait(lambda: False, duration_s)
+        return self.loop.running
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Run a ``function`` between two cycles."""
+        self.loop.call(function)
+
+    def begin(self, procedure: Procedure) -> ProcedureRun:
+        """Switch the torque on and begin. Raises :class:`DeviceError`."""
+        self.loop.switch_on()
+        run = ProcedureRun(procedure, self.loop.safety)
+        # The first readings with the torque on: after another procedure the currents have to fade.
+        self.pace.wait(lambda: False, LOOK_S)
+        self.loop.begin_procedure(run)
+        return run
+
+    def end(self) -> None:
+        """Switch the torque off."""
+        run = self.loop.procedure
+        if run is not None:
+            self.loop.end_procedure(run, self.loop.cycle.zero)
+        else:
+            self.call(self.loop.power_off)
+
+    # What happens in the loop
+
+    def on_row(self, row: list[float]) -> None:
+        """Read the strings now and then.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+        strings = self.strings
+        if strings is None or int(row[self.loop.row.number]) % STRING_CYCLES:
+            return
+        try:
+            extension = strings.read(row[self.loop.row.now_s]).extension_m
+        except ContinuumRobotError:
+            return
+        run = self.loop.procedure
+        procedure = None if run is None else run.procedure
+        if isinstance(procedure, Homing) and procedure.measuring:
+            self.string_readings.append(extension)
+        elif isinstance(procedure, TendonCheck):
+            procedure.take_strings(extension)
+
+    def on_failure(self, error: BaseException) -> None:
+        """Note why the cycle ended.
+
+        Parameters
+        ----------
+        error : the defect
+        """
+        self.failure = repr(error)
+
+
+def load_checked(robot: str) -> Robot:
+    """The robot of a file with actuators and limits, else :class:`ParameterError`."""
+    loaded = load_robot(robot)
+    missing = [section for section in ("actuators", "limits") if getattr(loaded, section) is None]
+    if missing:
+        name = loaded.file_name or loaded.name
+        raise ParameterError("robot", name, f"a robot file with the sections {', '.join(missing)}")
+    return loaded
+
+
+@contextlib.contextmanager
+def opened(
+    robot: Robot, simulated: bool, console: Console, actuators: TendonActuators | None = None
+) -> Iterator[ProcedureDevices]:
+    """Devices that are open and read; the torque is off and all is closed when the block is left.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    simulated : simulated hardware instead of that of the robot file
+    console : for what is worth knowing
+    actuators : drives to use; None: those of the robot file
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_unclaimed())
+        stack.enter_context(_terminated_as_interrupted())
+        strings: StringEncoders | None = None
+        hardware: SimulatedHardware | None = None
+
+        def on_step(now_s: float) -> None:
+            if hardware is not None:
+                hardware.step(now_s)
+
+        pace = VirtualPace(PERIOD_S, on_step=on_step) if simulated else RealTimePace(PERIOD_S)
+        if actuators is not None:
+            pass
+        elif isinstance(pace, VirtualPace):
+            with console.status(f"{robot.name}: preparing the simulated robot ..."):
+                hardware = switched_on(robot)
+            stack.callback(hardware.close)
+            robot = hardware.robot
+            actuators = hardware.tendon_actuators(clock=pace.now_s, sleep=pace.pass_time)
+            strings = None if hardware.string_board is None else hardware.string_encoders(answer_timeout_s=0.0)
+        else:
+            actuators = backends.tendon_actuators(robot)
+            has_strings = robot.hardware is not None and robot.hardware.string_encoders is not None
+            strings = backends.string_encoders(robot) if has_strings else None
+        stack.callback(actuators.close)
+        actuators.open()
+        if strings is not None:
+            stack.callback(strings.close)
+            strings.open()
+        devices = ProcedureDevices(robot, actuators, strings, pace)
+        stack.callback(devices.end)
+        stack.callback(devices.stop)
+        devices.start()
+        yield devices
+
+
+def follow_to_end(devices: ProcedureDevices, procedure: Procedure, title: str, console: Console) -> ProcedureRun:
+    """Run a procedure, show its progress, cancel it in good order on Ctrl-C.
+
+    Parameters
+    ----------
+    devices : that it drives
+    procedure : not begun
+    title : of the progress bar
+    console : for the bar
+    """
+    columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("switching the torque on (the rotors may be aligned first)", total=1.0, title=title)
+        run = devices.begin(procedure)
+        asked = False
+        running = True
+        while running and not run.finished:
+            try:
+                running = devices.wait(LOOK_S)
+            except KeyboardInterrupt:
+                if asked:
+                    break  # the second time: torque off at once
+                asked = True
+                devices.call(run.cancel)
+            if run.step is not None:
+                bar.update(task, completed=run.step.progress, description=escape(run.step.phase))
+    devices.end()
+    if not run.succeeded and not run.problem:
+        run.problem = devices.failure or CANCELLED
+    return run
+
+
+def aligned(actuators: TendonActuators) -> bool:
+    """Whether the motors count as they did before this program: others than boards that forget always do."""
+    return not isinstance(actuators, CountsFromPowerOn) or actuators.aligned
+
+
+def zero_strings(devices: ProcedureDevices, console: Console) -> None:
+    """A board that was never zeroed since its boot shows no lengths."""
+    strings = devices.strings
+    if isinstance(strings, SetsZero):
+        devices.call(strings.request_zero)
+        for _ in range(STRING_ZERO_LOOKS):
+            devices.wait(LOOK_S)
+            if strings.zeroed:
+                return
+        if not strings.zeroed:
+            console.print("[yellow]the string-encoder board does not answer: strings stay unknown[/yellow]")
+
+
+def report_failure(problem: str, console: Console) -> int:
+    """Print the ``problem`` that ended a procedure early on ``console``; the exit code."""
+    if problem == CANCELLED:
+        console.print("cancelled: the tendons were released, nothing was stored")
+        return 130
+    console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
+    return 1
+
+
+def write_numbers(json_file: Path | None, numbers: dict[str, object]) -> None:
+    """Write the ``numbers`` that a procedure found to ``json_file``, None: not at all."""
+    if json_file is not None:
+        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in numbers.items()}
+        write_json(json_file, plain)
+
+
+@contextlib.contextmanager
+def _unclaimed() -> Iterator[None]:
+    """Hold the DDS domain, so that no stack drives the same devices; without ROS there can be none."""
+    try:
+        from continuum_robot.app.running.domain import claimed_domain  # noqa: PLC0415
+    except ImportError:
+        yield
+        return
+    with claimed_domain(""):
+        yield
+
+
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM cancels as Ctrl-C does, instead of leaving motors with current until their boards give up."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
