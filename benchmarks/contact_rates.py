@@ -250,7 +250,7 @@ def judge(count: Count, contact: Contact, place_m: float, held: Sequence[Contact
     force_n = np.mean([estimate.wrench.wrench[:3] for estimate in held], axis=0)
     true_n = np.array(contact.force_n)
     count.force_error.append(float(np.linalg.norm(force_n - true_n) / np.linalg.norm(true_n)))
-    placed = [estimate.wrench_arc_length_m for estimate in held if not estimate.wrench_place_assumed]
+    placed = [estimate.wrench_arc_length_m for estimate in held if not estimate.wrench_location_assumed]
     if placed:
         count.place_error_m.append(abs(float(np.mean(placed)) - place_m))
 

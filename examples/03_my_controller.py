@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""My own controller in the loop: a class of one's own closes the 1 kHz loop of a simulated robot, in virtual time."""
+"""My own controller in the loop: a class of yours closes the 1 kHz loop of a simulated robot, in virtual time."""
 
 import argparse
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact: something pushes at a robot that holds still, and its motors and string encoders alone tell of it."""
+"""Contact: something pushes at a robot that holds still, and its motors and string encoders alone show it."""
 
 import argparse
 from pathlib import Path
@@ -35,14 +35,14 @@ def main(out: Path) -> None:
         sensed = (shape.coefficients, shape.coefficient_rates, shape.covariance)
         found = monitor.update(*sensed, 0.01, tension=plant.tension)
         known = found.in_contact and found.location.observable
-        place_m = found.location.arc_length_m if known else np.nan
-        rows.append((found.ratio, found.wrench.wrench[0] if known else np.nan, 1e3 * place_m, found.in_contact))
+        arc_length_m = found.location.arc_length_m if known else np.nan
+        rows.append((found.ratio, found.wrench.wrench[0] if known else np.nan, 1e3 * arc_length_m, found.in_contact))
     ratio, force_n, place_mm, touched = np.array(rows).T
-    truth = {"residual / threshold": 1.0, "force along x [N]": -35.0, "place [mm]": 1e3 * push.place_m(robot)}
+    truth = {"residual / threshold": 1.0, "force along x [N]": -35.0, "location [mm]": 1e3 * push.location_m(robot)}
     touched_s = time_s[touched > 0]
     print(f"detected              from {touched_s[0]:.2f} s to {touched_s[-1]:.2f} s, truly 1 s to 2 s")
     print(f"force along x         {np.nanmedian(force_n):.1f} N, truly -35.0 N")
-    print(f"place                 {np.nanmedian(place_mm):.0f} mm, truly {truth['place [mm]']:.0f} mm")
+    print(f"location                 {np.nanmedian(place_mm):.0f} mm, truly {truth['location [mm]']:.0f} mm")
     figure, axes = plt.subplots(3, 1, figsize=(8, 7), sharex=True, layout="constrained")
     for axis, values, (label, true) in zip(axes, (ratio, force_n, place_mm), truth.items(), strict=True):
         axis.plot(time_s, values)

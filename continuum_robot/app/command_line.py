@@ -36,7 +36,7 @@ class ReadableErrors(TyperGroup):
             typer.echo(f"continuum-robot: {' '.join(str(error).split())}", err=True)
             raise typer.Exit(EXIT_REFUSED) from None
         except BrokenPipeError:
-            raise  # whoever read our output has gone; the parser ends quietly
+            raise  # the reader of our output has gone; the parser ends quietly
         except OSError as error:
             typer.echo(f"continuum-robot: {error.strerror or error}: {error.filename or 'no file'}", err=True)
             raise typer.Exit(EXIT_REFUSED) from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the reference of the Clarke coordinates answers a contact: it holds, retracts, gives way, is led, or presses.
+"""How the reference of the Clarke coordinates answers a contact: it holds, retracts, yields, is led, or presses.
 
 Derived here. The contact's generalised force on the Clarke coordinates, F = S^T r with the shapes S of least energy and
 the residual r, moves an offset from the reference:
@@ -294,7 +294,7 @@ class ContactReaction:
         return float(self._detected @ self._strongest) / size_n**2
 
     def _back(self, here: Vector, step_m: float) -> Vector:
-        """A step back along the way."""
+        """A step back along the path."""
         while self._way:
             to = self._way[-1] - here
             distance_m = float(np.linalg.norm(to))

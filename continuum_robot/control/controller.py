@@ -54,7 +54,7 @@ class MeasuredTendons(Protocol):
 
 
 class Controller(Protocol):
-    """A controller of one's own, for the driver's cycle: it gets every state, and its answer is written at once.
+    """A controller of another package, for the driver's cycle: it gets every state, and its answer is written at once.
 
     The cycle calls it in its thread, interpreted, and bounds neither its time nor its tensions: the driver's limits and
     its watch over the cycle's duration do. A state that is old or not finite is not handed on.

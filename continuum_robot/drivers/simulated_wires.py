@@ -32,7 +32,7 @@ _RETRY_S = 0.01
 
 
 def robot_key(namespace: str, robot: str = "", domain_id: str | None = None) -> str:
-    """What tells the simulated robots of a machine apart, as part of a file's name.
+    """The part of a file's name that distinguishes the simulated robots of a machine.
 
     Parameters
     ----------

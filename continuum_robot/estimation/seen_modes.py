@@ -73,7 +73,7 @@ class SeenModes:
     def information(self, known: NDArray[np.bool_]) -> Vector:
         """Inverse covariance of the readings in the modes that some sensors see, (m, m), 1/m^2; else 0.
 
-        What two sensors measure alike, or only the rod's stiffest deformations tell apart, is their errors' and would
+        What two sensors measure alike, or only the rod's stiffest deformations distinguish, is their errors' and would
         bend the shape to fit them.
 
         Parameters

@@ -318,8 +318,8 @@ class TrackedTip:
 
 def _between(before: _Instant, after: _Instant, fraction: float) -> _Instant:
     tip = before.tip + fraction * (after.tip - before.tip)
-    way = so3.log(before.tip[:3, :3].T @ after.tip[:3, :3])
-    tip[:3, :3] = before.tip[:3, :3] @ so3.exp(fraction * way)
+    turn = so3.log(before.tip[:3, :3].T @ after.tip[:3, :3])
+    tip[:3, :3] = before.tip[:3, :3] @ so3.exp(fraction * turn)
     coordinates = before.coordinates + fraction * (after.coordinates - before.coordinates)
     return _Instant(before.time_s + fraction * (after.time_s - before.time_s), tip, coordinates)
 

@@ -104,7 +104,7 @@ class ContactMonitorNode(ManagedNode):
             rules=Quantity("", "m", gt=0, le=0.1),
         )
         declare("tare_at_start", False, "tare first of all; nothing may touch the robot then", read_only=True)
-        declare("base_frame", "base", "frame_id of the contact's place", read_only=True)
+        declare("base_frame", "base", "frame_id of the contact's location", read_only=True)
         # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
         self._monitor_lock = threading.RLock()
         self._floor = ContactFloor(self, lambda: self._monitor, self._monitor_lock, self._unable_to_learn)

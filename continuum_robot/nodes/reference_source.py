@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node that writes ``clarke_reference``: a trajectory, a way to a target of the tip, or nothing while others do."""
+"""The node that writes ``clarke_reference``: a trajectory, a path of the tip, or nothing while others do."""
 
 from __future__ import annotations
 
@@ -155,9 +155,9 @@ class ReferenceSource(ManagedNode):
     def cleanup(self) -> None:
         """Forget the trajectory."""
         self._trajectory = None
-        way, self._tip_path = self._tip_path, None
-        if way is not None:
-            way.close()
+        path, self._tip_path = self._tip_path, None
+        if path is not None:
+            path.close()
 
     def destroy_node(self) -> None:
         """End the action's server before the node, which does not know it."""
@@ -323,25 +323,25 @@ class ReferenceSource(ManagedNode):
 
     def _hold_tip(self, now_s: float) -> None:
         """Keep the tip where it is, once the reference rests and the tip is known."""
-        way, here = self._tip_path, self._here()
-        if way is None or here is None or np.any(here.velocity):
+        path, here = self._tip_path, self._here()
+        if path is None or here is None or np.any(here.velocity):
             self._rests_since_s = now_s
-        elif now_s - self._rests_since_s >= TIP_SETTLES_S and way.hold(here, self._motion_limits()):
+        elif now_s - self._rests_since_s >= TIP_SETTLES_S and path.hold(here, self._motion_limits()):
             self._to_tip = True
 
     def _on_tip_target(self, message: PointStamped) -> None:
-        way = self._tip_path
-        if way is None and self._robot is not None and self._robot.traits.tip_nodes:
+        path = self._tip_path
+        if path is None and self._robot is not None and self._robot.traits.tip_nodes:
             return  # another node brings the tip of a mechanism to its target
         place = conversions.position(message.point)
         problem = self._refuse_target(message, place)
         here = self._here()
-        if way is None or here is None or problem:
+        if path is None or here is None or problem:
             self._tip_states.refuse(message.point, problem or "the stack is not up")
             return
         if not self._to_tip or not self._writer.ours:
-            way.start(here, self._motion_limits())
-        way.aim(place, here)
+            path.start(here, self._motion_limits())
+        path.aim(place, here)
         self._reaction.resume()
         self._to_tip = True
         self._write_as(NAME)
@@ -367,10 +367,10 @@ class ReferenceSource(ManagedNode):
         return ""
 
     def _tip_path_at(self, now_s: float) -> ClarkeReference:
-        way = self._tip_path
-        if way is None or self._settings is None:
+        path = self._tip_path
+        if path is None or self._settings is None:
             raise ParameterError(NAME, self.state, "a node that is configured")
-        return way.at(1.0 / self._settings.value.rate_hz, self._measured_now(now_s))
+        return path.at(1.0 / self._settings.value.rate_hz, self._measured_now(now_s))
 
     def _measured_now(self, now_s: float) -> Vector | None:
         """Measured coordinates, None where they are not known or old."""

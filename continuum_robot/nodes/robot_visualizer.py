@@ -182,8 +182,8 @@ class RobotVisualizer(ManagedNode):
             return
         geometry = drawing.geometry(coefficients)
         if self._path.get_subscription_count():
-            way = geometry.backbone if len(geometry.backbone) else np.concatenate([np.eye(4)[None], frames])
-            self._publish_path(way, stamp)
+            path = geometry.backbone if len(geometry.backbone) else np.concatenate([np.eye(4)[None], frames])
+            self._publish_path(path, stamp)
         if self._markers.get_subscription_count():
             self._publish_markers(robot, drawing, geometry, stamp)
 

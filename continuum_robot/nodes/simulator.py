@@ -100,7 +100,7 @@ class TrueContacts:
         self._wrench[:] = load.wrench_in_disk
         message.arc_length = message.wrench_arc_length = load.arc_length_m
         if load.touching:
-            message.place = conversions.pose_message(self._plant.pose(load.arc_length_m))
+            message.pose = conversions.pose_message(self._plant.pose(load.arc_length_m))
         self._publisher.publish(message)
 
 

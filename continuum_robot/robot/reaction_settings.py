@@ -16,14 +16,14 @@ class ReactionSettings:
     """How the reference of the Clarke coordinates answers a contact."""
 
     strategy: str = quantity(
-        "ignore; hold: stop; retract: back along the way it came until the force has gone; comply: give way as mass, "
+        "ignore; hold: stop; retract: back along its path until the force has gone; comply: yield as mass, "
         "damper and spring; guide: be led by hand; press: keep a force on the contact",
         default=IGNORE,
         choices=REACTIONS,
         live=True,
     )
     speed_m_per_s: float = quantity(
-        "of giving way and of the way back, Clarke coordinates; 0: that of motions to targets",
+        "of yielding and of the return, Clarke coordinates; 0: that of motions to targets",
         "m/s",
         default=0.0,
         ge=0,
@@ -31,8 +31,7 @@ class ReactionSettings:
         live=True,
     )
     acceleration_m_per_s2: float = quantity(
-        "of giving way and of retract, Clarke coordinates: tensions have to follow; 0: twice that of motions to "
-        "targets",
+        "of yielding and of retract, Clarke coordinates: tensions have to follow; 0: twice that of motions to targets",
         "m/s^2",
         default=0.0,
         ge=0,
@@ -40,7 +39,7 @@ class ReactionSettings:
         live=True,
     )
     clear_m: float = quantity(
-        "further way of retract once the force has gone, Clarke coordinates; 0: a fiftieth of the largest there is",
+        "further travel of retract once the force has gone, Clarke coordinates; 0: a fiftieth of the largest there is",
         "m",
         default=0.0,
         ge=0,
@@ -48,7 +47,7 @@ class ReactionSettings:
         live=True,
     )
     largest_m: float = quantity(
-        "largest way that comply, guide and press leave the reference; 0: half of the largest displacement",
+        "largest distance from the reference of comply, guide and press; 0: half of the largest displacement",
         "m",
         default=0.0,
         ge=0,

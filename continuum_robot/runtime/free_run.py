@@ -33,7 +33,7 @@ class FreeRun:
     def serve(
         self, free: Callable[[], bool], on_rows: Callable[[], None], on_failure: Callable[[BaseException], None]
     ) -> None:
-        """Begin to tell of rows.
+        """Begin to report rows.
 
         Parameters
         ----------

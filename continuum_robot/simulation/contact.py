@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What touches the simulated robot: a compliant wall, a sphere, a hand that pushes; with friction, at any arc length.
 
-A contact acts on one place of the backbone, given by arc length or by a disk. For walls and spheres the robot's surface
-there is a sphere of ``body_radius_m`` around the backbone; the normal force goes through the backbone and the friction
-acts at the surface, so that it has a moment. The wrench that the robot feels is known exactly, for tests and reports.
+A contact acts on one location of the backbone, given by arc length or by a disk. For walls and spheres the robot's
+surface there is a sphere of ``body_radius_m`` around the backbone; the normal force goes through the backbone and the
+friction acts at the surface, so that it has a moment. The wrench on the robot is known exactly, for tests and reports.
 
 The normal force is k d max(1 + a d', 0) for the penetration d (Hunt and Crossley), which is continuous at touch-down
 and never pulls; friction is Coulomb's, rounded off below 1 cm/s.
@@ -59,7 +59,7 @@ class Kinematics(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contact:
-    """One thing that touches the robot at one place."""
+    """One thing that touches the robot at one location."""
 
     name: str = quantity("name, unique among the contacts", filled=True)
     kind: str = quantity("what it is", choices=KINDS)
@@ -104,7 +104,7 @@ class Contact:
         if self.end_s is not None and self.end_s <= self.start_s:
             raise refuse("end_s", self.end_s, f"later than start_s = {self.start_s:g} s")
 
-    def place_m(self, robot: Robot) -> float:
+    def location_m(self, robot: Robot) -> float:
         """Arc length of the contact from the base, m.
 
         Raises
@@ -112,14 +112,14 @@ class Contact:
         ParameterError : the robot is shorter, or has fewer disks
         """
         if self.disk is not None:
-            places = robot.disk_arc_lengths_m
-            if self.disk > len(places):
-                raise ParameterError(f"disk of contact {self.name}", self.disk, f"1 to {len(places)}")
-            return float(places[self.disk - 1])
-        place_m = 0.0 if self.arc_length_m is None else self.arc_length_m
-        if place_m > robot.length_m * (1 + 1e-9):
-            raise ParameterError(f"arc_length_m of contact {self.name}", place_m, f"at most {robot.length_m:g} m")
-        return min(place_m, robot.length_m)
+            locations = robot.disk_arc_lengths_m
+            if self.disk > len(locations):
+                raise ParameterError(f"disk of contact {self.name}", self.disk, f"1 to {len(locations)}")
+            return float(locations[self.disk - 1])
+        arc_length_m = 0.0 if self.arc_length_m is None else self.arc_length_m
+        if arc_length_m > robot.length_m * (1 + 1e-9):
+            raise ParameterError(f"arc_length_m of contact {self.name}", arc_length_m, f"at most {robot.length_m:g} m")
+        return min(arc_length_m, robot.length_m)
 
     @property
     def law(self) -> tuple[float, float, float]:
@@ -145,7 +145,7 @@ class Contact:
         c, c_rate : (n,) state, 1/m and 1/(m.s)
         time_s : for the schedule, s
         """
-        s_m = self.place_m(model.robot)
+        s_m = self.location_m(model.robot)
         touch = _Touch.at(self, model.poses(c, [s_m])[0], model.body_jacobian(c, s_m))
         rate = np.asarray(c_rate, dtype=float)
         return touch.load(s_m, touch.gap_m, rate, self.presence(time_s))
@@ -157,7 +157,7 @@ class Contact:
         ----------
         model : kinematics of the rod that is touched
         """
-        s_m = self.place_m(model.robot)
+        s_m = self.location_m(model.robot)
         return model.body_jacobian(c, s_m).T @ self.load(model, c, c_rate, time_s).wrench_in_disk
 
 
@@ -283,12 +283,12 @@ class PlantContacts:
 
     Raises
     ------
-    ParameterError : a place that the robot does not have
+    ParameterError : a location that the robot does not have
     """
 
     def __init__(self, robot: Robot, contacts: Sequence[Contact], *, size: int | None = None) -> None:
         self.contacts = tuple(contacts)
-        self.places_m = tuple(contact.place_m(robot) for contact in self.contacts)
+        self.locations_m = tuple(contact.location_m(robot) for contact in self.contacts)
         self._n = robot.coefficient_count if size is None else size
         self._compliant = [index for index, contact in enumerate(self.contacts) if contact.kind != "push"]
         self.surface_count = len(self._compliant)
@@ -323,7 +323,7 @@ class PlantContacts:
         model : kinematics of the rod that is touched
         """
         values, push = [c], np.zeros(self._n)
-        for contact, s_m in zip(self.contacts, self.places_m, strict=True):
+        for contact, s_m in zip(self.contacts, self.locations_m, strict=True):
             presence = contact.presence(time_s)
             if presence == 0:
                 if contact.kind != "push":
@@ -364,5 +364,5 @@ class PlantContacts:
             contact.load(model, c, c_rate, time_s)
             if contact.presence(time_s) > 0
             else ContactLoad(contact.name, s_m, *absent)
-            for contact, s_m in zip(self.contacts, self.places_m, strict=True)
+            for contact, s_m in zip(self.contacts, self.locations_m, strict=True)
         )

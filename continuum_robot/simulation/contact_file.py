@@ -24,7 +24,7 @@ def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> t
 
     Raises
     ------
-    RobotFileError : malformed, unknown or missing keys, impossible values, a place that the robot does not have
+    RobotFileError : malformed, unknown or missing keys, impossible values, a location that the robot does not have
     """
     path = None if file is None else Path(file)
     mapping, lines = plain_yaml(text, path)
@@ -32,7 +32,7 @@ def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> t
     found: ContactList = read(ContactList, mapping, source)
     for index, contact in enumerate(found.contacts):
         try:
-            contact.place_m(robot)
+            contact.location_m(robot)
         except ParameterError as error:
             key = "arc_length_m" if contact.disk is None else "disk"
             raise source.error(f"contacts[{index}].{key}", getattr(contact, key), error.expected) from None

@@ -29,7 +29,7 @@ class _Ranges(dict):  # type: ignore[type-arg]
 
 
 indices = _Ranges().__getitem__
-"""``indices(count)`` is ``range(count)``, compiled too; interpreted, the same object each time: a new one is dear."""
+"""``indices(count)`` is ``range(count)``, compiled too; interpreted, the same object each time: a new one is slow."""
 
 
 @stepped

@@ -81,7 +81,7 @@ def test_the_tip_is_in_the_base_frame(topics, probe):
 def test_the_wrench_is_given_where_it_acts_zero_without_a_contact_and_unknown_where_nothing_can_be_said(topics, probe):
     pose = se3.transform(so3.exp([0.0, 0.5, 0.0]), [0.03, 0.0, 0.1])
     wrench = [2.0, np.nan, 0.0, 0.0, 0.1, np.nan]
-    contact = Contact(sequence=1, in_contact=True, wrench=wrench, place=conversions.pose_message(pose))
+    contact = Contact(sequence=1, in_contact=True, wrench=wrench, pose=conversions.pose_message(pose))
     message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(contact))
     force, torque = message.wrench.force, message.wrench.torque
     np.testing.assert_array_equal([force.x, force.y, force.z, torque.x, torque.y, torque.z], wrench)

@@ -104,7 +104,7 @@ def test_its_force_and_place_are_those_of_the_push(push):
     assert list(newest.wrench_sensed) == [1, 1] + [Contact.ASSUMED_ZERO] * 4
     assert newest.method == "gmo"
     assert newest.simulated
-    assert abs(newest.place.position.z) <= ROBOT.length_m
+    assert abs(newest.pose.position.z) <= ROBOT.length_m
     assert truth[-1].method == "truth"
 
 

@@ -48,7 +48,7 @@ def test_a_push_is_detected_at_its_place_with_its_force_and_only_while_it_lasts(
     assert force == pytest.approx(FORCE_N, rel=0.4)  # the motors' cogging is a third of it at the tip
     assert newest[-1].location_observable
     assert newest[-1].arc_length > 0.7 * ROBOT.length_m
-    assert np.isfinite([newest[-1].place.position.x, newest[-1].place.position.z]).all()
+    assert np.isfinite([newest[-1].pose.position.x, newest[-1].pose.position.z]).all()
     probe.wait(lambda: not truth[-1].in_contact, 10.0, "the push did not end")
     probe.wait(lambda: not detected[-1].in_contact, 2.0, "still detected")
     assert probe.faults() == []

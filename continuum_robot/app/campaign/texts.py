@@ -324,7 +324,7 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "two_writers": (
         "two programs write `tendon_commands`",
-        ("a controller of one's own runs beside clarke_controller", "a stack of before still lives"),
+        ("another controller runs beside clarke_controller", "a stack of before still lives"),
         "The first that writes has the commands; another one is refused, and where both go on, this latches. The"
         " driver's diagnostics (`round_trip`) name both.",
         ("Stop one of them. For a controller of your own start the stack without one: `controller:=none`.", RESET),

@@ -29,7 +29,7 @@ SETTLE_S = 10.0
 
 
 class Motions:
-    """Moves the reference of a robot, in turn with whoever else writes it.
+    """Moves the reference of a robot, in turn with others that write it.
 
     Parameters
     ----------

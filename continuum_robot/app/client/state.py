@@ -25,7 +25,7 @@ def _empty() -> Vector:
     return np.zeros(0)
 
 
-def _unknown_place() -> Vector:
+def _unknown_location() -> Vector:
     return np.full(3, np.nan)
 
 
@@ -42,7 +42,7 @@ class ContactState:
     kind_reason : what was seen of that
     arc_length_m : of the contact from the base, m; NaN where unknown
     force_n : size of the force, N; NaN where unknown
-    place_m : of the contact, shape (3,), base frame, m; NaN where unknown
+    location_m : of the contact, shape (3,), base frame, m; NaN where unknown
     reason : why it is invalid, or settles
     residual_ratio : magnitude of each residual over its threshold, shape (n,)
     interval_m : ends of the stretch of backbone that holds it with 90 % probability, m; NaN where unknown
@@ -57,12 +57,12 @@ class ContactState:
     kind_reason: str = ""
     arc_length_m: float = math.nan
     force_n: float = math.nan
-    place_m: Vector = field(default_factory=_unknown_place)
+    location_m: Vector = field(default_factory=_unknown_location)
     reason: str = ""
     residual_ratio: Vector = field(default_factory=_empty)
     interval_m: tuple[float, float] = (math.nan, math.nan)
     wrench_arc_length_m: float = math.nan
-    force_there_n: Vector = field(default_factory=_unknown_place)
+    force_there_n: Vector = field(default_factory=_unknown_location)
     force_deviation_n: float = math.nan
 
 
@@ -251,12 +251,12 @@ def contact_state(message: Any) -> ContactState:
         kind_reason=message.kind_reason,
         arc_length_m=message.arc_length if message.location_observable else math.nan,
         force_n=float(np.linalg.norm(force)) if known else math.nan,
-        place_m=conversions.position(message.place.position) if known else _unknown_place(),
+        location_m=conversions.position(message.pose.position) if known else _unknown_location(),
         reason=message.invalid_reason,
         residual_ratio=np.abs(residual) / threshold if residual.size == threshold.size > 0 else np.zeros(0),
         interval_m=(float(interval[0]), float(interval[1])) if interval.size == 2 else (math.nan, math.nan),
         wrench_arc_length_m=message.wrench_arc_length,
-        force_there_n=force if force.size else _unknown_place(),
+        force_there_n=force if force.size else _unknown_location(),
         force_deviation_n=_deviation(force, values("wrench_covariance")),
     )
 

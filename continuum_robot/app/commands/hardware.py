@@ -45,7 +45,7 @@ def simulate_devices(
 
     Motor boards on slcan adapters, the string-encoder board and the force sensor stand behind pseudo-terminals in
     FOLDER, moved by one simulated robot. The robot file in it names their ports: give it to devices, check-tendons,
-    home and up with --hardware, or to ros2 launch; the drivers cannot tell the difference. The devices are stepped
+    home and up with --hardware, or to ros2 launch; the drivers read and write the same bytes. The devices are stepped
     every millisecond: where the computer is too busy for that, their boards' timeouts strike.
     """
     raise typer.Exit(part("simulate_devices").run_simulate_devices(robot, out))
@@ -83,7 +83,7 @@ def check_tendons(
     """Pull a little at one tendon after the other, and compare what moves with the robot file: polarity and mapping.
 
     Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; reports which. The tendons
-    alone cannot tell whether all of a segment are turned by some places or mirrored: strings do, and without them you
+    alone cannot show whether all of a segment are turned by some positions or mirrored: strings do; without them you
     are asked which way the tip moved. Ctrl-C releases the tendons.
     """
     ask = None if yes or not sys.stdin.isatty() else typer.confirm

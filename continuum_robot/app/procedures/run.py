@@ -154,7 +154,7 @@ def run_check_tendons(
 
 
 def orientation_question(robot: Robot) -> str:
-    """What somebody who watched the pulls is asked: the first two tendons of a segment tell turns and mirror images.
+    """The question to the operator who watched the pulls: two tendons of a segment show turns and mirror images.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
 
 
 def _order(step: Given | State) -> tuple[int, int]:
-    """Whoever takes both does one after the other: a reference that came before a command was computed went into it.
+    """A node takes one after the other: a reference that came before a command was computed went into it.
 
     In lock-step many things are at one time: references of a state's time answer that state. Curvatures of a fibre
     stand at the time at which it was read, and come up to a period of the shape later: after that time's state.

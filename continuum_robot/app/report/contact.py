@@ -84,7 +84,7 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
     ``false_alarms``: reported ones during which nothing touched; ``contact_detection_delay_ms``: median from the first
     touch to the report; ``contact_force_rmse_n``: root mean square of the error's length in the sensed directions, over
     all samples in which a true contact was reported, ramps included; ``contact_arc_length_error_m``: median distance
-    between found and true place, where one was found; ``contact_located_percent``: of the samples with a report
+    between found and true location, where one was found; ``contact_located_percent``: of the samples with a report
     """
     if CONTACT not in recording.topics or not len(recording.topics[CONTACT]):
         return {}
@@ -111,7 +111,7 @@ def contact_numbers(recording: Recording) -> dict[str, Any]:
 
 
 def _detected(contact: Series, reported: Sequence[Interval]) -> dict[str, list[Any]]:
-    """For each report: when it began, median force, place and its deviation, kind; NaN where not observable."""
+    """For each report: when it began, median force, location and its deviation, kind; NaN where not observable."""
     detected: dict[str, list[Any]] = {name: [] for name in _OF_REPORTS}
     for start_s, end_s in reported:
         within = contact.between(start_s, end_s)
@@ -170,7 +170,7 @@ def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
-    """Plot residual against threshold, estimated beside true force, and the place, to ``contact.png``.
+    """Plot residual against threshold, estimated beside true force, and the location, to ``contact.png``.
 
     Parameters
     ----------
@@ -210,10 +210,10 @@ def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
     middle.set_ylabel("force at the contact [N]")
     middle.legend(loc="upper right", ncols=2, frameon=False)
     found = detected & (contact["location_observable"][:, 0] > 0)
-    place = np.where(found, contact["arc_length"][:, 0], np.nan)
+    location = np.where(found, contact["arc_length"][:, 0], np.nan)
     spread = np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
-    lower.fill_between(time_s, 1e3 * (place - spread), 1e3 * (place + spread), color=_ESTIMATED, alpha=0.25, lw=0)
-    lower.plot(time_s, 1e3 * place, color=_ESTIMATED, lw=0.9, label="found, ± one standard deviation")
+    lower.fill_between(time_s, 1e3 * (location - spread), 1e3 * (location + spread), color=_ESTIMATED, alpha=0.25, lw=0)
+    lower.plot(time_s, 1e3 * location, color=_ESTIMATED, lw=0.9, label="found, ± one standard deviation")
     if truth is not None:
         at = np.where(truth["in_contact"][:, 0] > 0, truth["arc_length"][:, 0], np.nan)
         lower.plot(truth.stamp_s - begin_s, 1e3 * at, color=_TRUE, lw=1.6, label="true")
@@ -243,19 +243,21 @@ def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
     if get("contacts_detected"):
         lines[0] += f"; delay {get('contact_detection_delay_ms', math.nan):.0f} ms in the median"
         where_mm = 1e3 * get("contact_arc_length_error_m", math.nan)
-        place = (
+        location = (
             f"{where_mm:.1f} mm in the median, found in {get('contact_located_percent', 0.0):.0f} % of the time"
             if math.isfinite(where_mm)
             else "not observable"
         )
-        lines.append(f"          force RMSE {get('contact_force_rmse_n', math.nan):.2f} N; arc length error {place}")
+        lines.append(f"          force RMSE {get('contact_force_rmse_n', math.nan):.2f} N; arc length error {location}")
     events = zip(*(get(name, []) for name in _OF_REPORTS), strict=True)
     for at_s, force_n, at_m, deviation_m, kind in events:
-        place = (
-            f"at {1e3 * at_m:.0f} ± {1e3 * deviation_m:.0f} mm" if math.isfinite(at_m) else "at a place not observable"
+        location = (
+            f"at {1e3 * at_m:.0f} ± {1e3 * deviation_m:.0f} mm"
+            if math.isfinite(at_m)
+            else "at a location not observable"
         )
         named = f", {in_words(kind)}" if kind not in ("", UNKNOWN) else ""
-        lines.append(f"          detected at {at_s:.2f} s: {force_n:.1f} N {place}{named}")
+        lines.append(f"          detected at {at_s:.2f} s: {force_n:.1f} N {location}{named}")
     for reason in get("contact_invalid_reasons", []):
         lines.append(f"          invalid: {reason}")
     return lines

@@ -16,7 +16,7 @@ from continuum_robot.errors import RecordingError
 Vector = NDArray[np.float64]
 
 WITH_INSERTION = 3  # coordinates: rods have two a segment, an insertion comes as a third
-_FRESH = 0.9  # fraction of the cycles with a new reading, from which its stamps tell missed cycles
+_FRESH = 0.9  # fraction of the cycles with a new reading, from which its stamps show missed cycles
 
 
 @dataclass(frozen=True)

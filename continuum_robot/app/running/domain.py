@@ -89,7 +89,7 @@ def _claim(domain: str, namespace: str) -> Iterator[None]:
 
 
 def _holder(address: str) -> str:
-    """Process number of whoever holds the name, "unknown" if it lets go right now."""
+    """Number of the process that holds the name, "unknown" if it lets go right now."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
         with contextlib.suppress(OSError):

@@ -85,7 +85,7 @@ class Teleoperator:
             self._do(command)
         if reading.problem:
             self.message = reading.problem
-        # Whoever takes over a robot must have let go of the switch before.
+        # An operator who takes over a robot must have released the switch before.
         self._released = self._released or not reading.held
         if not self._may_move():
             self._steering = self._straightening = None

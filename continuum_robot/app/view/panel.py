@@ -80,7 +80,7 @@ class Panel:
                 gui.add_html(
                     note(
                         "This page cannot steer the robot: its file has no section control, hence there is no reference"
-                        " and no controller. Its tendons are pulled by whoever writes tendon_commands."
+                        " and no controller. Its tendons are pulled by the node that publishes tendon_commands."
                     )
                 )
         else:

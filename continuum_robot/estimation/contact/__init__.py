@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection, size and place of contacts from momentum or tip forces."""
+"""Detection, size and location of contacts from momentum or tip forces."""

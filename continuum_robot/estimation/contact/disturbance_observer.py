@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.filter_algebra import FilterAlgebra
+from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra
 from continuum_robot.rod.contact.functions import ContactTerms
 
 Vector = NDArray[np.float64]

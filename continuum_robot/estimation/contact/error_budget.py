@@ -3,7 +3,7 @@
 
 Constant errors of the state move the residual by its sensitivity to them, johnston (64); those that change from sample
 to sample are noise of a covariance. Errors of the stiffness scale the elastic force of each kind of strain, those of
-the friction all of it. How, stands in estimation/contact/algebra.py.
+the friction all of it. How, stands in estimation/contact/algebra/budget.py.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 """What kind of contact it is: accidental, sustained, sliding, blocked at the tip, along the body or whole, or several.
 
 Between detection and reaction of Haddadin, De Luca and Albu-Schaeffer (Robot Collisions: A Survey, 2017) comes
-classification; what distinguishes contacts of a continuum robot is derived here. The motion of places of the backbone
+classification; what distinguishes contacts of a continuum robot is derived here. The motion of points of the backbone
 within a window is compared with the free motion: that of the shape of least energy for what the motors pulled in. Along
-the contact's force a place that is driven against it and does not move is blocked; a place that moves across it slides.
+the contact's force a point that is driven against it and does not move is blocked; one that moves across it slides.
 A tip that is held lets the body bow out; a segment that is held along its body does neither. A residual that no force
-at one place explains is that of several contacts, or of a wall along the body.
+at one location explains is that of several contacts, or of a wall along the body.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ TIP_BLOCKED, BODY_BLOCKED, SEGMENT_BLOCKED = "tip_blocked", "body_blocked", "seg
 SEVERAL = "several"
 KINDS = (UNKNOWN, ACCIDENTAL, SUSTAINED, SLIDING, TIP_BLOCKED, BODY_BLOCKED, SEGMENT_BLOCKED, SEVERAL)
 _BLOCKED = (TIP_BLOCKED, BODY_BLOCKED, SEGMENT_BLOCKED)
-_PLACES = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the length, where blocked and free motion are compared
-_MIDDLE = 2  # index of the place that bows out where the tip alone is held
+_FRACTIONS = (0.2, 0.4, 0.6, 0.8, 1.0)  # of the length, where blocked and free motion are compared
+_MIDDLE = 2  # index of the point that bows out where the tip alone is held
 _NEAR_TIP = 0.85
 _SEEN_S = 0.1  # for which another kind has to be seen before it is reported
 
@@ -57,14 +57,14 @@ class KindSettings:
         "for which an accidental contact is reported after its end", "s", default=1.0, ge=0, le=60, live=True
     )
     least_motion: float = quantity(
-        "motion that counts within the window, as a fraction of the arc length of the place",
+        "motion that counts within the window, as a fraction of the arc length of the contact",
         default=0.01,
         gt=0,
         le=1,
         live=True,
     )
     blocked_motion: float = quantity(
-        "fraction of its free motion below which a place is blocked", default=0.3, gt=0, lt=1, live=True
+        "fraction of its free motion below which a point is blocked", default=0.3, gt=0, lt=1, live=True
     )
     one_contact_confidence: float = quantity(
         "probability with which one contact is taken for one", default=0.9999, ge=0.5, lt=1, live=True
@@ -141,7 +141,7 @@ class ContactKinds:
         self.settings = settings or KindSettings()
         self._pose, self._length_m = pose, robot.length_m
         self._shapes, self._manifold = coefficients_from_clarke(robot), controlled_manifold(robot)
-        self._places_m = [fraction * robot.length_m for fraction in _PLACES]
+        self._arc_lengths_m = [fraction * robot.length_m for fraction in _FRACTIONS]
         self.reset()
 
     def reset(self) -> None:
@@ -189,8 +189,8 @@ class ContactKinds:
             self._kind = ContactKind()
 
     def _seen(self, estimate: ContactEstimate, c: Vector, displacement: Vector, dt: float) -> ContactKind:
-        settings, place_m = self.settings, estimate.wrench_arc_length_m
-        pose = self._pose(c, place_m)
+        settings, arc_length_m = self.settings, estimate.wrench_arc_length_m
+        pose = self._pose(c, arc_length_m)
         force = np.asarray(pose)[:3, :3] @ estimate.wrench.wrench[:3]
         size_n = float(np.linalg.norm(force))
         if not 0 < size_n < math.inf:
@@ -200,7 +200,7 @@ class ContactKinds:
         while now.time_s - self._moments[0].time_s > settings.window_s:
             self._moments.popleft()
         several = self._several(estimate, dt)
-        moved = self._moved(now, place_m)
+        moved = self._moved(now, arc_length_m)
         if moved is not None:
             return moved
         lasted_s = now.time_s - self._began_s
@@ -208,7 +208,9 @@ class ContactKinds:
             return self._kind  # nothing has moved since
         # Last of all: against one hard contact the errors of the model grow, and look like another one.
         if several:
-            return ContactKind(SEVERAL, "no force at one place explains it: several contacts, or a wall along the body")
+            return ContactKind(
+                SEVERAL, "no force at one location explains it: several contacts, or a wall along the body"
+            )
         if lasted_s < settings.sustained_s:
             return ContactKind(UNKNOWN, "it has only begun")
         return ContactKind(SUSTAINED, f"for {lasted_s:.1f} s, and neither blocked nor sliding")
@@ -216,13 +218,13 @@ class ContactKinds:
     def _several(self, estimate: ContactEstimate, dt: float) -> bool:
         """Whether one contact has not explained the residual for longer than observers take to settle."""
         wrench = estimate.wrench
-        freedom = wrench.degrees_of_freedom - 1  # the place was found from the same residual
-        testable = freedom > 0 and not estimate.wrench_place_assumed
+        freedom = wrench.degrees_of_freedom - 1  # the location was found from the same residual
+        testable = freedom > 0 and not estimate.wrench_location_assumed
         above = testable and wrench.chi_square > _largest_misfit(self.settings.one_contact_confidence, freedom)
         self._misfit_s = self._misfit_s + dt if above else 0.0
         return self._misfit_s >= self.settings.sustained_s
 
-    def _moved(self, now: _Moment, place_m: float) -> ContactKind | None:
+    def _moved(self, now: _Moment, arc_length_m: float) -> ContactKind | None:
         """What the motion within the window shows; None where too little moves, or moves freely."""
         settings, then = self.settings, self._moments[0]
         free_c = then.c + self._shapes @ (now.clarke - then.clarke)
@@ -234,16 +236,16 @@ class ContactKinds:
             begin = self._pose(then.c, s_m)[:3, 3]
             return self._pose(now.c, s_m)[:3, 3] - begin, self._pose(free_c, s_m)[:3, 3] - begin
 
-        did, could = np.linalg.norm([motions(s_m) for s_m in self._places_m], axis=2).T
+        did, could = np.linalg.norm([motions(s_m) for s_m in self._arc_lengths_m], axis=2).T
         driven = could > least_m / 3
         enough = could[-1] > least_m and driven[_MIDDLE]
         if enough and (did < settings.blocked_motion * could)[driven].all():
             return ContactKind(
                 SEGMENT_BLOCKED,
-                f"no place moves as it is driven; the tip {1e3 * did[-1]:.0f} of {1e3 * could[-1]:.0f} mm",
+                f"no point moves as it is driven; the tip {1e3 * did[-1]:.0f} of {1e3 * could[-1]:.0f} mm",
             )
-        moved, free = motions(place_m)
-        least_m = settings.least_motion * max(place_m, self._places_m[0])
+        moved, free = motions(arc_length_m)
+        least_m = settings.least_motion * max(arc_length_m, self._arc_lengths_m[0])
         against_m, given_m = -float(free @ along), float(moved @ along)
         across_m = float(np.linalg.norm(moved - given_m * along))
         if across_m > max(least_m, 2 * abs(given_m), against_m / 2):
@@ -254,7 +256,7 @@ class ContactKinds:
         if -given_m > settings.blocked_motion * against_m:
             return None
         reason = f"driven {1e3 * against_m:.0f} mm against it, it moves {-1e3 * given_m:.0f} mm"
-        return ContactKind(TIP_BLOCKED if place_m > _NEAR_TIP * self._length_m else BODY_BLOCKED, reason)
+        return ContactKind(TIP_BLOCKED if arc_length_m > _NEAR_TIP * self._length_m else BODY_BLOCKED, reason)
 
 
 @cache

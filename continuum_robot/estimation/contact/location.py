@@ -7,10 +7,10 @@ covariance S, r is normal with covariance S + sigma_f^2 B B^T, so up to a consta
 
     log L(s) = (h^T (G + I / sigma_f^2)^-1 h - log det(I + sigma_f^2 G)) / 2,  G = B^T S^-1 B, h = B^T S^-1 r.
 
-The determinant keeps places that could explain any residual from being preferred. All candidates, of all segments, are
-compared at once, so a distal contact, which moves the proximal coefficients too, is not taken for a proximal one.
-With the likelihood over the whole arc length goes its width: where it leaves the place open, that is what is reported.
-Derived here by Bayes' rule: johnston takes the place as known.
+The determinant keeps locations that could explain any residual from being preferred. All candidates, of all segments,
+are compared at once, so a distal contact, which moves the proximal coefficients too, is not taken for a proximal one.
+The likelihood over the whole arc length has a width: where it leaves the location open, that is reported.
+Derived here by Bayes' rule: johnston takes the location as known.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra import PlaceAlgebra
+from continuum_robot.estimation.contact.algebra.location import LocationAlgebra
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.contact.functions import ContactFunctions
@@ -33,23 +33,26 @@ from continuum_robot.rod.contact.functions import ContactFunctions
 Vector = NDArray[np.float64]
 
 _USUAL_DIRECTIONS = 2
-_FINE = 4  # fine places between two coarse ones
+_FINE = 4  # fine locations between two coarse ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationSettings:
     """How the arc length of a contact is found."""
 
-    coarse_places: int = quantity("places on each segment that are always compared", default=48, ge=4, le=400)
+    coarse_locations: int = quantity("locations on each segment that are always compared", default=48, ge=4, le=400)
     plausible_force_n: float = quantity(
         "size of forces that are expected, N; wide rather than narrow", "N", default=50.0, gt=0, le=1e5
     )
     confidence: float = quantity("probability of the reported interval", default=0.9, ge=0.5, le=0.999)
     widest_fraction: float = quantity(
-        "interval over the robot's length above which the place counts as not observable", default=0.4, gt=0, le=1
+        "interval over the robot's length above which the location counts as not observable", default=0.4, gt=0, le=1
     )
     least_evidence: float = quantity(
-        "gain of the log likelihood over no contact at all, below which no place is reported", default=6.0, ge=0, le=1e6
+        "gain of the log likelihood over no contact at all, below which no location is reported",
+        default=6.0,
+        ge=0,
+        le=1e6,
     )
     memory_s: float = quantity(
         "time over which log likelihoods are averaged; 0 takes only the newest", "s", default=0.1, ge=0, le=10
@@ -69,9 +72,9 @@ class LocationEstimate:
     reason : why not; empty where it does
     segment : index of the most likely segment; -1 where not observable
     segment_probability : probability of each segment, (segments,)
-    best_m : most likely place whatever the width, m; NaN without evidence
+    best_m : most likely location whatever the width, m; NaN without evidence
     evidence : gain of the log likelihood over no contact
-    places_m : the coarse places, (p,), m
+    arc_lengths_m : the coarse locations, (p,), m
     log_likelihood : log likelihoods of them, without contact 0, (p,)
     """
 
@@ -84,13 +87,13 @@ class LocationEstimate:
     segment_probability: Vector
     best_m: float
     evidence: float
-    places_m: Vector
+    arc_lengths_m: Vector
     log_likelihood: Vector
 
 
 @dataclass(frozen=True, slots=True)
 class _Belief:
-    """Log likelihoods of the places (p,), cumulated probability at the cells' edges (p + 1,), moments."""
+    """Log likelihoods of the locations (p,), cumulated probability at the cells' edges (p + 1,), moments."""
 
     profile: Vector
     cumulative: Vector
@@ -107,16 +110,16 @@ class ContactLocator:
     functions : gives the nodes of the Jacobians and their interpolation
     directions : N, wrenches that the contact can transmit, (6, m)
     settings : see :class:`LocationSettings`
-    algebra : of an earlier locator of the same places and number of directions; None: its own is made
+    algebra : of an earlier locator of the same locations and number of directions; None: its own is made
     compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`; the likelihood of other
         than two directions, which may be asked for while the robot runs, is never compiled
 
     Attributes
     ----------
-    places_m : places that are compared, increasing, (p,), m
+    arc_lengths_m : locations that are compared, increasing, (p,), m
     cells_m : length that each of them stands for, (p,), m
     segment : index of its segment, (p,)
-    algebra : likelihood of these places
+    algebra : likelihood of these locations
 
     Raises
     ------
@@ -129,7 +132,7 @@ class ContactLocator:
         directions: ArrayLike,
         settings: LocationSettings | None = None,
         *,
-        algebra: PlaceAlgebra | None = None,
+        algebra: LocationAlgebra | None = None,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
@@ -141,20 +144,22 @@ class ContactLocator:
             raise ParameterError("directions", directions, "a (6, m) array of at least one wrench")
         self._free = self._directions.shape[1]
         self._size = functions.size
-        self._fine_m, self._coarse, self.segment = _places(robot, self.settings.coarse_places)
-        self.places_m: Vector = self._fine_m[self._coarse]
+        self._fine_m, self._coarse, self.segment = _locations(robot, self.settings.coarse_locations)
+        self.arc_lengths_m: Vector = self._fine_m[self._coarse]
         self._to_fine = functions.interpolation(self._fine_m)
         self._to_coarse = np.ascontiguousarray(self._to_fine[self._coarse])
         self._rows = np.ascontiguousarray(self._directions.T)
         self._fine: list[float] = self._fine_m.tolist()
-        # The fraction of the arc length that each place stands for, and where the fractions meet.
-        self._edges_m = np.concatenate([[0.0], (self.places_m[1:] + self.places_m[:-1]) / 2, [robot.length_m]])
+        # The fraction of the arc length that each location stands for, and where the fractions meet.
+        self._edges_m = np.concatenate(
+            [[0.0], (self.arc_lengths_m[1:] + self.arc_lengths_m[:-1]) / 2, [robot.length_m]]
+        )
         self.cells_m = np.diff(self._edges_m)
-        self._nothing = np.zeros(self.places_m.size)
-        self.algebra = algebra or PlaceAlgebra(
+        self._nothing = np.zeros(self.arc_lengths_m.size)
+        self.algebra = algebra or LocationAlgebra(
             self._size,
             self._free,
-            self.places_m,
+            self.arc_lengths_m,
             self.cells_m,
             self.segment,
             robot.name,
@@ -180,7 +185,7 @@ class ContactLocator:
         *,
         information: Vector | None = None,
     ) -> LocationEstimate:
-        """Place of the contact after one more residual.
+        """Location of the contact after one more residual.
 
         The log likelihoods of the residuals within the memory are averaged with exponentially falling weights, each
         with its own Jacobians and its own force: the contact stays while robot and force may move. Successive residuals
@@ -223,13 +228,13 @@ class ContactLocator:
         self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
         B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
         belief = _Belief(
-            *self.algebra.place_evidence(B, r, information, prior=prior, before=before, fraction=1 / self._weight)
+            *self.algebra.location_evidence(B, r, information, prior=prior, before=before, fraction=1 / self._weight)
         )
         self._profile = belief.profile
         return self._decided(belief)
 
     def jacobian_at(self, jacobians: Vector, arc_length_m: float) -> Vector:
-        """Body Jacobian at an arc length (m), (6, n), linear between the fine places.
+        """Body Jacobian at an arc length (m), (6, n), linear between the fine locations.
 
         Parameters
         ----------
@@ -249,62 +254,62 @@ class ContactLocator:
         if evidence < settings.least_evidence:
             return self._undecided("the residual does not stand out of its noise", profile, evidence)
         best = int(profile.argmax())
-        place_m, sigma = self._refined(best, profile)
+        arc_length_m, sigma = self._refined(best, profile)
         of_segment = belief.of_segment
         if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature reports it
             reach = self._quantile * sigma
-            low, high = max(place_m - reach, 0.0), min(place_m + reach, self._robot_length_m)
+            low, high = max(arc_length_m - reach, 0.0), min(arc_length_m + reach, self._robot_length_m)
         else:
             sigma, tail = belief.spread_m, (1 - settings.confidence) / 2
             low, high = np.interp([tail, 1 - tail], belief.cumulative, self._edges_m).tolist()
-        interval = np.array([min(low, place_m), max(high, place_m)])
+        interval = np.array([min(low, arc_length_m), max(high, arc_length_m)])
         fraction = float(interval[1] - interval[0]) / self._robot_length_m
         if fraction > settings.widest_fraction:
             return self._undecided(
                 f"the interval covers {fraction:.0%} of the robot",
                 profile,
                 evidence,
-                best_m=place_m,
+                best_m=arc_length_m,
                 interval=interval,
                 of_segment=of_segment,
             )
         return LocationEstimate(
-            place_m,
+            arc_length_m,
             sigma,
             interval,
             True,
             "",
             int(self.segment[best]),
             of_segment,
-            place_m,
+            arc_length_m,
             evidence,
-            self.places_m,
+            self.arc_lengths_m,
             profile,
         )
 
     def _forces(self, jacobians: Vector) -> Vector:
-        """Generalised forces of unit wrenches, B^T of place after place, (p, m n)."""
+        """Generalised forces of unit wrenches, B^T of location after location, (p, m n)."""
         allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
         return np.asarray(self._to_coarse @ allowed)
 
     def _refined(self, best: int, profile: Vector) -> tuple[float, float]:
-        """Maximum of the parabola through the best place and its neighbours, and the width there by the curvature."""
+        """Maximum of the parabola through the best location and its neighbours, and its width by the curvature."""
         last = profile.size - 1
         first = min(max(best - 1, 0), last - 2)
-        places, values = self.places_m[first : first + 3].tolist(), profile[first : first + 3].tolist()
+        locations, values = self.arc_lengths_m[first : first + 3].tolist(), profile[first : first + 3].tolist()
         at = best - first
-        place = places[at]
+        location = locations[at]
         if best in (0, last):
             inner = 1 if best == 0 else at - 1
-            slope = abs((values[at] - values[inner]) / (place - places[inner]))
-            return place, min(1 / max(slope, 1e-9), self._robot_length_m)
-        left, _, right = places
+            slope = abs((values[at] - values[inner]) / (location - locations[inner]))
+            return location, min(1 / max(slope, 1e-9), self._robot_length_m)
+        left, _, right = locations
         below, top, above = values
-        up, down = (top - below) / (place - left), (above - top) / (right - place)
+        up, down = (top - below) / (location - left), (above - top) / (right - location)
         curvature = 2 * (down - up) / (right - left)
         if not curvature < 0:
-            return place, self._robot_length_m
-        peak = (left + place) / 2 - up / curvature
+            return location, self._robot_length_m
+        peak = (left + location) / 2 - up / curvature
         return min(max(peak, left), right), min(math.sqrt(-1 / curvature), self._robot_length_m)
 
     def _undecided(
@@ -327,22 +332,22 @@ class ContactLocator:
             np.full(self._segments, 1 / self._segments) if of_segment is None else of_segment,
             best_m,
             evidence,
-            self.places_m,
+            self.arc_lengths_m,
             log_likelihood,
         )
 
 
-def _places(robot: Robot, count: int) -> tuple[Vector, NDArray[np.intp], NDArray[np.intp]]:
-    """Fine places (m), which of them are coarse, and the segment of each coarse one: a grid, and all disks."""
+def _locations(robot: Robot, count: int) -> tuple[Vector, NDArray[np.intp], NDArray[np.intp]]:
+    """Fine locations (m), which of them are coarse, and the segment of each coarse one: a grid, and all disks."""
     starts = robot.segment_starts_m
     coarse: set[float] = {float(s) for s in robot.disk_arc_lengths_m}
     for start, segment in zip(starts, robot.segments, strict=True):
         coarse |= {float(start + segment.length_m * k / count) for k in range(1, count + 1)}
-    ordered = [place for place in sorted(coarse) if place > 0]
+    ordered = [location for location in sorted(coarse) if location > 0]
     kept = [ordered[0]]
-    for place in ordered[1:]:  # a disk that falls on the grid is there once
-        if place - kept[-1] > 1e-6:
-            kept.append(place)
+    for location in ordered[1:]:  # a disk that falls on the grid is there once
+        if location - kept[-1] > 1e-6:
+            kept.append(location)
     fine: list[float] = []
     which = []
     for before, after in zip([0.0, *kept[:-1]], kept, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contact monitor: from the shape and the tensions to contact or collision, its wrench and its place."""
+"""The contact monitor: from the shape and the tensions to contact or collision, its wrench and its location."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra import BudgetAlgebra, PlaceAlgebra
+from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra
+from continuum_robot.estimation.contact.algebra.location import LocationAlgebra
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget
-from continuum_robot.estimation.contact.filter_algebra import FilterAlgebra
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
@@ -71,9 +72,9 @@ class ContactMonitor:
 
     Parameters
     ----------
-    robot : of any basis; with a constant basis there is detection but no place within a segment
+    robot : of any basis; with a constant basis there is detection but no location within a segment
     settings : see :class:`MonitorSettings`
-    location : how the place is found
+    location : how the location is found
     functions : the terms of a rod model; None: those of the robot's, quick rather than exact to the last digit
     friction : of the tendons; None: that of the robot's capstans, if it has some
     motors : tensions are what the motors' currents say, as a driver reads them: the rotors' inertia and viscous
@@ -90,8 +91,8 @@ class ContactMonitor:
 
     Raises
     ------
-    ParameterError : a gain that is not positive or not of the robot's size, a place off the robot, a contact type that
-        leaves nothing to estimate
+    ParameterError : a gain that is not positive or not of the robot's size, a location off the robot, a contact type
+        that leaves nothing to estimate
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class ContactMonitor:
         self._how: dict[str, Any] = {"compile": compile, "progress": progress}
         self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count, robot.name, **self._how)
         self._filter = FilterAlgebra(self.size, robot.name, **self._how)
-        self._places: dict[int, PlaceAlgebra] = {}  # by the number of directions
+        self._locations: dict[int, LocationAlgebra] = {}  # by the number of directions
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
         self._jacobians: Vector | None = None
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
@@ -195,10 +196,10 @@ class ContactMonitor:
                 self.functions,
                 wrench.directions,
                 self._location_settings,
-                algebra=self._places.get(free),
+                algebra=self._locations.get(free),
                 **self._how,
             )
-            self._places[free] = self.locator.algebra
+            self._locations[free] = self.locator.algebra
             self._method, self._wrench = method, wrench
         self._settings = settings
         self._fractions: Vector = np.array([getattr(settings, name) for name in FRACTIONS])
@@ -259,9 +260,9 @@ class ContactMonitor:
 
         The thresholds are raised above every residual that was seen, once learning has ended. With the method
         ``kalman_disturbance_observer``, all channels together then distinguish contacts from motion, and what the
-        residual did in motion weighs the wrench and the place, instead of the errors that the settings assume. What of
-        it are constant fractions of the model's forces, of its stiffness in each plane, its masses and its friction, is
-        taken off. Both are kept until the method changes.
+        residual did in motion weighs the wrench and the location, instead of the errors that the settings assume.
+        Constant fractions of the model's forces, of its stiffness in each plane, its masses and its friction, are
+        subtracted. Both are kept until the method changes.
 
         Parameters
         ----------
@@ -394,7 +395,7 @@ class ContactMonitor:
     def _judge(
         self, raw: Vector, errors: Budget, terms: ContactTerms, dt: float, suspects: Sequence[str]
     ) -> ContactEstimate:
-        """State, place and wrench for a residual before the tare."""
+        """State, location and wrench for a residual before the tare."""
         settings, bound = self._settings, errors.bound
         self._jacobians = terms.jacobians
         covariance, information = errors.covariance, errors.information
@@ -408,9 +409,11 @@ class ContactMonitor:
         location = self.locator.update(terms.jacobians, residual, covariance, dt, information=information)
         known = settings.known_arc_length_m >= 0
         assumed = not known and not location.observable
-        place_m = settings.known_arc_length_m if known else self.robot.length_m if assumed else location.arc_length_m
+        arc_length_m = (
+            settings.known_arc_length_m if known else self.robot.length_m if assumed else location.arc_length_m
+        )
         wrench = self._wrench.estimate(
-            residual, self.locator.jacobian_at(terms.jacobians, place_m), covariance, information=information
+            residual, self.locator.jacobian_at(terms.jacobians, arc_length_m), covariance, information=information
         )
         contact_threshold, collision_threshold = bound * limits.contact_factor, bound * limits.collision_factor
         if self._tare.left_s > 0:
@@ -445,7 +448,7 @@ class ContactMonitor:
             collision_threshold,
             ratio,
             wrench,
-            place_m,
+            arc_length_m,
             assumed,
             location,
         )

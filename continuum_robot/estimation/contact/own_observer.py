@@ -2,8 +2,8 @@
 """Contact observers of other packages, by the name that the setting ``method`` of the contact monitor has.
 
 Such a class is made with a robot and the number n of the residual's channels, and is a :class:`ContactObserver`; it is
-offered under a name of the entry points ``continuum_robot.contact_observers``. Thresholds, place, wrench and states are
-the monitor's, from what it finds.
+offered under a name of the entry points ``continuum_robot.contact_observers``. Thresholds, location, wrench and
+states are the monitor's, from what it finds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Finding:
     ----------
     force : generalised force of contacts and of what the model is wrong by, (n,), N.m^2
     bound : of each channel, what free motion makes of it at most, (n,), N.m^2
-    covariance : of the error of ``force``, (n, n), (N.m^2)^2; it weighs place and wrench
+    covariance : of the error of ``force``, (n, n), (N.m^2)^2; it weighs location and wrench
     named_values : more numbers, by name, for the message and the recording
     problem : why nothing can be reported any more; empty while all is well
     """

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact.algebra import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra
 from continuum_robot.estimation.contact.cycle import CycleInput, Residual
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
-from continuum_robot.estimation.contact.filter_algebra import FilterAlgebra
 from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.estimation.contact.own_observer import ContactObserver, OwnResidual

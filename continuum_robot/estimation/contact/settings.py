@@ -127,10 +127,15 @@ class MonitorSettings:
         "least force that counts as contact, accelerating", "N", default=0.0, ge=0, le=1e5, live=True
     )
     collision_force_steady_n: float = quantity(
-        "force at a known or found place that is a collision, at rest", "N", default=50.0, gt=0, le=1e5, live=True
+        "force at a known or found location that is a collision, at rest", "N", default=50.0, gt=0, le=1e5, live=True
     )
     collision_force_accelerating_n: float = quantity(
-        "force at a known or found place that is a collision, accelerating", "N", default=60.0, gt=0, le=1e5, live=True
+        "force at a known or found location that is a collision, accelerating",
+        "N",
+        default=60.0,
+        gt=0,
+        le=1e5,
+        live=True,
     )
     hysteresis: float = quantity(
         "fraction of a threshold below which it is left again", default=0.7, gt=0, le=1, live=True

@@ -37,7 +37,7 @@ class ContactEstimate:
         free motion the size of all residuals together over the largest there; NaN while invalid
     wrench : at ``wrench_arc_length_m``, in the backbone's frame there
     wrench_arc_length_m : known, found, or else the tip, m
-    wrench_place_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
+    wrench_location_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
     location : of the contact; None while it is invalid
     named_values : more numbers of another package's observer, by name
     """
@@ -52,7 +52,7 @@ class ContactEstimate:
     ratio: float
     wrench: WrenchEstimate
     wrench_arc_length_m: float
-    wrench_place_assumed: bool
+    wrench_location_assumed: bool
     location: LocationEstimate | None
     named_values: Mapping[str, float] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ class ContactStates:
         ratio : residual over its contact threshold
         force_n : size of the contact's force, N
         dt : time since the previous update, s
-        placed : whether the place of that force is known or found
+        placed : whether the location of that force is known or found
         suspects : sensors whose readings may be frozen
         limits, settings : in use
         """

@@ -149,7 +149,7 @@ class WrenchEstimator:
         *,
         information: Vector | None = None,
     ) -> WrenchEstimate:
-        """Wrench that explains a residual at a known place.
+        """Wrench that explains a residual at a known location.
 
         Parameters
         ----------

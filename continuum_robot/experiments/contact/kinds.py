@@ -2,7 +2,7 @@
 """Contacts of every kind, and what estimation/contact/kind.py takes them for.
 
 The segment of johnston is touched by a hand, driven onto a wall with its tip and with its body, led along a wall,
-driven in a cage that holds its whole length, and pushed at two places in two directions. What it feels comes from the
+driven in a cage that holds its whole length, and pushed at two points in two directions. What it feels comes from the
 shape estimator and the contact monitor, which learned its floor from the same motions without contacts.
 """
 
@@ -69,19 +69,19 @@ class KindCases:
 
 
 class Way(Reference):
-    """From place to place of the Clarke coordinates, from rest to rest.
+    """From position to position of the Clarke coordinates, from rest to rest.
 
     Parameters
     ----------
-    places_m : one after the other, each of shape (2m,), m
+    positions_m : one after the other, each of shape (2m,), m
     times_s : when it is there, from 0 on, increasing, s
     """
 
-    def __init__(self, places_m: Sequence[Array], times_s: Sequence[float]) -> None:
+    def __init__(self, positions_m: Sequence[Array], times_s: Sequence[float]) -> None:
         self._times_s = times_s
         self._moves = [
             RestToRest(start, end, after - before)
-            for (start, end), (before, after) in zip(pairwise(places_m), pairwise(times_s), strict=True)
+            for (start, end), (before, after) in zip(pairwise(positions_m), pairwise(times_s), strict=True)
         ]
 
     @property
@@ -90,7 +90,7 @@ class Way(Reference):
         return self._times_s[-1]
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s; it rests before the first and after the last place."""
+        """The reference at a time, s; it rests before the first and after the last position."""
         k = min(max(bisect_right(self._times_s, t_s) - 1, 0), len(self._moves) - 1)
         return self._moves[k].at(t_s - self._times_s[k])
 
@@ -173,7 +173,7 @@ def _push(name: str, fraction: float, force_n: tuple[float, float, float], lengt
 
 
 def _cage(robot: Robot, at: Array, settings: KindCases) -> tuple[Contact, ...]:
-    """Walls on four sides of four places, where the model has them."""
+    """Walls on four sides of four points, where the model has them."""
     drawing, walls = robot_model(robot).drawing(), []
     coefficients = drawing.coefficients(at)
     for fraction in _CAGE_PLACES:

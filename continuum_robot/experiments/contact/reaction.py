@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An obstacle on the way, and what the robot does about it: nothing, hold, retract, or give way.
+"""An obstacle on the way, and what the robot does about it: nothing, hold, retract, or comply.
 
-The robot bends towards a wall, hard or soft, that touches it at one of five places, at three speeds. What it feels
+The robot bends towards a wall, hard or soft, that touches it at one of five locations, at three speeds. What it feels
 comes from the shape estimator and the contact monitor, which learned its floor from the same motions without a wall;
 the reaction is :class:`~continuum_robot.control.contact_reaction.ContactReaction`, with the defaults of the robot file.
 The peak force is the largest true force on the wall, and the ratios are means over the cases of that with a reaction
@@ -43,7 +43,7 @@ class ReactionCases:
     plant: str = quantity("what is simulated", default=_BOTH, choices=(*PLANTS, _BOTH))
     amplitude_m: float = quantity("how far the robot is to bend, Clarke coordinates", "m", default=0.05, gt=0, le=1)
     touch: float = quantity("fraction of that at which it touches", default=0.3, gt=0, lt=1)
-    places: tuple[float, ...] = quantity(
+    locations: tuple[float, ...] = quantity(
         "of the wall, fractions of the length", default=(0.4, 0.55, 0.7, 0.85, 1.0), gt=0, le=1
     )
     speeds_m_per_s: tuple[float, ...] = quantity(
@@ -59,12 +59,12 @@ class Case:
 
     Attributes
     ----------
-    place : fraction of the length
+    location : fraction of the length
     stiffness_n_per_m : of the wall, N/m
     speed_m_per_s : Clarke coordinates, m/s
     """
 
-    place: float
+    location: float
     stiffness_n_per_m: float
     speed_m_per_s: float
 
@@ -89,10 +89,10 @@ def cases(settings: ReactionCases) -> Iterator[Case]:
     ----------
     settings : of the experiment
     """
-    for place in settings.places:
+    for location in settings.locations:
         for stiffness in settings.stiffnesses_n_per_m:
             for speed in settings.speeds_m_per_s:
-                yield Case(place, stiffness, speed)
+                yield Case(location, stiffness, speed)
 
 
 def wall(robot: Robot, case: Case, settings: ReactionCases) -> Contact:
@@ -106,7 +106,7 @@ def wall(robot: Robot, case: Case, settings: ReactionCases) -> Contact:
     """
     along = settings.amplitude_m * np.eye(robot.coordinate_count)[0]
     touch, beyond = settings.touch * along, (settings.touch + 0.01) * along
-    return wall_at(robot, case.place * robot.length_m, touch, beyond, case.stiffness_n_per_m)
+    return wall_at(robot, case.location * robot.length_m, touch, beyond, case.stiffness_n_per_m)
 
 
 def _compute(settings: ReactionCases, progress: Progress) -> Result:
@@ -168,7 +168,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             row[0].set(
                 xlabel="time since the touch in s",
                 ylabel="force in N",
-                title=f"{kind}: at {case.place:g} of the length, {1e-3 * case.stiffness_n_per_m:g} N/mm",
+                title=f"{kind}: at {case.location:g} of the length, {1e-3 * case.stiffness_n_per_m:g} N/mm",
             )
             row[1].set(xlabel="case", ylabel="peak force over that without", ylim=(0, None), title=kind)
         legend_below(drawing, axes[0][0])
@@ -177,7 +177,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
 
 REACTION = Experiment(
     name="contact.reaction",
-    summary="A wall on the way, at five places and three speeds: hold, retract and comply against nothing.",
+    summary="A wall on the way, at five locations and three speeds: hold, retract and comply against nothing.",
     source="no paper: control/contact_reaction.py",
     paper={},
     settings=ReactionCases,

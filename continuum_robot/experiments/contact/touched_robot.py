@@ -35,12 +35,12 @@ STEP_S, SETTLE_S, _AFTER_S = 0.01, 1.5, 1.5
 def wall_at(
     robot: Robot, arc_length_m: float, touch_m: ArrayLike, beyond_m: ArrayLike, stiffness_n_per_m: float
 ) -> Contact:
-    """A wall across the way that a place of the backbone takes, where the model has it at the touch.
+    """A wall across the path that a point of the backbone takes, where the model has it at the touch.
 
     Parameters
     ----------
     robot : as known
-    arc_length_m : of the place, m
+    arc_length_m : of that point, m
     touch_m, beyond_m : Clarke coordinates at the touch and a little later, shape (2m,), m
     stiffness_n_per_m : of the wall, N/m
     """

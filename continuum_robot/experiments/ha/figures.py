@@ -149,7 +149,7 @@ def _fit_friction(
     """The friction coefficient with which the tensions give what the measured lengths give, and what it explains.
 
     All poses were reached from equal tensions by raising one of them: that tendon was pulled in, the other paid out.
-    The pose of equal tensions itself, whose history the paper does not tell, is left as it is.
+    The pose of equal tensions itself, whose history the paper does not give, is left as it is.
     """
 
     def distances(coefficient: float) -> Array:

@@ -34,6 +34,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, SmoothedDifference
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.experiments.johnston.measurement import CommandedCurrent, curvature_range
 from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, perturbed, point_force
 from continuum_robot.experiments.johnston.sweep_monitors import FILTER_POINTS, GAIN_PER_S, RATE_POINTS
@@ -41,7 +42,6 @@ from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, leg
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.rod.tendons import string_matrix
 from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 

@@ -20,7 +20,7 @@ SPEEDS_M_PER_S = (0.01, 0.005, 0.005)
 
 
 class CoggingCalibration:
-    """The sequence of sweeps and fits; whoever runs it drives the sweeps and feeds the tables forward between them.
+    """The sequence of sweeps and fits; its caller drives the sweeps and feeds the tables forward between them.
 
     Parameters
     ----------

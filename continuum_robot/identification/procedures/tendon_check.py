@@ -70,7 +70,7 @@ class TendonVerdicts:
     misfit : fraction of the movement that the model does not explain, 0 to 1
     string_response_m : where each string was when a tendon was pulled, as ``response_m``, shape (N, strings), m; NaN
         where it was not read
-    orientation_known : the strings tell the order from turned and mirrored ones
+    orientation_known : the strings distinguish the order from turned and mirrored ones
     orientation : what they say, or why they say nothing
     """
 
@@ -91,7 +91,7 @@ class TendonCheck:
     """The procedure; see the module. Pure.
 
     A turn or a mirror image of all tendons of a segment looks the same to the tendons themselves: only strings, fed to
-    :meth:`take_strings`, or the eye, tell them apart.
+    :meth:`take_strings`, or the eye, distinguish them.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def _by_the_strings(
     expected: Vector,
     settings: TendonCheckSettings,
 ) -> tuple[tuple[int, ...], bool, str]:
-    """Of orders that the tendons cannot tell apart the one that the strings say; whether they do, and a sentence."""
+    """Of orders that the tendons cannot distinguish the one that the strings show; whether they do, and a sentence."""
     read = np.isfinite(strings).all(axis=0)
     if not read.any():
         return given, False, "no string was read: " + UNTOLD

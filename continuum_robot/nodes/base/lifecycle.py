@@ -209,7 +209,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.get_logger().error(self.last_error)
         if not isinstance(error, ContinuumRobotError):
             self.get_logger().error("".join(traceback.format_exception(error)))
-        # Now, not with the next period: whoever asked for the transition wants to know why.
+        # Now, not with the next period: the caller of the transition shows the reason.
         self.diagnostics.publish()
 
     def warn_of_all(self, sentences: Sequence[str]) -> None:

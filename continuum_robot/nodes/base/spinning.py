@@ -189,7 +189,7 @@ class Spinner:
         if ended:
             for node in self._nodes:
                 self.executor.remove_node(node)
-            # It holds the callbacks, through them the nodes, and through those whoever owns this spinner: in C++, where
+            # It holds the callbacks, through them the nodes, and through those the owner of this spinner: in C++, where
             # Python finds no cycle. Without it no participant that was spun would ever leave DDS.
             self.executor.shutdown(JOIN_TIMEOUT_S)
         return ended
@@ -311,7 +311,7 @@ def run_nodes(
     ----------
     factory : makes the nodes
     args : command line, None for ``sys.argv``
-    background : the process gives way to a 1 kHz loop, not in lock-step, where the robot waits for this process
+    background : the process runs at idle priority; not in lock-step, where the robot waits for this process
     prompt : the process belongs to that loop: it is let in before ordinary ones, where the system can do that
 
     Returns

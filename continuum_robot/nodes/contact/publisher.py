@@ -37,7 +37,7 @@ class ContactPublisher:
 
         Parameters
         ----------
-        frame : frame_id of the contact's place
+        frame : frame_id of the contact's location
         size : number n of coefficients
         segments : of the robot
         pose : from coefficients, shape (n,), and arc length, m, to the pose there, (4, 4)
@@ -93,13 +93,13 @@ class ContactPublisher:
         else:
             message.arc_length, message.arc_length_deviation = float(location.arc_length_m), float(location.sigma_m)
             self._interval[:], self._probability[:] = location.interval_m, location.segment_probability
-        place_m = float(estimate.wrench_arc_length_m)
-        message.wrench_arc_length, message.wrench_place_assumed = place_m, estimate.wrench_place_assumed
+        arc_length_m = float(estimate.wrench_arc_length_m)
+        message.wrench_arc_length, message.wrench_location_assumed = arc_length_m, estimate.wrench_location_assumed
         known = wrench.sensed | wrench.assumed_zero
         self._wrench[:] = np.where(known, wrench.wrench, np.nan)
         self._sensed[:] = np.where(wrench.sensed, Contact.SENSED, np.where(known, Contact.ASSUMED_ZERO, 0))
         self._covariance[:] = wrench.covariance.ravel()
-        if math.isfinite(place_m):
-            message.place = conversions.pose_message(self._pose(coefficients, place_m))
+        if math.isfinite(arc_length_m):
+            message.pose = conversions.pose_message(self._pose(coefficients, arc_length_m))
         conversions.set_named_values(message, estimate.named_values)
         self._publisher.publish(message)

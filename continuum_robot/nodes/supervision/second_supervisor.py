@@ -18,7 +18,7 @@ RIVAL_S = 3.0
 
 
 class SecondSupervisor:
-    """Hears ``stack_status`` of another supervisor among this one's own.
+    """Detects ``stack_status`` of another supervisor among this supervisor's.
 
     Parameters
     ----------

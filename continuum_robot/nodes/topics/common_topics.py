@@ -95,7 +95,7 @@ class CommonTopics:
         self._contact_sequence = contact.sequence
         message = WrenchStamped()
         message.header.stamp, message.header.frame_id = contact.header.stamp, self._tip_frame
-        place = conversions.pose_matrix(contact.place)
+        place = conversions.pose_matrix(contact.pose)
         known = contact.in_contact and len(contact.wrench) == 6 and bool(np.isfinite(place).all())
         values = (
             list(contact.wrench) if known else [np.nan if contact.in_contact or contact.invalid_reason else 0.0] * 6

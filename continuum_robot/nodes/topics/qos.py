@@ -76,7 +76,7 @@ def every_state() -> QoSProfile:
 
 
 def latched() -> QoSProfile:
-    """Status, e-stop, configuration: whoever comes later still gets the last one."""
+    """Status, e-stop, configuration: a later subscriber still gets the last one."""
     return _profile(1, latched=True)
 
 

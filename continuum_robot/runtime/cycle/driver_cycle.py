@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one cycle of the tendon driver: read, control, check, write. Stepped code; whoever runs it passes the time in."""
+"""The one cycle of the tendon driver: read, control, check, write. Stepped code; its caller passes the time in."""
 
 from __future__ import annotations
 

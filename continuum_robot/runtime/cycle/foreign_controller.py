@@ -31,7 +31,7 @@ def controller_of(
     own: Controller | None = None,
     settings: Callable[[str, Any], Any] | None = None,
 ) -> Any:
-    """The controller for the cycle of a robot: that of its file, or one's own.
+    """The controller for the cycle of a robot: that of its file, or of another package.
 
     Parameters
     ----------

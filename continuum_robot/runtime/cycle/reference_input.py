@@ -193,8 +193,8 @@ class ReferenceInput:
         squared: cython.double = 0.0
         k: cython.int
         for k in indices(self.count):
-            way: cython.double = self.mailbox.values[k] - self.position[k]
-            squared += way * way
+            distance: cython.double = self.mailbox.values[k] - self.position[k]
+            squared += distance * distance
         self.copy(self.before, self.position, self.count)
         return squared > self.largest_jump_m * self.largest_jump_m
 

@@ -54,7 +54,7 @@ class SimulatedTendonActuators:
     link : where the strings, or what :func:`linked_count` counts, are published for another process; opened and closed
         with the device
     receive_timeout_s : of the motor board, s
-    contacts : what touches the robot, by the time since the device was opened; not with a plant of one's own, nor for
+    contacts : what touches the robot, by the time since the device was opened; not with a given plant, nor for
         ``level="mirror"``
     progress : receives a line when something takes long
 

@@ -27,7 +27,7 @@ CHECKS: dict[str, Check] = {
     "04_contact": lambda said: (
         abs(said["detected"][0] - said["detected"][2]) < 0.15
         and abs(said["force along x"][0] - said["force along x"][1]) < 8
-        and abs(said["place"][0] - said["place"][1]) < 10
+        and abs(said["location"][0] - said["location"][1]) < 10
     ),
     "05_static_load": lambda said: all(values[-1] < 0.1 for name, values in said.items() if name[0].isdigit()),
     "06_fit_a_robot": lambda said: all(

@@ -117,13 +117,13 @@ def _constant(fractions, by_c, by_rate):
 
 
 class PlainPlaces:
-    """As ``PlaceAlgebra``: log likelihoods over that of no contact, averaged, and the moments of the place."""
+    """As ``LocationAlgebra``: log likelihoods over that of no contact, averaged, and the moments of the place."""
 
     def __init__(self, size, free, places_m, cells_m, segment, *_name, **_how):
         self._size, self._free = size, free
         self._places_m, self._cells_m, self._segment = places_m, cells_m, segment
 
-    def place_evidence(self, B, residual, information, *, prior, before, fraction):
+    def location_evidence(self, B, residual, information, *, prior, before, fraction):
         rows = B.reshape(len(self._places_m), self._free, self._size)
         h = rows @ (information @ residual)
         G = rows @ information @ rows.transpose(0, 2, 1) + prior * np.eye(self._free)

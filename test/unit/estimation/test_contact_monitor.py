@@ -13,7 +13,7 @@ from contact_oracles import PlainBudgets, PlainFilter, PlainPlaces
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact import location as contact_location
 from continuum_robot.estimation.contact import monitor as contact_monitor
-from continuum_robot.estimation.contact.algebra import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
@@ -116,7 +116,7 @@ def test_free_motion_raises_nothing_and_a_push_is_detected(method, robot, monito
     assert last.location.observable, last.location.reason
     assert last.location.arc_length_m == pytest.approx(PLACE_M, abs=0.1 * robot.length_m)
     np.testing.assert_allclose(last.wrench.wrench[:2], [14, -9], atol=2.5)
-    assert not last.wrench_place_assumed
+    assert not last.wrench_location_assumed
 
 
 def test_known_place_gives_the_force(monitor_of, pushed):
@@ -409,7 +409,7 @@ def test_any_robot_is_monitored_and_constant_curvature_says_no_place():
         found = monitor.update(np.zeros(2), np.zeros(2), np.eye(2) * 1e-8, DT, tension=np.ones(5), other_force=push_now)
     assert found.in_contact
     assert not found.location.observable
-    assert found.wrench_place_assumed
+    assert found.wrench_location_assumed
     assert found.wrench_arc_length_m == monitor.robot.length_m
 
 
@@ -543,7 +543,7 @@ def monitors(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contact_monitor, "FilterAlgebra", PlainFilter)
         patch.setattr(contact_monitor, "BudgetAlgebra", PlainBudgets)
-        patch.setattr(contact_location, "PlaceAlgebra", PlainPlaces)
+        patch.setattr(contact_location, "LocationAlgebra", PlainPlaces)
         yield quick, ContactMonitor(robot, functions=quick.functions)
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra import BudgetAlgebra, PlaceAlgebra
+from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.location import LocationAlgebra
 from continuum_robot.estimation.contact.free_motion import NoiseFloor
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
@@ -266,8 +267,8 @@ def test_the_likelihood_of_places_is_that_of_numpy_for_any_number_of_directions(
         "fraction": 0.3,
     }
     arguments = (size, free, places, cells, segment)
-    found = PlaceAlgebra(*arguments, compile="never").place_evidence(**given_)
-    for one, other in zip(found, PlainPlaces(*arguments).place_evidence(**given_), strict=True):
+    found = LocationAlgebra(*arguments, compile="never").location_evidence(**given_)
+    for one, other in zip(found, PlainPlaces(*arguments).location_evidence(**given_), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
 
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import (
     actuator_mass_matrix,

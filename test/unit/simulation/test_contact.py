@@ -192,8 +192,8 @@ def test_a_contact_file_is_read_and_knows_its_robot(robot: Robot, tmp_path) -> N
         encoding="utf-8",
     )
     hand, wall, ball = load_contacts(path, robot)
-    assert (hand.force_n, hand.start_s, hand.end_s, hand.place_m(robot)) == ((10, 0, 0), 5, 8, 0.2037)
-    assert (wall.kind, wall.place_m(robot), ball.place_m(robot)) == ("wall", 0.25, 0.05308)
+    assert (hand.force_n, hand.start_s, hand.end_s, hand.location_m(robot)) == ((10, 0, 0), 5, 8, 0.2037)
+    assert (wall.kind, wall.location_m(robot), ball.location_m(robot)) == ("wall", 0.25, 0.05308)
     with pytest.raises(RobotFileError, match="readable contact file"):
         load_contacts(tmp_path / "none.yaml", robot)
 

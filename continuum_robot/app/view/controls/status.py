@@ -56,7 +56,7 @@ class Status:
         show(self.start, "disabled", not snapshot.holding)
 
     def show(self, sentence: str) -> None:
-        """Say something to whoever steers.
+        """Show a sentence to the operator.
 
         Parameters
         ----------

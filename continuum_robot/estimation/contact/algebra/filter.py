@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code of the contact monitor's filters."""
+"""The Kalman filters of the contact monitor, generated."""
 
 from __future__ import annotations
 
