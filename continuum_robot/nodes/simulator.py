@@ -22,9 +22,9 @@ from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.simulated.external_force import SimulatedExternalForce
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
-from continuum_robot.nodes.simulated.push import SimulatedPush
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
@@ -169,7 +169,7 @@ class SimulatorNode(ManagedNode):
         self._obstacles = self.create_publisher(MarkerArray, OBSTACLES_TOPIC, qos.latched())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        self._push = SimulatedPush(self, lambda: self.plant)
+        self._push = SimulatedExternalForce(self, lambda: self.plant)
         self.diagnostics.add_task("plant", self._diagnose)
 
     # Lifecycle

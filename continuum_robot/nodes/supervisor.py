@@ -97,7 +97,7 @@ class Supervisor(ManagedNode):
         seconds = Quantity("", "s", gt=0, le=600)
         declare("discovery_timeout_s", 60.0, "how long a node may take to appear", rules=seconds, read_only=True)
         declare(
-            "rival_timeout_s",
+            "second_supervisor_timeout_s",
             1.0,
             "how long to listen for another supervisor before the first operation",
             rules=Quantity("", "s", ge=0, le=60),
@@ -128,7 +128,7 @@ class Supervisor(ManagedNode):
         self._ramp_s = math.nan
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
         self._gap = OwnGap(OWN_GAP_S)
-        self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("rival"))
+        self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("second_supervisor"))
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.create_subscription(Bool, "reference_holding", self._on_holding, qos.latched())
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())

@@ -35,12 +35,12 @@ class LaunchArgument:
     choices: tuple[str, ...] = ()
 
 
-def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
+def stack_arguments(simulated: bool) -> list[LaunchArgument]:
     """Arguments of ``sim.launch.py`` and ``hardware.launch.py``.
 
     Parameters
     ----------
-    fake_hardware : default of ``use_fake_hardware``
+    simulated : default of ``use_fake_hardware``
     """
     return [
         LaunchArgument(
@@ -50,7 +50,7 @@ def stack_arguments(fake_hardware: bool) -> list[LaunchArgument]:
         ),
         LaunchArgument(
             "use_fake_hardware",
-            default=str(fake_hardware).lower(),
+            default=str(simulated).lower(),
             choices=BOOLEAN,
             description="true: the same nodes and topics, the wires end in a simulator. false: the robot on its bus",
         ),

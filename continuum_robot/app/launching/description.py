@@ -30,18 +30,18 @@ from continuum_robot.robot.loading import load_robot
 PACKAGE = "continuum_robot"
 
 
-def stack_description(fake_hardware: bool) -> LaunchDescription:
+def stack_description(simulated: bool) -> LaunchDescription:
     """All nodes of a robot.
 
     Parameters
     ----------
-    fake_hardware : default of ``use_fake_hardware``
+    simulated : default of ``use_fake_hardware``
 
     Returns
     -------
     the description for ``ros2 launch``
     """
-    return _description(stack_arguments(fake_hardware), _stack)
+    return _description(stack_arguments(simulated), _stack)
 
 
 def rviz_description() -> LaunchDescription:

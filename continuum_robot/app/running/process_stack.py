@@ -183,6 +183,6 @@ class ProcessStack(ComposedStack):
     def _make_nodes(self) -> None:
         options = self._node_options("supervisor")
         # Who starts a stack in processes has claimed its domain, and listened for others.
-        waits = {"discovery_timeout_s": DISCOVERY_TIMEOUT_S, "rival_timeout_s": 0.0}
+        waits = {"discovery_timeout_s": DISCOVERY_TIMEOUT_S, "second_supervisor_timeout_s": 0.0}
         options["overrides"] = waits | options["overrides"]
         self.nodes["supervisor"] = Supervisor(**options)

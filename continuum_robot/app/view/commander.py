@@ -26,14 +26,14 @@ from continuum_robot.control.motion import LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import StatusBuilder
-from continuum_robot.nodes.simulated.push import PUSH_TOPIC, push_message
+from continuum_robot.nodes.simulated.external_force import EXTERNAL_FORCE_TOPIC, external_force_message
 from continuum_robot.nodes.topics import qos
 from continuum_robot.srv import ManageStack, TakeReference
 
 Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
-PUSH_PERIOD_S = 0.05
+EXTERNAL_FORCE_PERIOD_S = 0.05
 _LONGEST_STEP_S = 0.05
 _SERVICES = {
     "estop": Trigger,
@@ -105,10 +105,10 @@ class Commander:
     def _make(self) -> None:
         node, steady = self._link.node, Clock(clock_type=ClockType.STEADY_TIME)
         self._switch = node.create_publisher(Bool, "estop", qos.latched())
-        self._pushes = node.create_publisher(Contact, PUSH_TOPIC, qos.state_publisher())
+        self._pushes = node.create_publisher(Contact, EXTERNAL_FORCE_TOPIC, qos.state_publisher())
         self._health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
         self._reference_timer = node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
-        self._push_timer = node.create_timer(PUSH_PERIOD_S, self._publish_push, clock=steady)
+        self._push_timer = node.create_timer(EXTERNAL_FORCE_PERIOD_S, self._publish_push, clock=steady)
 
     # Stop and reset
 
@@ -272,7 +272,7 @@ class Commander:
             self._push = None
             self._push_timer.cancel()
             force = np.zeros(3)
-        self._pushes.publish(push_message(place_m, force))
+        self._pushes.publish(external_force_message(place_m, force))
 
     def reset_contact_monitor(self, answer: Answer) -> None:
         """End a latched invalid state: of the shape estimator, then of the contact monitor."""

@@ -125,7 +125,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
         self.clock: Clock = SteppedClock() if stepped else RealClock()
         self._flow: Flow | None = None
-        self.simulated = self._fake_hardware()
+        self.simulated = self._is_simulated()
         self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
         self.diagnostics.add_task("lifecycle", self._diagnose_lifecycle)
 
@@ -312,7 +312,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         status.add("lifecycle_state", self.state)
         status.add("simulated", self.simulated)
 
-    def _fake_hardware(self) -> bool:
+    def _is_simulated(self) -> bool:
         alias = str(self.get_parameter("use_mock_hardware").value).strip().lower()
         if alias in ("true", "false"):
             return alias == "true"

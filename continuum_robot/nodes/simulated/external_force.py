@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushing on the simulated robot while it runs: a force at a place of the backbone, as long as somebody asks for it."""
+"""An external force on the simulated robot at an arc length of the backbone, as long as it is published."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from continuum_robot.msg import Contact
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.simulation.plant import Plant
 
-PUSH_TOPIC = "simulated_push"
+EXTERNAL_FORCE_TOPIC = "simulated_external_force"
 LONGEST_SILENCE_S = 0.3
 _CHECK_PERIOD_S = 0.1
 
 
-def push_message(arc_length_m: float, force_in_base_n: NDArray[np.float64]) -> Contact:
-    """A push as it is asked for.
+def external_force_message(arc_length_m: float, force_in_base_n: NDArray[np.float64]) -> Contact:
+    """An external force for the topic.
 
     Parameters
     ----------
     arc_length_m : where, from the base, m
-    force_in_base_n : shape (3,), N; zero ends the push
+    force_in_base_n : shape (3,), N; zero ends it
 
     Returns
     -------
@@ -39,7 +39,7 @@ def push_message(arc_length_m: float, force_in_base_n: NDArray[np.float64]) -> C
     return message
 
 
-class SimulatedPush:
+class SimulatedExternalForce:
     """Takes pushes from the topic and hands them to the plant; a push ends when nobody asks for it any more.
 
     Parameters
@@ -53,7 +53,7 @@ class SimulatedPush:
         self._heard_s = -math.inf
         self._pushing = False
         self._complaint = ""
-        self._subscription = node.create_subscription(Contact, PUSH_TOPIC, self._on_push, qos.newest_state())
+        self._subscription = node.create_subscription(Contact, EXTERNAL_FORCE_TOPIC, self._on_push, qos.newest_state())
         self._timer = node.create_timer(_CHECK_PERIOD_S, self._check, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _on_push(self, message: Contact) -> None:
@@ -67,7 +67,7 @@ class SimulatedPush:
         except ContinuumRobotError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
-                self._node.get_logger().error(f"{PUSH_TOPIC}: {error}")
+                self._node.get_logger().error(f"{EXTERNAL_FORCE_TOPIC}: {error}")
             return
         self._pushing = message.in_contact
         self._heard_s = time.monotonic()
