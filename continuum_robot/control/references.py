@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import bisect
-import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.blending import blend_from, quintic, quintic_curvature, quintic_slope
-from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.csv_table import read_csv_table
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import REFERENCE_KINDS, ReferenceSettings
 from continuum_robot.robot.doors import REFERENCES, made
 
@@ -78,7 +78,7 @@ def make_reference(
     Raises
     ------
     ParameterError : lists whose length does not fit the number of coordinates, or an unknown kind
-    RobotFileError : a CSV file that cannot be used
+    RecordingError : a CSV file that cannot be used
     """
     if settings.kind not in REFERENCE_KINDS:
         own: Reference = made(REFERENCES, settings.kind, "kind", settings, coordinate_count, known=REFERENCE_KINDS)
@@ -330,52 +330,15 @@ def read_csv_reference(file: Path, coordinate_count: int) -> Interpolated:
 
     Raises
     ------
-    RobotFileError : not readable, a column missing or unknown, a value not a finite number, times that do not increase,
+    RecordingError : not readable, a column missing or unknown, a value not a finite number, times that do not increase,
         fewer than two rows; names file, line and column
     """
-    columns = ("time_s", *reference_columns(coordinate_count))
-    try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            reader = csv.reader(stream)
-            header = [name.strip() for name in next(reader, [])]
-            rows = [(reader.line_num, row) for row in reader if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RobotFileError(file, "", str(error), "a readable CSV file in UTF-8") from error
-    for name in columns:
-        if header.count(name) != 1:
-            raise RobotFileError(file, name, header, f"one column of this name, among {', '.join(columns)}", 1)
-    for name in header:
-        if name not in columns:
-            raise RobotFileError(file, name, header, f"only the columns {', '.join(columns)}", 1)
-    values = np.empty((len(rows), len(header)))
-    for index, (line, row) in enumerate(rows):
-        if len(row) != len(header):
-            raise RobotFileError(file, "", row, f"{len(header)} values, one a column", line)
-        for place, (name, text) in enumerate(zip(header, row, strict=True)):
-            values[index, place] = _finite(file, name, text, line)
-    values = values[:, [header.index(name) for name in columns]]
-    for index in range(1, len(rows)):
-        if values[index, 0] <= values[index - 1, 0]:
-            raise RobotFileError(
-                file,
-                "time_s",
-                values[index, 0],
-                f"more than {values[index - 1, 0]:g} s of the row before",
-                rows[index][0],
-            )
-    if len(rows) < 2:
-        raise RobotFileError(file, "", f"{len(rows)} rows", "at least two rows of values")
-    return Interpolated(values[:, 0] - values[0, 0], np.ascontiguousarray(values[:, 1:]))
-
-
-def _finite(file: Path, column: str, text: str, line: int) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise RobotFileError(file, column, text, "a finite number", line)
-    return value
+    columns = reference_columns(coordinate_count)
+    table = read_csv_table(file, ("time_s", *columns))
+    table.check_length(2)
+    table.check_increasing("time_s")
+    times = table.numbers(["time_s"])[:, 0]
+    return Interpolated(times - times[0], table.numbers(columns))
 
 
 def _phase(frequency_hz: Vector, rate_hz_per_s: float, t_s: float) -> tuple[Vector, Vector, float]:

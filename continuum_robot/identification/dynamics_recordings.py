@@ -8,16 +8,13 @@ be a finite number, and the time has to increase. A torque acts from its sample 
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.csv_table import read_csv_table
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.capstans import drives
@@ -80,44 +77,13 @@ def read_dynamics_recording(robot: Robot, file: Path | str) -> DynamicsRecording
     RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
         that is not a finite number, a time that does not increase, or fewer than 20 rows; names file, line and column
     """
-    path = Path(file).expanduser()
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordingError(path, f"cannot be read: {error}", "Give the path of a CSV file in UTF-8") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    columns = columns_of(robot)
-    rows: list[list[float]] = []
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        _check_header(path, header, columns)
-        for row in reader:
-            if not row:
-                continue
-            line = reader.line_num
-            if len(row) != len(header):
-                raise RecordingError(
-                    path,
-                    f"line {line}: {len(row)} cells where the header has {len(header)} columns",
-                    "Is the last line cut off? Remove or repair the line",
-                )
-            numbers = {name: _number(path, line, name, cell) for name, cell in zip(header, row, strict=True)}
-            if rows and numbers[TIME_COLUMN] <= rows[-1][0]:
-                raise RecordingError(
-                    path,
-                    f"line {line}, column {TIME_COLUMN}: {numbers[TIME_COLUMN]:g} after {rows[-1][0]:g}",
-                    "Time has to increase from row to row",
-                )
-            rows.append([numbers[name] for name in columns])
-    except csv.Error as error:
-        raise RecordingError(path, f"line {reader.line_num}: {error}", "Give a well-formed CSV file") from error
-    if len(rows) < _LEAST_SAMPLES:
-        raise RecordingError(path, f"{len(rows)} samples", f"Give a recording with at least {_LEAST_SAMPLES} rows")
-    values = np.array(rows)
+    table = read_csv_table(file, columns_of(robot))
+    table.check_length(_LEAST_SAMPLES)
+    table.check_increasing(TIME_COLUMN)
+    values = table.numbers(columns_of(robot))
     split = np.cumsum([1, len(drives(robot)), robot.tendon_count])
     time_s, torque, tendons, strings = np.split(values, split, axis=1)
-    return DynamicsRecording(path, hashlib.sha256(content).hexdigest(), time_s[:, 0], torque, tendons, strings)
+    return DynamicsRecording(table.file, table.sha256, time_s[:, 0], torque, tendons, strings)
 
 
 def write_dynamics_recording(
@@ -151,28 +117,3 @@ def write_dynamics_recording(
     except OSError as error:
         raise RecordingError(path, f"cannot be written: {error}", "Give a path that can be written") from error
     return read_dynamics_recording(robot, path)
-
-
-def _check_header(path: Path, header: list[str], columns: tuple[str, ...]) -> None:
-    expected = f"Expected the columns {', '.join(columns)}"
-    if not any(header):
-        raise RecordingError(path, "empty", expected)
-    doubled = sorted({name for name in header if header.count(name) > 1})
-    if doubled:
-        raise RecordingError(path, f"line 1: column {', '.join(doubled)} appears more than once", expected)
-    missing = [name for name in columns if name not in header]
-    if missing:
-        raise RecordingError(path, f"line 1: no column {', '.join(missing)}", expected)
-    unknown = [name for name in header if name not in columns]
-    if unknown:
-        raise RecordingError(path, f"line 1: unknown column {', '.join(map(repr, unknown))}", expected)
-
-
-def _number(path: Path, line: int, column: str, cell: str) -> float:
-    try:
-        value = float(cell.strip())
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise RecordingError(path, f"line {line}, column {column}: {cell!r}", "Expected a finite number")
-    return value

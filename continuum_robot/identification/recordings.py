@@ -8,10 +8,6 @@ tracker lost is an empty cell or ``nan``; any other cell has to be a finite numb
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.csv_table import read_csv_table
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.robot.description import Robot
 
@@ -28,8 +25,6 @@ TIME_COLUMN = "timestamp"
 LABEL_COLUMN = "pattern_label"
 MARKER_COLUMNS = ("tip_x", "tip_y", "tip_z")
 SERVO_COLUMN = re.compile(r"servo_(\w+)_mm")
-
-_FORMAT = "expected the columns timestamp, pattern_label, servo_<id>_mm for each tendon, tip_x, tip_y, tip_z"
 
 
 @dataclass(frozen=True)
@@ -80,47 +75,23 @@ def read_recording(file: Path | str) -> TendonRecording:
     RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
         that is not a finite number, or no row at all; names file, line and column
     """
-    path = Path(file).expanduser()
-    try:
-        content = path.read_bytes()
-        text = content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordingError(path, f"cannot be read: {error}", "Give the path of a CSV file in UTF-8") from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    times: list[float] = []
-    labels: list[str] = []
-    displacements: list[list[float]] = []
-    markers: list[list[float]] = []
-    try:
-        header = [name.strip() for name in next(reader, [])]
-        columns = _checked_columns(path, header)
-        place = {name: index for index, name in enumerate(header)}
-        for row in reader:
-            if not row:
-                continue
-            line = reader.line_num
-            if len(row) != len(header):
-                raise RecordingError(
-                    path,
-                    f"line {line}: {len(row)} cells where the header has {len(header)} columns",
-                    "Is the last line cut off? Remove or repair the line",
-                )
-            times.append(_number(path, line, TIME_COLUMN, row[place[TIME_COLUMN]]))
-            labels.append(row[place[LABEL_COLUMN]].strip())
-            displacements.append([1e-3 * _number(path, line, name, row[place[name]]) for name in columns])
-            markers.append([1e-3 * _number(path, line, name, row[place[name]], lost=True) for name in MARKER_COLUMNS])
-    except csv.Error as error:
-        raise RecordingError(path, f"line {reader.line_num}: {error}", "Give a well-formed CSV file") from error
-    if not times:
-        raise RecordingError(path, "no samples, only a header", "Give a recording with at least one row")
+    table = read_csv_table(
+        file,
+        (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS),
+        further=lambda name: SERVO_COLUMN.fullmatch(name) is not None,
+    )
+    columns = tuple(name for name in table.header if SERVO_COLUMN.fullmatch(name))
+    if not columns:
+        raise RecordingError(table.file, "line 1: no column servo_<id>_mm", "Expected one for each tendon")
+    table.check_length(1)
     return TendonRecording(
-        path,
-        hashlib.sha256(content).hexdigest(),
-        np.array(times),
-        tuple(labels),
+        table.file,
+        table.sha256,
+        table.numbers([TIME_COLUMN])[:, 0],
+        tuple(table.column(LABEL_COLUMN)),
         columns,
-        np.array(displacements),
-        np.array(markers),
+        1e-3 * table.numbers(columns),
+        1e-3 * table.numbers(MARKER_COLUMNS, lost=True),
     )
 
 
@@ -159,34 +130,3 @@ def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:
         )
     order = [recording.columns.index(name) for name in mapping.displacement_columns]
     return np.asarray(recording.displacement_m[:, order] * np.array(mapping.displacement_signs))
-
-
-def _checked_columns(path: Path, header: list[str]) -> tuple[str, ...]:
-    if not any(header):
-        raise RecordingError(path, "empty", _FORMAT)
-    doubled = sorted({name for name in header if header.count(name) > 1})
-    if doubled:
-        raise RecordingError(path, f"line 1: column {', '.join(doubled)} appears more than once", _FORMAT)
-    missing = [name for name in (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS) if name not in header]
-    if missing:
-        raise RecordingError(path, f"line 1: no column {', '.join(missing)}", _FORMAT)
-    columns = tuple(name for name in header if SERVO_COLUMN.fullmatch(name))
-    if not columns:
-        raise RecordingError(path, "line 1: no column servo_<id>_mm", _FORMAT)
-    unknown = [name for name in header if name not in (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS, *columns)]
-    if unknown:
-        raise RecordingError(path, f"line 1: unknown column {', '.join(map(repr, unknown))}", _FORMAT)
-    return columns
-
-
-def _number(path: Path, line: int, column: str, cell: str, *, lost: bool = False) -> float:
-    text = cell.strip()
-    if lost and text.lower() in ("", "nan"):
-        return math.nan
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise RecordingError(path, f"line {line}, column {column}: {cell!r}", "Expected a finite number")
-    return value

@@ -59,7 +59,7 @@ def as_function(robot: RobotDescription, trajectory: Trajectory) -> tuple[Refere
     Raises
     ------
     ParameterError : none of these
-    RobotFileError : a CSV file that cannot be used
+    RecordingError : a CSV file that cannot be used
     """
     if isinstance(trajectory, (str, Path)):
         trajectory = read_csv_reference(Path(trajectory).expanduser(), robot.coordinate_count)

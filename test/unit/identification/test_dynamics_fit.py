@@ -203,7 +203,7 @@ def edited(name):
         ("nan", "line 8, column capstan_torque_2_nm: 'nan'"),
         ("short", "line 8: 10 cells where the header has 11 columns"),
         ("time", "line 8, column time_s"),
-        ("few", "10 samples"),
+        ("few", "10 rows"),
     ],
 )
 def test_bad_recordings_name_line_and_column(name, message, tmp_path):

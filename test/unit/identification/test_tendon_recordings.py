@@ -53,7 +53,7 @@ def test_columns_in_any_order_byte_order_mark_and_windows_lines(tmp_path):
         (HEADER + "0,a,1,nan,3,4,5\n", ["line 2", "servo_b_mm"]),
         (HEADER + "0,a,1,2,3,oops,5\n", ["line 2", "tip_y"]),
         (HEADER + ROWS + "0,a,1\n", ["line 4", "3 cells", "7 columns"]),
-        (HEADER, ["no samples"]),
+        (HEADER, ["at least 1 row"]),
         ("", ["empty"]),
         (HEADER.replace("tip_y", "tip_x"), ["tip_x", "more than once"]),
         (HEADER.replace(",tip_z", ""), ["no column tip_z"]),
