@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.geometry import so3
+from continuum_robot.geometry.obstacles import ConvexObstacle
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
 from continuum_robot.robot.schema import Source, quantity, read, refuse
 
@@ -226,6 +227,10 @@ class PlacedWorld:
         for index, obstacle in enumerate(self.obstacles):
             for part in obstacle.parts(self.folder):
                 yield index, part
+
+    def convex(self) -> list[ConvexObstacle]:
+        """All pieces, for distances to them. Raises :class:`ParameterError` for a mesh."""
+        return [ConvexObstacle(p.shape, p.sizes_m, p.position_m, p.rotation) for _, p in self.parts()]
 
 
 def parse_world(text: str, file: Path | str | None = None) -> PlacedWorld:
