@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.calibration_plot import draw_dynamics_fit
 from continuum_robot.identification.dynamics_fit import DynamicsFit, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import read_dynamics_recording, write_dynamics_recording
 from continuum_robot.identification.robot_file import write_fitted_robot

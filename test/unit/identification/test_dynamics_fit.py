@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
-from continuum_robot.experiments.calibration_plot import draw_dynamics_fit
 from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import (
     columns_of,
