@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.tendon_forces import distribute
+from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]
 
@@ -29,6 +30,9 @@ class TendonUse:
     Attributes
     ----------
     displacement_m : largest displacement that the file allows, m
+    displacement_matrix : displacement of the tendons over the Clarke coordinates, (N, 2m)
+    count : of fractions
+    pretension_n : least tension that is commanded, N
     rows : for each kind of limit where its fractions stand
 
     Raises
@@ -43,10 +47,12 @@ class TendonUse:
         self.displacement_m = limits.maximum_displacement_m
         self._fraction = fraction
         self._manifold = controlled_manifold(robot)
+        self.displacement_matrix: Vector = np.asarray(self._manifold.displacement_matrix)
         self._forces = clarke_feedforward(robot, compile=compile, progress=progress)
         control = robot.control
         self._strategy = "shift" if control is None else control.tendon_forces
-        self._pretension_n = limits.minimum_n if control is None else control.pretension_n
+        self.pretension_n = limits.minimum_n if control is None else control.pretension_n
+        self._distribution = TendonForces(self._manifold, self._strategy, self.pretension_n)
         count = self._manifold.tendon_count
         largest = np.full(self._manifold.coordinate_count, np.inf)
         least = -largest
@@ -60,6 +66,7 @@ class TendonUse:
         self._total_n = fraction * limits.total_n
         coordinates = self._manifold.coordinate_count
         ends_at = np.cumsum([0, 2 * count, count + 1, 2 * coordinates])
+        self.count = int(ends_at[-1])
         self.rows = {
             name: slice(int(ends_at[i]), int(ends_at[i + 1]))
             for i, name in enumerate(("displacement", "tension", "force"))
@@ -67,14 +74,59 @@ class TendonUse:
 
     def tension(self, clarke: Vector) -> Vector:
         """Tensions that hold the robot at Clarke coordinates (2m,), m, by the model, shape (N,), N."""
-        elastic, gravity = self._forces(clarke)
-        return distribute(self._strategy, elastic + gravity, self._manifold, self._pretension_n)
+        return self._distributed(self._force(clarke))
 
     def use(self, clarke: Vector) -> Vector:
-        """Fractions of all limits, (rows,), that Clarke coordinates (2m,), m, need."""
+        """Fractions of all limits, (rows,), that Clarke coordinates (2m,), m, need at rest."""
+        return self._use(clarke, self._force(clarke))
+
+    def under_motion(self, clarke: Vector, motion_n: Vector, stiffness: Vector) -> tuple[Vector, Vector, Vector]:
+        """Fractions of all limits in motion, and their slopes.
+
+        Parameters
+        ----------
+        clarke : Clarke coordinates, (2m,), m
+        motion_n : generalised force of the motion, on top of that which holds the robot there, (2m,), N
+        stiffness : of :meth:`stiffness` there or nearby, (2m, 2m), N/m
+
+        Returns
+        -------
+        fractions, (rows,); slopes by the coordinates, (rows, 2m), 1/m, and by the force, (rows, 2m), 1/N
+        """
+        force = self._force(clarke) + motion_n
+        here = self._use(clarke, force)
+        by_force, change_n = np.empty((here.size, clarke.size)), 1e-4 * self._maximum_n
+        for index in range(clarke.size):
+            other = force.copy()
+            other[index] += change_n
+            by_force[:, index] = (self._use(clarke, other) - here) / change_n
+        by_position = by_force @ stiffness
+        by_position[self.rows["displacement"]] += self._displacement
+        return here, by_position, by_force
+
+    def tensions(self, use: Vector, slopes: Vector) -> tuple[Vector, Vector]:
+        """Tensions, (N,), N, and their slopes, (N, k), out of fractions ``use`` and ``slopes``, (rows, k)."""
+        rows = slice(self.rows["tension"].start, self.rows["tension"].stop - 1)
+        return self._maximum_n * use[rows], self._maximum_n * slopes[rows]
+
+    def stiffness(self, clarke: Vector) -> Vector:
+        """Slope of the holding force at Clarke coordinates (2m,), m, by them, (2m, 2m), N/m."""
+        change_m, holding = 1e-4 * self.displacement_m, self._force(clarke)
+        return np.stack(
+            [(self._force(clarke + row) - holding) / change_m for row in change_m * np.eye(clarke.size)], axis=1
+        )
+
+    def _force(self, clarke: Vector) -> Vector:
+        """Generalised force that holds the robot, (2m,), N."""
         elastic, gravity = self._forces(clarke)
-        force = elastic + gravity
-        tension = distribute(self._strategy, force, self._manifold, self._pretension_n)
+        return np.asarray(elastic + gravity)
+
+    def _distributed(self, force: Vector) -> Vector:
+        self._distribution.step(vector(force))
+        return np.array(self._distribution.tension)
+
+    def _use(self, clarke: Vector, force: Vector) -> Vector:
+        tension = self._distributed(force)
         return np.concatenate(
             [
                 self._displacement @ clarke,

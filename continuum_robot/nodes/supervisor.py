@@ -35,7 +35,7 @@ from continuum_robot.srv import ManageStack
 WATCHERS = ("contact_monitor",)
 """Nodes that judge the data of the others, and fall silent before these do."""
 
-ACTORS = ("tendon_driver", "clarke_controller", "reference_source", "tip_approach")
+ACTORS = ("tendon_driver", "clarke_controller", "reference_source", "tip_approach", "predictive_tip")
 """Nodes that move the robot: activated last and deactivated first, and the stack does not go on without them."""
 
 TICK_S = 0.02

@@ -31,7 +31,7 @@ from continuum_robot.app.client.connection import Connection, bring_up, join
 from continuum_robot.app.client.motions import Motions
 from continuum_robot.app.client.recording import recorded
 from continuum_robot.app.client.results import MotionResult, TipResult
-from continuum_robot.app.client.stack_link import OPERATION_TIMEOUT_S, SOURCE, StackLink
+from continuum_robot.app.client.stack_link import OPERATION_TIMEOUT_S, PREDICTIVE_TARGET, SOURCE, StackLink
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
@@ -82,6 +82,7 @@ class Robot:
     contact : run a contact monitor
     force : read the force-torque sensor
     tracker : simulate a tracker of the tip, which corrects the tip of the shape
+    predictive : plan to targets of :meth:`move_tip_round`
     visualize : publish tf, path and markers
     parameters : for each node, ROS parameters over the defaults
     clock : ``real``, or ``lockstep``: time comes from the simulated robot. Motions still take wall-clock time here
@@ -100,6 +101,7 @@ class Robot:
         contact: bool = False,
         force: bool = False,
         tracker: bool = False,
+        predictive: bool = False,
         visualize: bool = True,
         parameters: Mapping[str, Mapping[str, Any]] | None = None,
         clock: str = "real",
@@ -117,6 +119,7 @@ class Robot:
             contact=contact,
             force=force,
             tracker=tracker,
+            predictive=predictive,
             visualize=visualize,
             clock=clock,
             parameters=parameters or {},
@@ -319,11 +322,24 @@ class Robot:
         ------
         ParameterError : not three finite numbers
         """
-        target = np.array(position_m, dtype=float)
-        if target.shape != (3,) or not np.all(np.isfinite(target)):
-            raise ParameterError("position_m", position_m, "three finite numbers in m, in the base frame")
-        link = self.link
+        target, link = _position(position_m), self.link
         return self._begin("move_tip_to", lambda task: move_tip(link, task, target, timeout_s), wait)
+
+    def move_tip_round(self, position_m: ArrayLike, *, timeout_s: float = 30.0, wait: bool = True) -> TipResult | None:
+        """Bring the tip to a position round the obstacles of the world, by the predictive control of the stack.
+
+        Parameters
+        ----------
+        position_m : shape (3,), base frame, m
+        timeout_s : for planning and for the tip to arrive, s
+
+        Raises
+        ------
+        ParameterError : not three finite numbers
+        """
+        target, link = _position(position_m), self.link
+        move = partial(move_tip, link, target_m=target, timeout_s=timeout_s, topic=PREDICTIVE_TARGET)
+        return self._begin("move_tip_round", lambda task: move(task=task), wait)
 
     def follow(
         self, trajectory: Trajectory, duration_s: float | None = None, *, wait: bool = True
@@ -711,6 +727,13 @@ class Robot:
         finally:
             self.link.manage(ManageStack.Request.RESUME)
             self.link.forget_before()
+
+
+def _position(position_m: ArrayLike) -> NDArray[np.float64]:
+    target = np.array(position_m, dtype=float)
+    if target.shape != (3,) or not np.all(np.isfinite(target)):
+        raise ParameterError("position_m", position_m, "three finite numbers in m, in the base frame")
+    return target
 
 
 def _index(segment: int | str, names: Sequence[str]) -> int:

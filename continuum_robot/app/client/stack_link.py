@@ -49,6 +49,12 @@ from continuum_robot.srv import ManageStack, SwitchController, TakeReference
 Vector = NDArray[np.float64]
 
 SOURCE = "reference_source"
+TIP_TARGET, PREDICTIVE_TARGET = "tip_target", "predictive_target"
+TARGETS = {
+    TIP_TARGET: "its robot has no tip control",
+    PREDICTIVE_TARGET: "start it with predictive, as up --predictive does",
+}
+"""Topics of targets of the tip, and why nobody may listen."""
 DIAGNOSTICS = "/diagnostics"
 CALL_TIMEOUT_S = 10.0
 OPERATION_TIMEOUT_S = 120.0
@@ -120,7 +126,7 @@ class StackLink:
         self._lock = threading.Lock()
         self._asking: Node | None = None
         self._references: Any = None
-        self._tip_targets: Any = None
+        self._tip_targets: dict[str, Any] = {}
         self._sequence = 0
         self._clients: dict[str, Any] = {}
         self._spinner: Spinner | None = None
@@ -145,7 +151,8 @@ class StackLink:
                 self._asking = node = self._node(self.name)
                 # As lock-step wants it; who listens in real time hears it as well.
                 self._references = node.create_publisher(ClarkeState, "clarke_reference", qos.latched())
-                self._tip_targets = node.create_publisher(PointStamped, "tip_target", qos.command_publisher())
+                for topic in TARGETS:
+                    self._tip_targets[topic] = node.create_publisher(PointStamped, topic, qos.command_publisher())
                 self._spinner = Spinner([node], self.context)
                 self._spinner.start()
             return self._asking
@@ -551,24 +558,27 @@ class StackLink:
         message.acceleration = conversions.float_array(reference.acceleration)
         self._references.publish(message)
 
-    @property
-    def tip_is_controlled(self) -> bool:
-        """Whether a node of the stack brings the tip to a target."""
-        return self._tip_targets.get_subscription_count() > 0
+    def takes_targets(self, topic: str) -> bool:
+        """Whether a node of the stack brings the tip to targets on ``topic``, one of ``TARGETS``."""
+        return int(self._tip_targets[topic].get_subscription_count()) > 0
 
-    def publish_tip_target(self, place_m: Vector, timeout_s: float = CALL_TIMEOUT_S) -> None:
-        """Ask for the tip at a place. Raises RobotTimeoutError where nobody listens.
+    def publish_tip_target(
+        self, position_m: Vector, timeout_s: float = CALL_TIMEOUT_S, topic: str = TIP_TARGET
+    ) -> None:
+        """Ask for the tip at a position. Raises RobotTimeoutError where nobody listens.
 
         Parameters
         ----------
-        place_m : base frame, shape (3,), m
+        position_m : base frame, shape (3,), m
         timeout_s : how long to wait for a listener, s
+        topic : one of ``TARGETS``
         """
-        if not wait_for(lambda: self.tip_is_controlled, timeout_s):
-            raise RobotTimeoutError("tip_target", "has no listener", "No node of this stack brings the tip to a target")
-        message = PointStamped(point=conversions.point_message(place_m))
+        if not wait_for(lambda: self.takes_targets(topic), timeout_s):
+            problem = "No node of this stack brings the tip to a target"
+            raise RobotTimeoutError(topic, "has no listener", f"{problem}: {TARGETS[topic]}")
+        message = PointStamped(point=conversions.point_message(position_m))
         conversions.set_stamp(message.header.stamp, time.time_ns())
-        self._tip_targets.publish(message)
+        self._tip_targets[topic].publish(message)
 
 
 def set_request(values: Mapping[str, Any]) -> SetParametersAtomically.Request:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.results import TipResult
-from continuum_robot.app.client.stack_link import POLL_S, StackLink
+from continuum_robot.app.client.stack_link import POLL_S, TIP_TARGET, StackLink
 from continuum_robot.app.client.task import Task
 from continuum_robot.errors import RobotFaultError, RobotTimeoutError
 from continuum_robot.nodes.topics import conversions
@@ -17,13 +17,16 @@ from continuum_robot.nodes.topics import conversions
 _ENDS = ("reached", "refused", "stopped")
 
 
-def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout_s: float) -> TipResult:
+def move_tip(
+    link: StackLink, task: Task, target_m: NDArray[np.float64], timeout_s: float, topic: str = TIP_TARGET
+) -> TipResult:
     """Publish a target of the tip, and wait until the stack reports how that ended, or ``task`` is cancelled.
 
     Parameters
     ----------
     link : to the stack
     target_m : base frame, shape (3,), m
+    topic : of the target, ``tip_target`` or ``predictive_target``
 
     Raises
     ------
@@ -32,7 +35,7 @@ def move_tip(link: StackLink, task: Task, target_m: NDArray[np.float64], timeout
     """
     begun_s = time.monotonic()
     link.messages.forget("tip_state")
-    link.publish_tip_target(target_m)
+    link.publish_tip_target(target_m, topic=topic)
     while True:
         message = link.messages["tip_state"]
         mine = message is not None and np.allclose(conversions.position(message.target), target_m, atol=1e-9)

@@ -228,6 +228,13 @@ def up(
     tracker: Annotated[
         bool, typer.Option("--tracker/--no-tracker", help="Simulate a tracker of the tip, which corrects the estimate.")
     ] = False,
+    predictive: Annotated[
+        bool,
+        typer.Option(
+            "--predictive/--no-predictive",
+            help="Start the node that plans to predictive_target round the obstacles of --world.",
+        ),
+    ] = False,
     record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
     activate: Annotated[
@@ -263,6 +270,7 @@ def up(
         world=world,
         force=force,
         tracker=tracker,
+        predictive=predictive,
         reaction=reaction,
         payload_kg=-1.0 if payload_kg is None else payload_kg,
         params_file=params_file,

@@ -144,6 +144,12 @@ def stack_arguments(simulated: bool) -> list[LaunchArgument]:
             "payload_kg", default="-1.0", description="What the tip carries, kg; negative: as the robot file states"
         ),
         LaunchArgument("tracker", default="false", choices=BOOLEAN, description="Simulate a tracker of the tip"),
+        LaunchArgument(
+            "predictive",
+            default="false",
+            choices=BOOLEAN,
+            description="Start the node that plans to targets of the tip round the obstacles of its parameter world",
+        ),
         LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),
         LaunchArgument(
             "force_port",

@@ -93,6 +93,7 @@ class UpOptions:
     activate : drive the robot on its trajectory, else only start the nodes
     contact : start the contact monitor
     tracker : simulate a tracker of the tip
+    predictive : plan to targets of the tip round the obstacles of the world
     reaction : to contacts; empty: as the robot file states
     payload_kg : what the tip carries, kg; negative: as the robot file states
     params_file : parameters of the nodes; they win over the robot file
@@ -124,6 +125,7 @@ class UpOptions:
     respawns: int = RESPAWNS
     world: str = ""
     tracker: bool = False
+    predictive: bool = False
     reaction: str = ""
     payload_kg: float = -1.0
     params_file: Path | None = None
@@ -138,6 +140,7 @@ class UpOptions:
             world=self.world,
             force=self.force,
             tracker=self.tracker,
+            predictive=self.predictive,
             reaction=self.reaction,
             payload_kg=self.payload_kg,
             namespace=self.namespace,

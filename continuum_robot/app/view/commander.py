@@ -21,7 +21,14 @@ from rclpy.parameter import parameter_value_to_python
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S, SOURCE, StackLink, set_request
+from continuum_robot.app.client.stack_link import (
+    PREDICTIVE_TARGET,
+    REFERENCE_PERIOD_S,
+    SOURCE,
+    TIP_TARGET,
+    StackLink,
+    set_request,
+)
 from continuum_robot.control.motion import LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
@@ -186,16 +193,22 @@ class Commander:
             if self._motion is not None:
                 self._target = np.array(target, dtype=float)
 
-    def aim_tip(self, place_m: Vector, answer: Answer) -> None:
+    @property
+    def plans_tip(self) -> bool:
+        """Whether a node of the stack plans to targets of the tip round obstacles."""
+        return self._link.takes_targets(PREDICTIVE_TARGET)
+
+    def aim_tip(self, place_m: Vector, answer: Answer, *, planned: bool = False) -> None:
         """Ask for the tip at a place, base frame, shape (3,), m; a node of the stack brings it there.
 
         Parameters
         ----------
         place_m : base frame, shape (3,), m
+        planned : round obstacles, by the node that plans
         """
         self.drop_reference()
         try:
-            self._link.publish_tip_target(place_m, 0.0)
+            self._link.publish_tip_target(place_m, 0.0, PREDICTIVE_TARGET if planned else TIP_TARGET)
         except RobotTimeoutError:
             answer(False, "no node of this stack brings the tip to a target")
 

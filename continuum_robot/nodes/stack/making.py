@@ -23,6 +23,7 @@ _CLASSES = {
     "clarke_controller": "ClarkeControllerNode",
     "reference_source": "ReferenceSource",
     "tip_approach": "TipApproachNode",
+    "predictive_tip": "PredictiveTipNode",
     "robot_visualizer": "RobotVisualizer",
     "recorder": "Recorder",
 }

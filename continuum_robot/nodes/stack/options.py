@@ -25,6 +25,7 @@ MANAGED_NODES = (
     "clarke_controller",
     "reference_source",
     "tip_approach",
+    "predictive_tip",
     "robot_visualizer",
     "recorder",
 )
@@ -50,6 +51,7 @@ GROUPS = {
         "reference_source",
         "tip_approach",
     ),
+    "predictive": ("predictive_tip",),
     DISPLAY: ("robot_visualizer", "recorder"),
 }
 """Nodes by the process that they share."""
@@ -84,6 +86,7 @@ class StackOptions:
     force : read a force-torque sensor
     tracker : a simulated tracker of the tip; on hardware that of the robot's file, or its own program publishes
         ``tracked_pose``
+    predictive : a node plans to targets of the tip round the obstacles of ``world``, for ``predictive_target``
     reaction : what the robot does when something touches it; empty: as the robot file states
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
@@ -108,6 +111,7 @@ class StackOptions:
     run_s: float = 0.0
     force: bool = False
     tracker: bool = False
+    predictive: bool = False
     reaction: str = ""
     contact: bool = False
     autostart: bool = True
@@ -138,8 +142,10 @@ class StackOptions:
         if not self.contact or traits.without_contact:
             left_out.add("contact_monitor")
         if self.controller == "none":
-            left_out |= {"clarke_controller", "reference_source", "tip_approach"}
+            left_out |= {"clarke_controller", "reference_source", "tip_approach", "predictive_tip"}
         left_out |= {"tip_tracker", "tip_approach"} - set(traits.tip_nodes)
+        if not self.predictive or traits.without_tip_control:
+            left_out.add("predictive_tip")
         if self.tracker and not traits.without_tip_control:
             left_out.discard("tip_tracker")
         if not self.simulated:
@@ -162,6 +168,7 @@ class StackOptions:
             "shape_estimator": {"base_frame": base_frame},
             "tip_tracker": {"base_frame": base_frame} | ({} if traits.tip_nodes else TRACKER),
             "tip_approach": {"base_frame": base_frame},
+            "predictive_tip": {"base_frame": base_frame, "world": self.world},
             "contact_monitor": {
                 "base_frame": base_frame,
                 "simulation_level": self.simulation_level,

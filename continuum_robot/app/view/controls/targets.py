@@ -56,11 +56,15 @@ class TipTarget:
         self._drawing, self._scale = drawing, scene_scale
         self._dragged_s = -math.inf
         self._tips = None if steering.tip_by_stack else self._tip_table()
+        self._planned = server.gui.add_checkbox(
+            "round obstacles", initial_value=False, visible=False, hint="Plan to the target when the axes are let go"
+        )
         self._note = server.gui.add_html("")
         self._gizmo = server.scene.add_transform_controls(
             "/target", scale=0.22, disable_rotations=True, depth_test=False, visible=False
         )
         self._gizmo.on_update(lambda _event: self._drag())
+        self._gizmo.on_drag_end(lambda _event: self._let_go())
 
     def update(self, snapshot: RobotState) -> None:
         """Show the axes where the mode wants them, at the tip of the reference until they are dragged."""
@@ -69,6 +73,7 @@ class TipTarget:
         show(self._gizmo, "visible", chosen)
         if chosen and self._dragged_s <= steering.chosen_s and reference.size == len(steering.reach.names):
             self._gizmo.position = self._tip_at(reference) * self._scale
+        show(self._planned, "visible", chosen and self._commander.plans_tip)
         show(self._note, "content", note(self._commander.tip_words if chosen and self._tips is None else ""))
 
     def aim(self, place_m: Array) -> None:
@@ -79,15 +84,28 @@ class TipTarget:
         place_m : base frame, shape (3,), m
         """
         if self._tips is None:
-            self._commander.aim_tip(place_m, lambda _success, sentence: self._status.show(sentence))
+            if not self._plans:
+                self._commander.aim_tip(place_m, self._answer)
             return
         clarke, tips = self._tips
         self._steering.aim(clarke[np.argmin(np.sum((tips - place_m) ** 2, axis=1))])
+
+    @property
+    def _plans(self) -> bool:
+        return bool(self._planned.value and self._commander.plans_tip)
+
+    def _answer(self, _success: bool, sentence: str) -> None:
+        self._status.show(sentence)
 
     def _drag(self) -> None:
         if self._steering.mode.value == TIP:
             self._dragged_s = time.monotonic()
             self.aim(np.asarray(self._gizmo.position) / self._scale)
+
+    def _let_go(self) -> None:
+        """Planning takes a second or two: it begins where the axes are left."""
+        if self._steering.mode.value == TIP and self._plans:
+            self._commander.aim_tip(np.asarray(self._gizmo.position) / self._scale, self._answer, planned=True)
 
     def _tip_at(self, clarke: Array) -> Array:
         return np.asarray(self._drawing.geometry(self._drawing.coefficients(clarke)).tip[:3, 3])

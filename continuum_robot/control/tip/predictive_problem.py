@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quadratic program of one step of predictive tip control, solved by one of CasADi's solvers.
+
+Derived here. Over N stages of h seconds the Clarke coordinates q, their rates v and accelerations a go on as
+
+    q_k+1 = q_k + h v_k + h^2 / 2 a_k,   v_k+1 = v_k + h a_k,   v_N = 0,
+
+and the cost is sum_k |J_k (q_k - qbar_k) - e_k|^2_W + |v_k|^2_Rv + |a_k|^2_Ra + damping |q_k - qbar_k|^2 + penalties of
+the slacks s_k >= 0 with which all rows G_k (q_k, v_k, a_k-1) - s_k <= r_k are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+
+Vector = NDArray[np.float64]
+
+SOLVERS: dict[str, dict[str, Any]] = {
+    "piqp": {},
+    "daqp": {},
+    "osqp": {"osqp": {"verbose": False, "eps_abs": 1e-5, "eps_rel": 1e-5, "max_iter": 4000}},
+    "proxqp": {},
+    "qpoases": {"printLevel": "none"},
+}
+"""CasADi's names of the solvers that come with its wheels, and what keeps them quiet."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Terms of one stage, about the trajectory that they were linearised at.
+
+    Attributes
+    ----------
+    hessian : of the cost by q, (n, n), 1/m^2
+    slope : of the cost by q at 0, (n,), 1/m
+    rows : of the inequalities over (q, v, a), (r, 3 n), per m, m/s and m/s^2
+    bounds : their upper bounds, (r,), without unit
+    """
+
+    hessian: Vector
+    slope: Vector
+    rows: Vector
+    bounds: Vector
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A trajectory of constant accelerations over the stages.
+
+    Attributes
+    ----------
+    position, velocity : at the ends of the stages, the first where it begins, (N + 1, n), m and m/s
+    acceleration : in the stages, (N, n), m/s^2
+    slack : by which rows of each kind were left, (N, kinds), in their unit
+    """
+
+    position: Vector
+    velocity: Vector
+    acceleration: Vector
+    slack: Vector
+
+
+class PredictiveProblem:
+    """The program for a number of coordinates, stages and rows; its pattern is fixed, so it is set up once.
+
+    Parameters
+    ----------
+    unit_m : size of each coordinate in the program, (n,), m: numbers about 1 suit the solvers
+    stages, stage_s : N and h, s
+    kinds : which slack each row has, (r,), from 0
+    rate_weight, acceleration_weight : Rv and Ra, diagonal, (n,)
+    penalties : of each kind of slack, linear and quadratic, (kinds, 2)
+    solver : of ``SOLVERS``
+
+    Raises
+    ------
+    ParameterError : a solver that this CasADi does not have
+    """
+
+    def __init__(
+        self,
+        unit_m: Vector,
+        stages: int,
+        stage_s: float,
+        kinds: NDArray[np.intp],
+        *,
+        rate_weight: Vector,
+        acceleration_weight: Vector,
+        penalties: Vector,
+        solver: str,
+    ) -> None:
+        if solver not in SOLVERS or not ca.has_conic(solver):
+            raise ParameterError(
+                "solver", solver, f"one of {', '.join(name for name in SOLVERS if ca.has_conic(name))}"
+            )
+        self._unit = np.asarray(unit_m, dtype=float)
+        self._n, self._stages, self._h, self._slacks = len(unit_m), stages, stage_s, len(penalties)
+        self._rows, self._kinds = len(kinds), kinds
+        self._rate, self._effort = rate_weight * self._unit**2, acceleration_weight * self._unit**2
+        self._penalties = np.asarray(penalties)
+        self._width = 3 * self._n + self._slacks  # of a stage: a, q, v, slacks
+        count = stages * self._width
+        entries = self._pattern()
+        a, self._a_order = ca.Sparsity.triplet(int(entries[0].max()) + 1, count, entries[0], entries[1], False)
+        blocks = self._hessian_pattern()
+        h, self._h_order = ca.Sparsity.triplet(count, count, blocks[0], blocks[1], False)
+        self._a, self._h_pattern = a, h
+        self._solve = ca.conic("predictive", solver, {"h": h, "a": a}, {**SOLVERS[solver], "error_on_fail": False})
+        self._constant = self._dynamics()
+        self._guess = np.zeros(count)
+
+    def solve(self, position: Vector, velocity: Vector, stages: list[Stage]) -> Plan | None:
+        """The plan from a state, or None where the solver found none.
+
+        Parameters
+        ----------
+        position, velocity : where it begins, (n,), m and m/s
+        stages : N, of the ends of the stages
+        """
+        n, h, width, rows = self._n, self._h, self._width, self._rows
+        count, equalities = self._stages * width, 2 * n * self._stages
+        values_h, g = [], np.zeros(count)
+        unit, units = self._unit, np.tile(self._unit, 3)
+        squared, position, velocity = np.outer(unit, unit), position / unit, velocity / unit
+        lower = np.concatenate([np.zeros(equalities), np.full(rows * self._stages, -np.inf)])
+        upper = np.zeros(lower.size)
+        lower[:n] = upper[:n] = position + h * velocity
+        lower[n : 2 * n] = upper[n : 2 * n] = velocity
+        values_a = [self._constant]
+        for k, stage in enumerate(stages):
+            at = k * width
+            g[at + n : at + 2 * n] = stage.slope * unit
+            g[at + 3 * n : at + width] = self._penalties[:, 0]
+            values_h += [self._effort, (stage.hessian * squared).ravel(), self._rate, self._penalties[:, 1]]
+            values_a += [(stage.rows * units).ravel(), np.full(rows, -1.0)]
+            first = equalities + k * rows
+            upper[first : first + rows] = stage.bounds
+        low, high = np.full((self._stages, width), -np.inf), np.full((self._stages, width), np.inf)
+        low[:, 3 * n :] = 0.0
+        low[-1, 2 * n : 3 * n] = high[-1, 2 * n : 3 * n] = 0.0  # a plan ends at rest
+        try:
+            found = self._solve(
+                h=ca.DM(self._h_pattern, np.concatenate(values_h)[self._h_order]),
+                a=ca.DM(self._a, np.concatenate(values_a)[self._a_order]),
+                g=g,
+                lba=lower,
+                uba=upper,
+                lbx=low.ravel(),
+                ubx=high.ravel(),
+                x0=self._guess,
+            )
+        except RuntimeError:  # some solvers report infeasible data so
+            return None
+        x = np.array(found["x"]).ravel()
+        if not self._solve.stats()["success"] or not np.all(np.isfinite(x)):
+            return None
+        self._guess = x
+        table = x.reshape(self._stages, width)
+        return Plan(
+            unit * np.vstack([position, table[:, n : 2 * n]]),
+            unit * np.vstack([velocity, table[:, 2 * n : 3 * n]]),
+            unit * table[:, :n],
+            table[:, 3 * n :].copy(),
+        )
+
+    def _pattern(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and columns of the constraints' entries: the dynamics, then stage after stage the inequalities."""
+        n, width = self._n, self._width
+        row: list[NDArray[np.intp]] = []
+        column: list[NDArray[np.intp]] = []
+        each = np.arange(n)
+        for k in range(self._stages):
+            at = k * width
+            q, v = 2 * k * n + each, (2 * k + 1) * n + each
+            for rows, columns in ((q, at + n + each), (q, at + each), (v, at + 2 * n + each), (v, at + each)):
+                row.append(rows)
+                column.append(columns)
+            if k:
+                before = at - width
+                for rows, columns in ((q, before + n + each), (q, before + 2 * n + each), (v, before + 2 * n + each)):
+                    row.append(rows)
+                    column.append(columns)
+        first = 2 * n * self._stages
+        order = np.concatenate([n + each, 2 * n + each, each])  # q, v, a in the stage
+        for k in range(self._stages):
+            rows = first + k * self._rows + np.arange(self._rows)
+            row += [np.repeat(rows, 3 * n), rows]
+            column += [np.tile(k * width + order, self._rows), k * width + 3 * n + self._kinds]
+        return np.concatenate(row), np.concatenate(column)
+
+    def _dynamics(self) -> Vector:
+        """Values of the dynamics' entries, in the order of the pattern."""
+        n, h, ones = self._n, self._h, np.ones(self._n)
+        values = []
+        for k in range(self._stages):
+            values += [ones, np.full(n, -(h**2) / 2), ones, np.full(n, -h)]
+            values += [-ones, np.full(n, -h), -ones] if k else []
+        return np.concatenate(values)
+
+    def _hessian_pattern(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        n, width = self._n, self._width
+        row, column = [], []
+        each = np.arange(n)
+        for k in range(self._stages):
+            at = k * width
+            diagonal = at + 3 * n + np.arange(self._slacks)
+            row += [at + each, np.repeat(at + n + each, n), at + 2 * n + each, diagonal]
+            column += [at + each, np.tile(at + n + each, n), at + 2 * n + each, diagonal]
+        return np.concatenate(row), np.concatenate(column)
