@@ -38,6 +38,8 @@ Vector = NDArray[np.float64]
 PLANNING, MOVING, REACHED, HOLDING, STOPPED, REFUSED = "planning", "moving", "reached", "holding", "stopped", "refused"
 _TAKE_TIMEOUT_S = 2.0
 _STATE_TIMEOUT_S = 0.5
+_REFERENCE_AGE_S = 0.05
+_STANDS_M_PER_S = 1e-5
 _LATE_PLANS = 3
 _LONGEST_STEP_S = 0.2
 _PATH_PERIOD_S = 0.1
@@ -85,6 +87,7 @@ class PredictiveTipNode(ManagedNode):
         self._search: tuple[threading.Thread, list[PlannedTarget]] | None = None
         self._shape: tuple[Vector, float] | None = None
         self._clarke: tuple[bytes, float] | None = None
+        self._followed: tuple[bytes, float] | None = None
         self._driver, self._drop = "", ""
         self._taking: tuple[Future, float] | None = None
         self._is_writer = self._began = False
@@ -103,6 +106,7 @@ class PredictiveTipNode(ManagedNode):
         flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
         # Raw: it is needed once a cycle, and comes more often.
         flow.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, newest, raw=True, lazy=True)
+        flow.create_subscription(ClarkeState, "clarke_reference", self._on_reference, newest, raw=True, lazy=True)
         self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
         self.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
         self._take: Client = self.create_client(TakeReference, "reference_source/take")
@@ -157,6 +161,10 @@ class PredictiveTipNode(ManagedNode):
     def _on_clarke_state(self, data: bytes) -> None:
         self._clarke = data, self.clock.monotonic_s()
 
+    def _on_reference(self, data: bytes) -> None:
+        if not self._began:
+            self._followed = data, self.clock.monotonic_s()
+
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         values = values_of(message)
         self._driver = values.get("state", "")
@@ -205,8 +213,8 @@ class PredictiveTipNode(ManagedNode):
                 raise ParameterError("predictive_target", "given", f"an active driver, it is {self._driver or 'away'}")
             if self._search is not None:
                 raise ParameterError("predictive_target", "given", "one after the plan for the target before is found")
-            clarke = self._measured(now_s)
-            if clarke is None:
+            start = self._start(now_s)
+            if start is None:
                 raise ParameterError("clarke_state", "old or unknown", f"one of the last {_STATE_TIMEOUT_S:g} s")
         except ParameterError as error:
             self._refused += 1
@@ -214,7 +222,7 @@ class PredictiveTipNode(ManagedNode):
             self._show(REFUSED, str(error), now_s, point)
             return
         if not self._began:
-            control.reset(clarke)
+            control.reset(*start)
         control.drop()
         self._pending = point
         self._output = None
@@ -281,16 +289,38 @@ class PredictiveTipNode(ManagedNode):
             problem = f"a plan takes {1e3 * spent_s:.0f} ms, at most {1e3 * _LONGEST_STEP_S:.0f} ms"
             self._end(control, f"the target was dropped: {problem}", now_s)
         elif self._search is None:
-            near = output.error_m <= self.parameters.get("tolerance_m")
-            self._show(HOLDING if output.holding else REACHED if near else MOVING, output.reason, now_s)
+            self._show(*self._progress(output), now_s)
+
+    def _start(self, now_s: float) -> tuple[Vector, Vector] | None:
+        """Coordinates, m, and rates, m/s, to begin with: of the reference that the robot follows, else where it is."""
+        followed = self._fresh(self._followed, now_s, _REFERENCE_AGE_S)
+        if followed is not None and np.all(np.isfinite(conversions.vector(followed.velocity))):
+            return np.array(conversions.vector(followed.position)), np.array(conversions.vector(followed.velocity))
+        measured = self._measured(now_s)
+        return None if measured is None else (measured, np.zeros_like(measured))
 
     def _measured(self, now_s: float) -> Vector | None:
         """Clarke coordinates, shape (2m,), m; None where they are not known or old."""
-        if self._clarke is None or now_s - self._clarke[1] > _STATE_TIMEOUT_S:
+        state = self._fresh(self._clarke, now_s, _STATE_TIMEOUT_S)
+        return None if state is None else np.array(conversions.vector(state.position))
+
+    def _fresh(self, heard: tuple[bytes, float] | None, now_s: float, age_s: float) -> ClarkeState | None:
+        """A message with finite coordinates of this robot that is not older than ``age_s``."""
+        if heard is None or now_s - heard[1] > age_s:
             return None
-        position = conversions.vector(deserialize_message(self._clarke[0], ClarkeState).position)
-        known = position.size == self._position.size and bool(np.isfinite(position).all())
-        return np.array(position) if known else None
+        message: ClarkeState = deserialize_message(heard[0], ClarkeState)
+        position = conversions.vector(message.position)
+        return message if position.size == self._position.size and np.isfinite(position).all() else None
+
+    def _progress(self, output: PredictiveOutput) -> tuple[str, str]:
+        """State, and what is in the way."""
+        if output.holding:
+            return HOLDING, output.reason
+        if output.error_m <= self.parameters.get("tolerance_m"):
+            return REACHED, ""
+        if float(np.linalg.norm(output.reference.velocity)) < _STANDS_M_PER_S:
+            return MOVING, f"the plan ends here, {1e3 * output.error_m:.1f} mm from the target"
+        return MOVING, ""
 
     def _publish(self, now_s: float, _elapsed_s: float) -> None:
         """The reference along the newest plan, also while the next one is made."""
