@@ -17,6 +17,7 @@ LONG_FILES = {
     "app/client/stack_link.py": "the one link to a stack: a method for each topic, service and action",
     "app/commands/running.py": "signatures and help texts of commands; what they do is elsewhere",
     "control/contact_reaction.py": ONE_CLASS,
+    "control/tip/predictive.py": ONE_CLASS,
     "drivers/dynamixel/actuators.py": ONE_CLASS,
     "estimation/contact/monitor.py": ONE_CLASS,
     "experiments/fault_campaign/virtual_robot.py": ONE_CLASS,

@@ -14,10 +14,10 @@ from typing import Any
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_nodes
 from continuum_robot.nodes.stack.making import make_nodes
-from continuum_robot.nodes.stack.options import CONTROL_LOOP, DISPLAY, GROUPS, SIMULATOR
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, DISPLAY, GROUPS, PREDICTIVE, SIMULATOR
 
 GROUP_MODULE = "continuum_robot.nodes.stack.group"
-BACKGROUND = set(GROUPS[DISPLAY])
+BACKGROUND = {*GROUPS[DISPLAY], *GROUPS[PREDICTIVE]}
 """Nodes whose work can wait."""
 PROMPT = {*GROUPS[CONTROL_LOOP], *GROUPS[SIMULATOR]}
 """Nodes for which the cycle waits."""

@@ -34,6 +34,7 @@ MANAGED_NODES = (
 SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 DISPLAY = "display"
+PREDICTIVE = "predictive"
 CONTROLLERS = (CLARKE, TIP, HOLD_TENSION, TOPIC, "none")
 """What commands the tendons after the start."""
 IN_CYCLE = (CLARKE, TIP, HOLD_TENSION)
@@ -51,7 +52,7 @@ GROUPS = {
         "reference_source",
         "tip_approach",
     ),
-    "predictive": ("predictive_tip",),
+    PREDICTIVE: ("predictive_tip",),
     DISPLAY: ("robot_visualizer", "recorder"),
 }
 """Nodes by the process that they share."""
