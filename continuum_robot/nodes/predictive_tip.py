@@ -10,33 +10,27 @@ import time
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PointStamped, PoseStamped
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
-from rclpy.client import Client
 from rclpy.serialization import deserialize_message
-from rclpy.task import Future
-from std_msgs.msg import String
 
 from continuum_robot.control.tip.predictive import PlannedTarget, PredictiveOutput, PredictiveSettings, PredictiveTip
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.obstacles import ConvexObstacle
 from continuum_robot.msg import ClarkeState, Shape, TipState
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.lockstep.flow import FlowLoop
-from continuum_robot.nodes.stack.choices import HOLD_TENSION
+from continuum_robot.nodes.reference.turn import ReferenceTurn
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.mujoco.world import load_world
-from continuum_robot.srv import TakeReference
 
 Vector = NDArray[np.float64]
 
 PLANNING, MOVING, REACHED, HOLDING, STOPPED, REFUSED = "planning", "moving", "reached", "holding", "stopped", "refused"
-_TAKE_TIMEOUT_S = 2.0
 _STATE_TIMEOUT_S = 0.5
 _REFERENCE_AGE_S = 0.05
 _STANDS_M_PER_S = 1e-5
@@ -88,9 +82,7 @@ class PredictiveTipNode(ManagedNode):
         self._shape: tuple[Vector, float] | None = None
         self._clarke: tuple[bytes, float] | None = None
         self._followed: tuple[bytes, float] | None = None
-        self._driver, self._drop = "", ""
-        self._taking: tuple[Future, float] | None = None
-        self._is_writer = self._began = False
+        self._taking = self._began = False
         self._pending = _UNKNOWN
         self._late, self._updated_s = 0, 0.0
         self._output: PredictiveOutput | None = None
@@ -107,9 +99,7 @@ class PredictiveTipNode(ManagedNode):
         # Raw: it is needed once a cycle, and comes more often.
         flow.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, newest, raw=True, lazy=True)
         flow.create_subscription(ClarkeState, "clarke_reference", self._on_reference, newest, raw=True, lazy=True)
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        self.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
-        self._take: Client = self.create_client(TakeReference, "reference_source/take")
+        self._turn = ReferenceTurn(self)
         self.diagnostics.add_task("plan", self._diagnose)
 
     def configure(self) -> None:
@@ -129,8 +119,9 @@ class PredictiveTipNode(ManagedNode):
 
     def activate(self) -> None:
         """Wait for a target."""
-        self._desired = self._search = self._taking = self._output = self._shape = None
-        self._began, self._state, self._message, self._drop = False, "", "", ""
+        self._desired = self._search = self._output = self._shape = None
+        self._taking, self._began, self._state, self._message = False, False, "", ""
+        self._turn.forget()
         for name, rate, work in (("plan", "plan_hz", self._cycle), ("reference", "rate_hz", self._publish)):
             period_s = 1.0 / self.parameters.get(rate)
             loop = self.flow.create_loop(f"predictive_{name}", period_s, work, self._on_loop_failure)
@@ -165,40 +156,29 @@ class PredictiveTipNode(ManagedNode):
         if not self._began:
             self._followed = data, self.clock.monotonic_s()
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        self._driver = values.get("state", "")
-        if self._driver == "active" and values.get("controller") == HOLD_TENSION:
-            self._driver = "holding the tensions"
-        if self._driver != "active":
-            self._drop = f"the driver is {self._driver or 'away'}"
-
-    def _on_writer(self, message: String) -> None:
-        if message.data != self.get_name() and self._is_writer:
-            self._drop = f"{message.data} writes clarke_reference now"
-        self._is_writer = message.data == self.get_name()
-
     # The loop
 
     def _cycle(self, now_s: float, _elapsed_s: float) -> None:
         control = self._control
         if control is None:
             return
-        drop, self._drop = self._drop, ""
-        if drop and (self._began or self._taking is not None):
+        drop = self._turn.ended_by()
+        if drop and (self._began or self._taking):
             self._end(control, f"the target was dropped: {drop}", now_s)
         desired, self._desired = self._desired, None
         if desired is not None:
             self._accept(control, desired, now_s)
-        if self._taking is not None:
-            self._take_over(control, *self._taking, now_s)
+        if self._taking and self._turn.given(now_s):
+            self._taking = False
+            self._begin_search(control)
         self._take_plan(control, now_s)
         if self._began:
             self._go_on(control, now_s)
 
     def _end(self, control: PredictiveTip, why: str, now_s: float) -> None:
         control.drop()
-        self._began, self._taking = False, None
+        self._began = self._taking = False
+        self._turn.forget()
         self._show(STOPPED, why, now_s)
 
     def _accept(self, control: PredictiveTip, desired: PointStamped, now_s: float) -> None:
@@ -209,8 +189,9 @@ class PredictiveTipNode(ManagedNode):
                 raise ParameterError("predictive_target.header.frame_id", frame, f"{own}, or empty for it")
             if not np.all(np.isfinite(point)):
                 raise ParameterError("predictive_target", point.tolist(), "three finite coordinates in m")
-            if self._driver != "active":
-                raise ParameterError("predictive_target", "given", f"an active driver, it is {self._driver or 'away'}")
+            if self._turn.driver != "active":
+                found = self._turn.driver or "away"
+                raise ParameterError("predictive_target", "given", f"an active driver, it is {found}")
             if self._search is not None:
                 raise ParameterError("predictive_target", "given", "one after the plan for the target before is found")
             start = self._start(now_s)
@@ -226,26 +207,12 @@ class PredictiveTipNode(ManagedNode):
         control.drop()
         self._pending = point
         self._output = None
-        if not self._began and self._take.service_is_ready():
-            future = self._take.call_async(TakeReference.Request(writer=self.get_name()))
-            self._taking = future, now_s
-            self.flow.hold(future)
-        else:
+        if self._began:
             self._begin_search(control)
+        else:
+            self._taking = True
+            self._turn.ask(now_s)
         self._show(PLANNING, "", now_s)
-
-    def _take_over(self, control: PredictiveTip, answer: Future, asked_s: float, now_s: float) -> None:
-        """Begin once the reference is this node's; where it is refused, the target is dropped."""
-        if answer.done():
-            response = answer.result()
-            self._taking = None
-            if response is not None and response.success:
-                self._begin_search(control)
-            else:
-                reported = "nothing" if response is None else response.message
-                self._end(control, f"the target was dropped: the reference source reported {reported}", now_s)
-        elif now_s - asked_s > _TAKE_TIMEOUT_S:
-            self._end(control, "the target was dropped: the reference source does not answer", now_s)
 
     def _begin_search(self, control: PredictiveTip) -> None:
         """Plan in a thread, from where the reference comes to rest; in lock-step time waits for it."""

@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
-from rclpy.client import Client
 from rclpy.serialization import deserialize_message
-from rclpy.task import Future
-from std_msgs.msg import String
 
 from continuum_robot.control.tip.approach import (
     LOST,
@@ -30,21 +26,19 @@ from continuum_robot.control.tip.approach import (
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.msg import ClarkeState, Shape, TipState
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.lockstep.flow import FlowLoop
-from continuum_robot.nodes.stack.choices import HOLD_TENSION
+from continuum_robot.nodes.reference.turn import ReferenceTurn
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.srv import TakeReference
 
 Vector = NDArray[np.float64]
 
 TRACKED, SHAPE = "tracked", "shape"
 REFUSED = "refused"
 _STATE_TIMEOUT_S = 0.5
-_TAKE_TIMEOUT_S = 2.0
 _TELL_S = 0.2
 _LONGEST_FRAME_S = 0.1
 _UNKNOWN = np.full(3, np.nan)
@@ -99,10 +93,6 @@ class TipApproachNode(ManagedNode):
         self._desired: PointStamped | None = None
         self._seen: _Seen | None = None
         self._used_ns = 0
-        self._driver = ""
-        self._drop = ""
-        self._taking: tuple[Future, float] | None = None
-        self._is_writer = False
         self._reported_s = -math.inf
         self._reach: Reach | None = None
         self._progress: Progress | None = None
@@ -121,9 +111,7 @@ class TipApproachNode(ManagedNode):
         # Raw: it is needed once a target.
         self._clarke: tuple[bytes, float] | None = None
         flow.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, newest, raw=True, lazy=True)
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        self.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
-        self._take: Client = self.create_client(TakeReference, "reference_source/take")
+        self._turn = ReferenceTurn(self)
         self.diagnostics.add_task("approach", self._diagnose)
 
     def configure(self) -> None:
@@ -143,8 +131,9 @@ class TipApproachNode(ManagedNode):
 
     def activate(self) -> None:
         """Wait for a target."""
-        self._desired = self._seen = self._reach = self._progress = self._way = self._taking = None
-        self._state = self._message = self._drop = ""
+        self._desired = self._seen = self._reach = self._progress = self._way = None
+        self._state = self._message = ""
+        self._turn.forget()
         self._loop = self.flow.create_loop(
             "tip_approach", 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
         )
@@ -180,27 +169,13 @@ class TipApproachNode(ManagedNode):
     def _on_clarke_state(self, data: bytes) -> None:
         self._clarke = data, self.clock.monotonic_s()
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        self._driver = values.get("state", "")
-        if self._driver == "active" and values.get("controller") == HOLD_TENSION:
-            self._driver = "holding the tensions"
-        if self._driver != "active":
-            self._drop = f"the driver is {self._driver or 'away'}"
-
-    def _on_writer(self, message: String) -> None:
-        # Before this node is the writer, it is somebody else's word on somebody else.
-        if message.data != self.get_name() and self._is_writer:
-            self._drop = f"{message.data} writes clarke_reference now"
-        self._is_writer = message.data == self.get_name()
-
     # The loop
 
     def _cycle(self, now_s: float, _elapsed_s: float) -> None:
         approach = self._approach
         if approach is None:
             return
-        drop, self._drop = self._drop, ""
+        drop = self._turn.ended_by()
         if drop and approach.target_m is not None:
             approach.end()
             self._way = None
@@ -219,8 +194,8 @@ class TipApproachNode(ManagedNode):
             frame, own = desired.header.frame_id, self.parameters.get("base_frame")
             if frame not in ("", own):
                 raise ParameterError("tip_target.header.frame_id", frame, f"{own}, or empty for it")
-            if self._driver != "active":
-                raise ParameterError("tip_target", "given", f"an active driver, it is {self._driver or 'away'}")
+            if self._turn.driver != "active":
+                raise ParameterError("tip_target", "given", f"an active driver, it is {self._turn.driver or 'away'}")
             self._reach = approach.begin([point.x, point.y, point.z], self._measured_coordinate(now_s))
         except ParameterError as error:
             self._refused += 1
@@ -228,12 +203,8 @@ class TipApproachNode(ManagedNode):
             self._publish_state(REFUSED, str(error), now_s, conversions.position(point))
             return
         self._accepted += 1
-        self._progress, self._way, self._used_ns, self._taking = None, None, 0, None
-        # Falls silent for it; where there is no reference source, nobody has to.
-        if self._take.service_is_ready():
-            future = self._take.call_async(TakeReference.Request(writer=self.get_name()))
-            self._taking = future, now_s
-            self.flow.hold(future)
+        self._progress, self._way, self._used_ns = None, None, 0
+        self._turn.ask(now_s)
         self._say(MOVING, "", now_s)
 
     def _measured_coordinate(self, now_s: float) -> Vector:
@@ -250,7 +221,7 @@ class TipApproachNode(ManagedNode):
         raise ParameterError("clarke_state", "old or unknown", f"one of the last {_STATE_TIMEOUT_S:g} s")
 
     def _follow(self, approach: TipApproach, now_s: float) -> None:
-        if self._taking is not None and not self._taken(*self._taking, now_s):
+        if not self._turn.given(now_s):
             return
         seen = self._seen
         timeout_s = self.parameters.get("tip_timeout_s")
@@ -268,18 +239,6 @@ class TipApproachNode(ManagedNode):
         start = progress.coordinate_m if self._way is None else self._on_the_way(now_s)[0]
         self._way = start, progress.coordinate_m, now_s, frame_s
         self._say(progress.state, progress.message, now_s)
-
-    def _taken(self, answer: Future, asked_s: float, now_s: float) -> bool:
-        """Whether the reference is this node's now; where it is refused, the target is dropped."""
-        if answer.done():
-            response = answer.result()
-            self._taking = None
-            if response is not None and response.success:
-                return True
-            self._drop = f"the reference source reported {response.message if response is not None else 'nothing'}"
-        elif now_s - asked_s > _TAKE_TIMEOUT_S:
-            self._taking, self._drop = None, "the reference source does not answer"
-        return False
 
     def _on_the_way(self, now_s: float) -> tuple[Vector, Vector]:
         """Position and velocity that are asked for now."""
