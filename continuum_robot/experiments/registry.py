@@ -7,6 +7,7 @@ from continuum_robot.experiments import (
     control_comparison,
     cosserat_two_segment,
     drive_cogging,
+    drive_identification,
     ftdcr,
     mujoco_plants,
     mujoco_statics,
@@ -17,6 +18,7 @@ from continuum_robot.experiments import (
     tip_tracking,
 )
 from continuum_robot.experiments.contact import kinds as contact_kinds
+from continuum_robot.experiments.contact import pair as contact_pair
 from continuum_robot.experiments.contact import reaction as contact_reaction
 from continuum_robot.experiments.contact import tube as contact_tube
 from continuum_robot.experiments.experiment import Experiment, Result
@@ -54,6 +56,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_tracking.TRACKING,
         muhmann_pid_pd.PID_PD,
         drive_cogging.COGGING,
+        drive_identification.IDENTIFICATION,
         payload_weighing.WEIGHING,
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,
@@ -61,6 +64,7 @@ def experiments() -> dict[str, Experiment]:
         predictive_tip.PREDICTIVE_TIP,
         shape_fiber.SHAPE_FIBER,
         contact_kinds.CONTACT_KINDS,
+        contact_pair.PAIR,
         contact_reaction.REACTION,
         contact_tube.TUBE,
         ftdcr.REPLAY,

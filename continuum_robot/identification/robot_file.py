@@ -16,13 +16,15 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
+from continuum_robot.identification.motion.fit import RecordedMotionFit
+from continuum_robot.identification.motion.parameters import file_values as motion_values
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values, plain
 from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
 
-Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit
+Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | RecordedMotionFit
 # What was fitted, for the head of the file, and the new values by their dotted keys.
 Found = tuple[str, dict[str, Any]]
 
@@ -35,7 +37,7 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     robot : what was fitted; its file is taken as it stands, or its values where it came from none
     fit : of this robot: ``identify_geometry`` (angles and the ``recording`` section), ``identify_displaced`` (these,
         gravity, stiffnesses and ``displaced_tendons``), ``fit_dynamics`` (stiffnesses, friction and ``calibration``) or
-        ``fit_torque_constant`` (that of a motor)
+        ``fit_torque_constant`` (that of a motor), or ``fit_motion`` (masses, stiffness, damping, friction)
     out : path of the file to write; replaced in one step, so that a reader never sees half of it
 
     Returns
@@ -137,11 +139,38 @@ def _(fit: TorqueFit, robot: Robot) -> Found:
     return f"the torque constant of tendon {number} calibrated with hung weights", {key: value}
 
 
+@_found.register
+def _(fit: RecordedMotionFit, robot: Robot) -> Found:
+    found, parameters = fit.fit, fit.fit.parameters
+    values = motion_values(robot, parameters, found.values, found.shown)
+    if found.cogging_nm > 3 * found.cogging_deviation_nm:
+        values["actuators.cogging_amplitude_nm"] = found.cogging_nm
+    rows = zip(parameters.names, found.values, found.deviations, found.priors, strict=True)
+    values = {key: _rounded(value) for key, value in values.items()}
+    values["identified_motion"] = {
+        "date": fit.date,
+        "file": fit.file.name,
+        "sha256": fit.sha256,
+        "fitted_values": [
+            {"name": name, **{key: _rounded(float(value)) for key, value in zip(_FITTED, row, strict=True)}}
+            for name, *row in rows
+        ],
+    }
+    return f"masses, stiffness, damping and friction found from {fit.file.name}", values
+
+
+_FITTED = "value", "deviation", "prior_deviation"
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def _put(mapping: dict[str, Any], dotted: str, value: Any) -> None:
     *way, last = re.findall(r"\w+", dotted)
     place: Any = mapping
     for name in way:
-        place = place[int(name) if isinstance(place, list) else name]
+        place = place[int(name)] if isinstance(place, list) else place.setdefault(name, {})
     place[last] = value
 
 

@@ -15,6 +15,7 @@ from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, Ref
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.identified import IdentifiedMotion
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, RodConstruction, segment_starts_m, tendon_paths
 from continuum_robot.robot.rolling_joint import RollingJoint
@@ -70,6 +71,9 @@ class Robot:
     recording: Recording | None = quantity("how recorded data maps to this robot", default=None)
     displaced_tendons: DisplacedTendons | None = quantity(
         "what lies between servos that hold tendons at displacements and the robot's shape", default=None
+    )
+    identified_motion: IdentifiedMotion | None = quantity(
+        "where masses, stiffness, damping and friction come from, if `identify` found them from a motion", default=None
     )
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
     file_name: str = field(default="", init=False, compare=False)

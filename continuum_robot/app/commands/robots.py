@@ -70,21 +70,49 @@ def identify_geometry(
 
 def identify(
     robot: RobotArgument,
-    data: Annotated[Path, typer.Option(metavar="CSV", help="Recording of servos and marker, in the order of time.")],
     out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the steps and of the errors.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Recording: of servos and marker, in the order of time; or of motors. Without: a robot with motors"
+            " moves now, and the recording is kept beside the file.",
+        ),
+    ] = None,
+    simulated: Annotated[
+        bool, typer.Option("--simulated/--hardware", help="What moves: simulated devices, or those of the robot.")
+    ] = True,
+    duration: Annotated[float, typer.Option(metavar="S", min=0.0, help="How long it moves, s; 0: a minute.")] = 0.0,
+    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of what was fitted.")] = None,
     json_file: JsonOption = None,
     workers: WorkersOption = 0,
     scheduler: SchedulerOption = "",
 ) -> None:
-    """Fit a real robot whose servos hold its tendons at displacements: geometry, statics, friction.
+    """Fit a robot to a recording: its dynamics, or geometry and statics where servos hold its tendons.
 
-    Each step is a physical model with a few named parameters, fitted to the recording and judged on blocks of it that
-    were left out; a step that gains nothing there is not kept. A robot file without a `recording` section needs a
-    recording in which every tendon is once pulled alone, to find which servo drives it. Takes a minute or two.
+    A robot with a motor on every tendon moves in chirps of all its coordinates, and beside them pulls its tendons
+    against each other: masses, stiffness and damping of the segments, inertia and friction of the motors, cogging and
+    the tendons' stiffness follow, each with its deviation. What the motion does not show stays as the file has it. Keep
+    the robot's surroundings free: it bends to all sides, slowly and fast.
+
+    A robot whose servos hold tendons at displacements needs a recording. Each step is a physical model with a few named
+    parameters, fitted to it and judged on blocks of it that were left out; a step that gains nothing there is not kept.
+    A robot file without a `recording` section needs a recording in which every tendon is once pulled alone, to find
+    which servo drives it. Takes a minute or two.
     """
     where = WorkerOptions(workers, scheduler)
-    part("procedures.identify").run_identify(robot, data, out, json_file=json_file, plot=plot, where=where)
+    raise typer.Exit(
+        part("procedures.identify").run_identify(
+            robot,
+            data,
+            out,
+            simulated=simulated,
+            duration_s=duration,
+            json_file=json_file,
+            plot=plot,
+            where=where,
+        )
+    )
 
 
 def calibrate(

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from continuum_robot.app.procedures.identify_motion import run_identify_motion
+from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.ftdcr import draw_fit
 from continuum_robot.identification.displaced.fit import identify_displaced
 from continuum_robot.identification.displaced.result import DisplacedFit
@@ -60,33 +62,56 @@ def run_identify_geometry(robot: str, data: Path, out: Path, console: Console | 
 
 def run_identify(
     robot: str,
-    data: Path,
+    data: Path | None,
     out: Path,
     *,
+    simulated: bool = True,
+    duration_s: float = 0.0,
     json_file: Path | None = None,
     plot: Path | None = None,
     console: Console | None = None,
     where: WorkerOptions = HERE,
-) -> None:
-    """Fit geometry, statics and friction in steps, print what each was worth, and write the fitted robot file.
+) -> int:
+    """Fit what a robot's recording shows, print it, and write the fitted robot file.
+
+    A robot whose servos hold its tendons: geometry, statics and friction, in steps. One with motors: its dynamics.
 
     Parameters
     ----------
     robot : path of a robot file, or the name of a shipped one
-    data : recording of servos and marker
+    data : recording of servos and marker, or of motors in chirps; None, with motors only: the robot moves now
     out : the robot file to write
+    simulated, duration_s : as of :func:`~.identify_motion.run_identify_motion`
     json_file : where all numbers go, None for nowhere
     plot : picture of the steps and of the errors left, None for none
     console : where to print
     where : the fits without a block are shared out
 
+    Returns
+    -------
+    exit code: 0; 1 where it failed; 130 where it was cancelled
+
     Raises
     ------
     RobotFileError, RecordingError : a file cannot be used, or they do not fit together
+    ParameterError : a robot that cannot be moved, and no recording
     ConvergenceError : no fit was found
     """
     console = console or Console()
     loaded = load_robot(robot)
+    if loaded.actuators is not None:
+        return run_identify_motion(
+            loaded,
+            data,
+            out,
+            simulated=simulated,
+            duration_s=duration_s,
+            json_file=json_file,
+            plot=plot,
+            console=console,
+        )
+    if data is None:
+        raise ParameterError("--data", None, f"a recording: {loaded.name} has no motors that this package moves")
     recording = read_recording(data)
     with tasks(where) as runner, console.status(f"fitting {loaded.name} ...") as status:
         fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)), runner=runner)
@@ -116,6 +141,7 @@ def run_identify(
     if plot is not None:
         console.print(f"picture: {draw_fit(fit, plot)}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"fitted robot: {out}", markup=False, highlight=False, soft_wrap=True)
+    return 0
 
 
 def _steps(fit: DisplacedFit) -> Table:

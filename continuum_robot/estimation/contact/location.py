@@ -226,7 +226,7 @@ class ContactLocator:
         fresh = self._profile is None or self.settings.memory_s == 0
         before = self._nothing if self._profile is None or fresh else self._profile
         self._weight = 1.0 if fresh else 1 + math.exp(-dt / self.settings.memory_s) * self._weight
-        B, prior = self._forces(jacobians), 1 / self.settings.plausible_force_n**2
+        B, prior = self.unit_forces(jacobians), 1 / self.settings.plausible_force_n**2
         belief = _Belief(
             *self.algebra.location_evidence(B, r, information, prior=prior, before=before, fraction=1 / self._weight)
         )
@@ -287,8 +287,13 @@ class ContactLocator:
             profile,
         )
 
-    def _forces(self, jacobians: Vector) -> Vector:
-        """Generalised forces of unit wrenches, B^T of location after location, (p, m n)."""
+    def unit_forces(self, jacobians: Vector) -> Vector:
+        """Generalised forces of unit wrenches, B^T of location after location, (p, m n).
+
+        Parameters
+        ----------
+        jacobians : at the nodes, as of :meth:`update`, (k, 6, n)
+        """
         allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
         return np.asarray(self._to_coarse @ allowed)
 

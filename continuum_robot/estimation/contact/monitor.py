@@ -23,6 +23,7 @@ from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLear
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.estimation.contact.own_observer import ContactObserver
+from continuum_robot.estimation.contact.pair import PairEstimate, PairLocator
 from continuum_robot.estimation.contact.residual_methods import (
     MOTION_FILTER_S,
     MomentumResidual,
@@ -61,6 +62,7 @@ OF_THE_OBSERVERS = (
     "contact_type",
     "known_arc_length_m",
 )
+PAIR_PERIOD_S = 0.05
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 
 
@@ -200,6 +202,9 @@ class ContactMonitor:
                 **self._how,
             )
             self._locations[free] = self.locator.algebra
+            self._pairs = PairLocator(self.locator, wrench.directions)
+            self._newest_pair: PairEstimate | None = None
+            self._pair_age_s = 0.0
             self._method, self._wrench = method, wrench
         self._settings = settings
         self._fractions: Vector = np.array([getattr(settings, name) for name in FRACTIONS])
@@ -304,6 +309,26 @@ class ContactMonitor:
         # A ratio is proportional to the force.
         least = min(self._learning.ratio(force, estimate.contact_threshold, factor) for force in forces)
         return 1 / least if least > 0 else math.inf
+
+    def pair(self, estimate: ContactEstimate, several: bool, dt: float) -> PairEstimate | None:
+        """Where two contacts would be in place of one; computed anew every PAIR_PERIOD_S.
+
+        Parameters
+        ----------
+        estimate : of the newest update
+        several : whether one contact does not explain the residual; else there is no pair, and it is forgotten
+        dt : time since the last call, s
+        """
+        if not several or self._jacobians is None or not math.isfinite(float(estimate.residual.sum())):
+            self._pairs.reset()
+            self._newest_pair = None
+            return None
+        self._pair_age_s += dt
+        if self._newest_pair is None or self._pair_age_s >= PAIR_PERIOD_S:
+            information = np.linalg.inv(estimate.residual_covariance)
+            self._newest_pair = self._pairs.update(self._jacobians, estimate.residual, information, self._pair_age_s)
+            self._pair_age_s = 0.0
+        return self._newest_pair
 
     # --- one cycle
 

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.estimation.contact.free_motion import Floor
-from continuum_robot.estimation.contact.kind import NO_CONTACT, ContactKinds
+from continuum_robot.estimation.contact.kind import NO_CONTACT, SEVERAL, ContactKinds
 from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.experiments.experiment import Progress
@@ -72,6 +73,7 @@ class Run:
     given_up_m : largest distance of the reference from the one asked for, Clarke coordinates, m
     time_s, force_n : of the force over time, shape (T,), s and N
     kinds : of the contact, as reported in each update
+    pairs : where two contacts are, in each update in which there were several
     """
 
     peak_n: float
@@ -81,6 +83,7 @@ class Run:
     time_s: Array
     force_n: Array
     kinds: tuple[str, ...] = ()
+    pairs: tuple[PairEstimate, ...] = ()
 
 
 class Sensing:
@@ -94,6 +97,7 @@ class Sensing:
     Attributes
     ----------
     kind : of the contact that was detected last, empty for none
+    pair : where two contacts are, where one does not explain what is felt
     """
 
     def __init__(self, robot: Robot, progress: Progress) -> None:
@@ -101,6 +105,7 @@ class Sensing:
         self.monitor = ContactMonitor(robot, motors=True, progress=progress)
         self._kinds = ContactKinds(robot, self.monitor.functions.backbone_pose(progress))
         self.kind = NO_CONTACT
+        self.pair: PairEstimate | None = None
         self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
         self._stack: VirtualStack | None = None
         self._strings: SimulatedStringEncoders | None = None
@@ -147,6 +152,7 @@ class Sensing:
             c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
         )
         self.kind = self._kinds.update(estimate, shape.coefficients, reading.displacement_m, STEP_S).name
+        self.pair = self.monitor.pair(estimate, self.kind == SEVERAL, STEP_S)
         return estimate
 
 
@@ -198,12 +204,15 @@ class TouchedRobot:
         current, detected_s, given_up_m = motion.at(0.0), np.nan, 0.0
         rows: list[tuple[float, float]] = []
         kinds: list[str] = []
+        pairs: list[PairEstimate] = []
 
         def react(time_s: float) -> ClarkeReference:
             nonlocal current, detected_s, given_up_m
             asked, estimate, reading = motion.at(time_s - SETTLE_S), self._sensing.feel(), stack.loop.reading
             if estimate is not None and reading is not None and time_s > SETTLE_S / 2:
                 kinds.append(self._sensing.kind)
+                if self._sensing.pair is not None:
+                    pairs.append(self._sensing.pair)
                 if estimate.in_contact and not np.isfinite(detected_s):
                     detected_s = time_s
                 invalid = estimate.reason if estimate.state == INVALID else ""
@@ -230,7 +239,9 @@ class TouchedRobot:
         finally:
             stack.close()
         time_s, force_n = np.array(rows).T
-        return dataclasses.replace(_judge(time_s, force_n, detected_s, given_up_m), kinds=tuple(kinds))
+        return dataclasses.replace(
+            _judge(time_s, force_n, detected_s, given_up_m), kinds=tuple(kinds), pairs=tuple(pairs)
+        )
 
 
 def _judge(time_s: Array, force_n: Array, detected_s: float, given_up_m: float) -> Run:

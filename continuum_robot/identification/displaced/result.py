@@ -18,7 +18,7 @@ from continuum_robot.identification.left_out_blocks import Blocks, LeftOut
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.repeatability import Repeatability, repeatability
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.displaced_tendons import FittedValue
+from continuum_robot.robot.identified import FittedValue
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.procedure import ProcedureError, Step, TakeUp, driven_parts
+from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice
+from continuum_robot.identification.procedures.procedure import Step, TakeUp, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -27,8 +28,6 @@ Vector = NDArray[np.float64]
 TURNS_WOUND = 1.3
 GROWTH_S = 2.0
 TENSION_RATIO = 0.75
-# A tendon may be asked for less than its least tension for so long: the cogging of a motor does that.
-LONGEST_DIP_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,6 @@ class CoggingSweep:
         self.settings = settings = checked(CoggingSweepSettings, asdict(settings or CoggingSweepSettings()))
         actuators, limits = driven_parts(robot)
         count = robot.tendon_count
-        self._robot, self._limits = robot, limits
         self._manifold = manifold = controlled_manifold(robot)
         self._newton_per_ampere = robot.newton_per_ampere
         even_n = min(limits.maximum_n, limits.total_n / count)
@@ -113,21 +111,25 @@ class CoggingSweep:
                 f"at least {reach_m / 0.9:.3g} m, room for a turn of every motor",
             )
         self._rate_rad_per_s = settings.speed_m_per_s / (self._radius_m * float(length.min()))
-        displacement = manifold.displacement_matrix
-        self._mass_kg = actuators.reflected_mass_kg
-        self._mass = self._mass_kg * displacement.T @ displacement
+        mass_kg, displacement = actuators.reflected_mass_kg, manifold.displacement_matrix
+        self._servo = ManifoldServo(
+            robot,
+            mass_kg * displacement.T @ displacement,
+            bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
+            lag_m=settings.lag_m,
+            advice=ServoAdvice("run the tendon check, or choose a slower sweep", "Sweep with a greater tension."),
+        )
         self._take_up = TakeUp(self._base_n, robot.tendon_names)
         self._tight = self._stopped = False
-        self._start: Vector | None = None
-        self._integral = np.zeros(manifold.coordinate_count)
-        self._elapsed_s = self._phase_rad = self._low_s = 0.0
+        self._started = False
+        self._elapsed_s = self._phase_rad = 0.0
         self._direction = 1.0
         self._turned_rad = self._shrunk = 0.0
         self._rows: list[tuple[float, Vector, Vector, float]] = []
         self.result: CoggingSamples | None = None
 
     def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step; raises :class:`ProcedureError` where the robot does not follow."""
+        """The next step; raises :class:`~.procedure.ProcedureError` where the robot does not follow."""
         if self._stopped:
             return Step(self._base_n.copy(), "stopped", 1.0, done=True)
         if not self._tight:
@@ -135,11 +137,12 @@ class CoggingSweep:
             return Step(tension, "taking up slack", 0.05)
         if self.result is not None:
             return Step(self._base_n.copy(), "done", 1.0, done=True)
-        if self._start is None:
-            self._start = reading.displacement_m.copy()
+        if not self._started:
+            self._servo.start(reading)
+            self._started = True
         self._elapsed_s += dt
         position, velocity = self._reference(dt)
-        tension = self._servo(reading, position, velocity, dt)
+        tension = self._servo.tension(reading, self._base_n, position, velocity, dt)
         whole_rad = 2 * math.pi * self.settings.circles
         if self._elapsed_s > GROWTH_S and self._shrunk == 0:
             force = reading.current_a * self._newton_per_ampere
@@ -148,7 +151,7 @@ class CoggingSweep:
             self._shrunk = min(1.0, self._shrunk + dt / GROWTH_S)
             if self._shrunk >= 1.0:
                 time_s, displacement, force_n, phase = (np.array(column) for column in zip(*self._rows, strict=True))
-                stretch = self._off_manifold(displacement)
+                stretch = self._servo.off_manifold(displacement)
                 self.result = CoggingSamples(time_s, displacement, stretch, force_n, phase)
         return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
 
@@ -175,33 +178,3 @@ class CoggingSweep:
         across = np.tile([-math.sin(self._phase_rad), math.cos(self._phase_rad)], self._manifold.coordinate_count // 2)
         radius_m = self._radius_m * grown * shrunk
         return radius_m * unit, radius_m * rate * across
-
-    def _off_manifold(self, tendons: Vector) -> Vector:
-        return np.asarray(tendons - self._manifold.clarke(tendons) @ self._manifold.displacement_matrix.T)
-
-    def _servo(self, reading: TendonReading, position: Vector, velocity: Vector, dt: float) -> Vector:
-        """PID on the reflected mass: poles at the bandwidth with damping 0.7, an integral eight times slower.
-
-        Motors that move against each other stretch tendons and move no rod: nothing else damps that.
-        """
-        w = self.settings.bandwidth_rad_per_s
-        start = reading.displacement_m if self._start is None else self._start
-        error = position - self._manifold.clarke(reading.displacement_m - start)
-        rate = velocity - self._manifold.clarke(reading.velocity_m_per_s)
-        if float(np.abs(error).max()) > self.settings.lag_m:
-            raise ProcedureError(
-                f"the robot lags {1e3 * float(np.abs(error).max()):.0f} mm behind its circle",
-                "Free what blocks it, run the tendon check, or choose a slower sweep.",
-            )
-        self._integral += w**3 / 8 * error * dt
-        force = self._mass @ (w**2 * error + 1.4 * w * rate + self._integral)
-        tension: Vector = self._base_n + force @ self._manifold.clarke_matrix  # muhmann (26)
-        tension = tension - 1.4 * w * self._mass_kg * self._off_manifold(reading.velocity_m_per_s)
-        low_n = float(tension.min())
-        self._low_s = self._low_s + dt if low_n < self._limits.minimum_n else 0.0
-        if self._low_s > LONGEST_DIP_S:
-            raise ProcedureError(
-                f"a tendon would have {low_n:.2g} N, less than limits.minimum_n = {self._limits.minimum_n:g} N",
-                "Sweep with a greater tension.",
-            )
-        return tension

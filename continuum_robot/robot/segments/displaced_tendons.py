@@ -5,17 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from continuum_robot.robot.identified import FittedValue
 from continuum_robot.robot.schema import quantity, refuse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FittedValue:
-    """A fitted quantity and how well the data identify it."""
-
-    name: str = quantity("name of the quantity", filled=True)
-    value: float = quantity("its value in SI units, as the fit has it", ge=-1e12, le=1e12)
-    deviation: float = quantity("its standard deviation in the same unit, the prior included", ge=0, le=1e12)
-    prior_deviation: float = quantity("standard deviation before the data were seen", gt=0, le=1e12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,24 @@ def test_calibrate_torque_writes_the_constant(tmp_path: Path) -> None:
     assert motor.torque_constant_nm_per_a == pytest.approx(believed * calibrations.SIMULATED_TORQUE_FRACTION, rel=1e-3)
 
 
+def test_identify_moves_a_robot_with_motors_and_writes_what_it_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, numbers = tmp_path / "fitted.yaml", tmp_path / "numbers.json"
+    arguments = ["identify", ROBOT, "--duration", "12", "--out", str(out), "--json", str(numbers)]
+    assert main([*arguments, "--plot", str(tmp_path / "fit.png")]) == 0
+    found = json.loads(numbers.read_text())
+    name = "actuators.rotor_inertia_kg_m2"
+    assert abs(found["values"][name] - found["before"][name]) < 4 * found["deviations"][name]
+    assert load_robot(out).identified_motion.file == "fitted.csv"
+    assert (tmp_path / "fit.png").stat().st_size > 10_000
+    again = tmp_path / "again.yaml"
+    assert main(["identify", ROBOT, "--data", str(tmp_path / "fitted.csv"), "--out", str(again)]) == 0
+    assert load_robot(again).actuators == load_robot(out).actuators
+    assert main(["identify", "ftdcr_v4", "--out", str(again)]) != 0
+    assert "--data" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments", [["home"], ["check-tendons"], ["calibrate-torque", "--tendon", "1", "--mass", "1"]]
 )

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot identify`` of a robot with motors: it moves in chirps, and its dynamics are fitted to that."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from continuum_robot.app.output import write_json
+from continuum_robot.app.procedures.devices import follow_to_end, opened, report_failure
+from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.identification.motion.fit import MotionFit, RecordedMotionFit, fit_motion
+from continuum_robot.identification.motion.samples import read_drive_samples, write_drive_samples
+from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
+from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.robot.description import Robot
+
+
+def run_identify_motion(
+    robot: Robot,
+    data: Path | None,
+    out: Path,
+    *,
+    simulated: bool = True,
+    duration_s: float = 0.0,
+    json_file: Path | None = None,
+    plot: Path | None = None,
+    console: Console | None = None,
+) -> int:
+    """Move a robot in chirps, or take a recording of that; fit its dynamics and write the fitted robot file.
+
+    Parameters
+    ----------
+    robot : a rod that bends under parallel tendons with a motor on each
+    data : recording; None: the robot moves, and the recording is written beside ``out``
+    out : the robot file to write
+    simulated : simulated devices instead of the robot's
+    duration_s : of the chirps, 0: the usual one, s
+    json_file : where all numbers go; None: nowhere
+    plot : picture of the forces and what is left of them; None: none
+    console : where to print
+
+    Returns
+    -------
+    exit code: 0; 1 where it failed; 130 where it was cancelled
+
+    Raises
+    ------
+    ContinuumRobotError : a robot, a file or a device that cannot be used, or no fit was found
+    """
+    console = console or Console()
+    if data is None:
+        chirps = Chirps(robot, ChirpSettings(duration_s=duration_s) if duration_s else None)
+        with opened(robot, simulated, console) as devices:
+            run = follow_to_end(devices, chirps, "moving in chirps", console)
+        if not run.succeeded or chirps.result is None:
+            return report_failure(run.problem, console)
+        data = out.with_suffix(".csv")
+        write_drive_samples(robot, chirps.result, data)
+        console.print(f"recording: {data}", markup=False, highlight=False, soft_wrap=True)
+    samples, sha256 = read_drive_samples(robot, data)
+    with console.status(f"fitting {robot.name} ...") as status:
+        fit = fit_motion(robot, samples, progress=lambda text: status.update(escape(text)))
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    write_fitted_robot(robot, RecordedMotionFit(fit, data, sha256, today), out)
+    console.print(_table(robot, fit))
+    force_n = float(np.sqrt(np.mean(fit.measured_n**2)))
+    console.print(
+        f"of {force_n:.3g} N on the coordinates {fit.residual_n:.2g} N are left; cogging"
+        f" {1e3 * fit.cogging_nm:.3g} ± {1e3 * fit.cogging_deviation_nm:.1g} mN.m; currents lead displacements by"
+        f" {1e3 * fit.lag_s:.2g} ms",
+        highlight=False,
+        soft_wrap=True,
+    )
+    if json_file is not None:
+        write_json(json_file, fit.numbers() | {"file": str(data), "sha256": sha256})
+        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
+    if plot is not None:
+        draw_motion(fit, plot)
+        console.print(f"picture: {plot}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"fitted robot: {out}", markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _table(robot: Robot, fit: MotionFit) -> Table:
+    table = Table(title=f"{robot.name}: found from its motion, SI units", title_justify="left", title_style="bold")
+    table.add_column("quantity", overflow="fold")
+    for heading in ("value", "deviation", "robot file", ""):
+        table.add_column(heading)
+    rows = zip(fit.parameters.names, fit.values, fit.deviations, fit.parameters.before, fit.shown, strict=True)
+    for name, value, deviation, before, shown in rows:
+        table.add_row(
+            name,
+            f"{value:.4g}",
+            f"± {deviation:.2g}",
+            f"{before:.4g}",
+            "" if shown else "not shown by the recording: the file's value stays",
+        )
+    return table
+
+
+def draw_motion(fit: MotionFit, file: Path) -> None:
+    """Draw the forces on the coordinates, and what the model leaves of them.
+
+    Parameters
+    ----------
+    fit : what was found
+    file : PNG to write
+    """
+    count = fit.measured_n.shape[1]
+    with figure(file, "Force of the tendons on their coordinates, in chirps", count, 1, sharex=True) as (drawing, axes):
+        time_s = fit.time_s - fit.time_s[0]
+        for index, axis in enumerate(np.atleast_1d(axes)):
+            measured, left = fit.measured_n[:, index], fit.measured_n[:, index] - fit.modelled_n[:, index]
+            axis.plot(time_s, measured - measured.mean(), color=COLOURS[0], linewidth=0.6, label="measured")
+            axis.plot(time_s, left, color=COLOURS[1], linewidth=0.6, label="left by the model")
+            axis.set_ylabel(f"coordinate {index + 1}\nin N")
+        np.atleast_1d(axes)[-1].set_xlabel("time in s")
+        legend_below(drawing, np.atleast_1d(axes)[0], 2)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Masses, stiffness, damping, friction and stretch of a robot, from chirps: least squares of the motors' forces.
+
+The file's values are what is expected before the data: what the data do not show stays there, with a deviation to say
+so. The rest of a deviation is found by leaving out blocks of time (jackknife). Blocks differ in frequency and place, so
+that what the model gets wrong is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.motion.equations import LAG_S, MODEL_ERROR, MotionEquations, MotionFitSettings
+from continuum_robot.identification.motion.parameters import Parameters
+from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MotionFit:
+    """What was found; T samples.
+
+    Attributes
+    ----------
+    parameters : names, units and what the robot file has
+    values, deviations, priors : of the parameters, with deviations after and before the data, shape (P,)
+    shown : which of them the data tell: with a deviation of less than half of the one before the data, shape (P,)
+    cogging_nm, cogging_deviation_nm : amplitude of the motors' cogging, mean over the motors
+    lag_s : of the displacements behind the currents
+    chords_per_m : beta of every segment, 1/m
+    time_s : shape (T,), s
+    measured_n, modelled_n : force on the coordinates, shape (T, 2m), N
+    across_n : root mean square of what is left of the force across them, N
+    """
+
+    parameters: Parameters
+    values: Vector
+    deviations: Vector
+    priors: Vector
+    shown: NDArray[np.bool_]
+    cogging_nm: float
+    cogging_deviation_nm: float
+    lag_s: float
+    chords_per_m: Vector
+    time_s: Vector
+    measured_n: Vector
+    modelled_n: Vector
+    across_n: float
+
+    @property
+    def residual_n(self) -> float:
+        """Root mean square of what is left of the forces on the coordinates, N."""
+        return float(np.sqrt(np.mean((self.measured_n - self.modelled_n) ** 2)))
+
+    def numbers(self) -> dict[str, object]:
+        """The result as plain numbers for a file of results."""
+        rows = zip(self.parameters.names, self.values, self.deviations, self.parameters.before, strict=True)
+        return {
+            "values": {name: float(value) for name, value, _, _ in rows},
+            "deviations": dict(zip(self.parameters.names, map(float, self.deviations), strict=True)),
+            "before": dict(zip(self.parameters.names, map(float, self.parameters.before), strict=True)),
+            "shown": dict(zip(self.parameters.names, map(bool, self.shown), strict=True)),
+            "cogging_amplitude_nm": self.cogging_nm,
+            "cogging_deviation_nm": self.cogging_deviation_nm,
+            "lag_s": self.lag_s,
+            "chords_per_m": [float(value) for value in self.chords_per_m],
+            "residual_n": self.residual_n,
+            "force_n": float(np.sqrt(np.mean(self.measured_n**2))),
+            "across_n": self.across_n,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMotionFit:
+    """A fit and the recording it was made from.
+
+    Attributes
+    ----------
+    fit : what was found
+    file, sha256 : of the recording
+    date : of the fit, ISO 8601
+    """
+
+    fit: MotionFit
+    file: Path
+    sha256: str
+    date: str
+
+
+def fit_motion(
+    robot: Robot,
+    samples: DriveSamples,
+    settings: MotionFitSettings | None = None,
+    progress: Progress | None = None,
+) -> MotionFit:
+    """Find the parameters of a robot from how it moved.
+
+    Parameters
+    ----------
+    robot : as its file describes it: a rod with a motor on every tendon
+    samples : of chirps, see :class:`~continuum_robot.identification.procedures.chirps.Chirps`
+    settings : how they are used
+    progress : receives a line for each step
+
+    Raises
+    ------
+    ParameterError : another robot, or samples that are too few or uneven
+    ConvergenceError : no fit was found
+    """
+    settings = settings or MotionFitSettings()
+    say = progress or (lambda _: None)
+    equations = MotionEquations(robot, samples.even(), settings)
+    parameters = equations.parameters
+    found = equations.expected.copy()
+    for number in range(settings.iterations):
+        rows, slopes, weights = equations.linearised(found)
+        system, gradient = _normal(rows, slopes, weights)
+        system += np.diag(equations.precision)
+        gradient += equations.precision * (found - equations.expected)
+        step = -_solved(system, gradient)
+        found = found + step
+        change = float(np.abs(step[: parameters.count]).max())
+        say(f"step {number + 1}: parameters changed by up to {100 * change:.2g} %")
+        if change < 1e-4:
+            break
+    else:
+        raise ConvergenceError("the fit of the motion", change, 1e-4, settings.iterations)
+    rows, slopes, weights = equations.linearised(found)
+    say("deviations by leaving out blocks of time")
+    covariance = _covariance(equations, rows, slopes, weights)
+    return _result(robot, equations, found, covariance)
+
+
+def _result(robot: Robot, equations: MotionEquations, unknowns: Vector, covariance: Vector) -> MotionFit:
+    """The fit in the units of the file."""
+    parameters = equations.parameters
+    count, motors = parameters.count, robot.tendon_count
+    deviations, priors = np.sqrt(np.diag(covariance))[:count], 1 / np.sqrt(equations.precision[:count])
+    rows, _, _ = equations.linearised(unknowns)
+    left, across = np.split(rows, [robot.coordinate_count], axis=1)
+    sine, cosine = unknowns[equations.sine], unknowns[equations.cosine]
+    amplitude = np.hypot(sine, cosine)
+    slope = np.zeros(len(unknowns))
+    slope[equations.sine] = sine / np.maximum(amplitude, 1e-12) / motors
+    slope[equations.cosine] = cosine / np.maximum(amplitude, 1e-12) / motors
+    lever_m = 1 / driven_parts(robot)[0].motor_rad_per_m
+    return MotionFit(
+        parameters=parameters,
+        values=unknowns[:count] * parameters.scales,
+        deviations=deviations * parameters.scales,
+        priors=priors * parameters.scales,
+        shown=deviations < 0.5 * priors,
+        cogging_nm=float(amplitude.mean() * lever_m),
+        cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope) * lever_m),
+        lag_s=float(unknowns[equations.lag] * LAG_S),
+        chords_per_m=unknowns[equations.chords],
+        time_s=equations.time_s,
+        measured_n=equations.pulled,
+        modelled_n=equations.pulled - left,
+        across_n=float(np.sqrt(np.mean(across**2))) if across.size else 0.0,
+    )
+
+
+def _normal(rows: Vector, slopes: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Normal equations, (U, U) and (U,)."""
+    flat = (slopes * weights[None, :, None]).reshape(-1, slopes.shape[2])
+    return flat.T @ flat, flat.T @ (rows * weights).ravel()
+
+
+def _solved(system: Vector, right: Vector) -> Vector:
+    """Solution of a symmetric system whose unknowns differ in size."""
+    scale = 1 / np.sqrt(np.diag(system))
+    return np.asarray(scale * np.linalg.solve(system * scale[:, None] * scale, scale * right))
+
+
+def _covariance(equations: MotionEquations, rows: Vector, slopes: Vector, weights: Vector) -> Vector:
+    """Of all unknowns, (U, U): of leaving out blocks, of the trust in the model, and of the values before the data."""
+    system, _ = _normal(rows, slopes, weights)
+    system = system + np.diag(equations.precision)
+    left_out, mistrusted = [], []
+    for block in np.unique(equations.blocks):
+        inside = equations.blocks == block
+        own, gradient = _normal(rows[inside], slopes[inside], weights)
+        left_out.append(_solved(system - own, gradient))
+        mistrusted.append(_normal(MODEL_ERROR * equations.forces[inside], slopes[inside], weights)[1])
+    spread, errors = np.array(left_out), np.array(mistrusted)
+    inverse = np.linalg.inv(system)
+    data = (len(spread) - 1) / len(spread) * spread.T @ spread
+    return np.asarray(data + inverse @ (np.diag(equations.precision) + errors.T @ errors) @ inverse)

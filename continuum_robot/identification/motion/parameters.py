@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which parameters are found from a motion: their names, the robot file's values, and where found ones go in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.identification.motion.rod_parts import (
+    DAMPING,
+    KINDS,
+    MASS,
+    STIFFNESS,
+    usual_damping_nms,
+    with_factor,
+)
+from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.segment import Segment
+
+Vector = NDArray[np.float64]
+
+TENDON_STIFFNESS, TENDON_DAMPING = 3, 4
+"""Where these stand among the parameters; before them inertia, viscous and dry friction of the motors."""
+# Sizes that friction may have where the file has none, relative to the largest tension, N and N.s/m.
+_USUAL_DRY, _USUAL_VISCOUS_S_PER_M = 0.02, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The parameters of a robot.
+
+    Attributes
+    ----------
+    names : keys of the robot file, or what is said of a segment
+    before : by the robot file, shape (P,)
+    scales : usual sizes, the file's values where it has any, shape (P,)
+    motor_units : force on the tendon for a unit of the first three: of m/s^2, m/s and 1, shape (3,)
+    """
+
+    names: tuple[str, ...]
+    before: Vector
+    scales: Vector
+    motor_units: Vector
+
+    @property
+    def count(self) -> int:
+        """P."""
+        return len(self.names)
+
+    @classmethod
+    def of(cls, robot: Robot) -> Parameters:
+        """Those of a robot.
+
+        Parameters
+        ----------
+        robot : a rod with a motor on every tendon
+
+        Raises
+        ------
+        ParameterError : no actuators or no limits
+        """
+        actuators, limits = driven_parts(robot)
+        turns = actuators.motor_rad_per_m
+        simulation = robot.simulation
+        rows: list[tuple[str, float, float]] = [
+            ("actuators.rotor_inertia_kg_m2", actuators.rotor_inertia_kg_m2, actuators.rotor_inertia_kg_m2),
+            (
+                "actuators.viscous_friction_nms",
+                actuators.viscous_friction_nms,
+                actuators.viscous_friction_nms or _USUAL_VISCOUS_S_PER_M * limits.maximum_n / turns**2,
+            ),
+            (
+                "actuators.coulomb_friction_nm",
+                actuators.coulomb_friction_nm,
+                actuators.coulomb_friction_nm or _USUAL_DRY * limits.maximum_n / turns,
+            ),
+            (
+                "simulation.tendon_stiffness_n_per_m",
+                simulation.tendon_stiffness_n_per_m,
+                simulation.tendon_stiffness_n_per_m,
+            ),
+            (
+                "simulation.tendon_damping_ns_per_m",
+                simulation.tendon_damping_ns_per_m,
+                simulation.tendon_damping_ns_per_m or 1e-3 * simulation.tendon_stiffness_n_per_m,
+            ),
+        ]
+        for kind in KINDS:
+            for index, segment in enumerate(robot.segments):
+                value = _value(segment, kind)
+                scale = usual_damping_nms(segment) if kind == DAMPING else value
+                rows.append((_name(kind, index), value, scale))
+        names, before, scales = zip(*rows, strict=True)
+        return cls(names, np.array(before), np.array(scales), np.array([turns**2, turns**2, turns]))
+
+
+_NAMES = {MASS: "mass_kg", STIFFNESS: "bending_stiffness_nm2", DAMPING: "bending_damping_nms"}
+
+
+def _value(segment: Segment, kind: str) -> float:
+    if kind == MASS:
+        return segment.length_m * segment.backbone.linear_density_kg_per_m + float(segment.disks.masses_kg.sum())
+    if kind == DAMPING:
+        return segment.bending_damping_nms
+    return float(np.mean(segment.backbone.bending_stiffnesses_nm2))
+
+
+def _name(kind: str, index: int) -> str:
+    return f"segments[{index}].{_NAMES[kind]}"
+
+
+def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
+    """The robot with other values of all parameters.
+
+    Parameters
+    ----------
+    robot : whose parameters these are
+    parameters : of it
+    values : positive, shape (P,)
+    """
+    inertia, viscous, dry, stiffness, damping = (float(value) for value in values[: TENDON_DAMPING + 1])
+    actuators, _ = driven_parts(robot)
+    changed = robot.changed(
+        actuators=dataclasses.replace(
+            actuators, rotor_inertia_kg_m2=inertia, viscous_friction_nms=viscous, coulomb_friction_nm=dry
+        ),
+        simulation=dataclasses.replace(
+            robot.simulation, tendon_stiffness_n_per_m=stiffness, tendon_damping_ns_per_m=damping
+        ),
+    )
+    factors = (values / parameters.scales)[TENDON_DAMPING + 1 :]
+    kinds = [(kind, index) for kind in KINDS for index in range(len(robot.segments))]
+    for (kind, index), factor in zip(kinds, factors, strict=True):
+        changed = with_factor(changed, kind, index, float(factor))
+    return changed
+
+
+def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDArray[np.bool_]) -> dict[str, Any]:
+    """What goes into the robot's file, by dotted keys; masses and stiffnesses of a segment in proportion.
+
+    Parameters
+    ----------
+    robot : whose file it is
+    parameters : of it
+    values : found, shape (P,)
+    shown : which of them the data tell, shape (P,); the others stay
+    """
+    found: dict[str, Any] = {}
+    kinds = [(kind, index) for kind in KINDS for index in range(len(robot.segments))]
+    for place, name in enumerate(parameters.names):
+        value = float(values[place])
+        if not shown[place] or value <= 0:
+            continue
+        if place <= TENDON_DAMPING:
+            found[name] = value
+            continue
+        kind, index = kinds[place - TENDON_DAMPING - 1]
+        segment = with_factor(robot, kind, index, value / float(parameters.scales[place])).segments[index]
+        for key, of_segment in _KEYS[kind].items():
+            changed = of_segment(segment)
+            if changed:
+                found[f"segments[{index}].{key}"] = changed
+    return found
+
+
+# Keys of a segment that a factor changes; what is none or empty stays away.
+_KEYS: dict[str, dict[str, Callable[[Segment], Any]]] = {
+    MASS: {
+        "backbone.density_kg_per_m3": lambda segment: segment.backbone.density_kg_per_m3,
+        "backbone.mass_per_length_kg_per_m": lambda segment: segment.backbone.mass_per_length_kg_per_m,
+        "disks.mass_kg": lambda segment: segment.disks.mass_kg,
+        "disks.individual": lambda segment: [dataclasses.asdict(disk) for disk in segment.disks.individual],
+    },
+    STIFFNESS: {
+        "backbone.youngs_modulus_pa": lambda segment: segment.backbone.youngs_modulus_pa,
+        "backbone.bending_stiffness_x_nm2": lambda segment: segment.backbone.bending_stiffness_x_nm2,
+        "backbone.bending_stiffness_y_nm2": lambda segment: segment.backbone.bending_stiffness_y_nm2,
+    },
+    DAMPING: {"bending_damping_nms": lambda segment: segment.bending_damping_nms},
+}

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The equation of motion of a rod taken apart: the force on the tendons' coordinates for each of its parameters.
+
+muhmann (22) to (25) in the coordinates q that the tendons control, c = S q: the force S^T f is linear in the masses, in
+the stiffnesses and in the damping of the segments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+
+Vector = NDArray[np.float64]
+
+_USUAL_DAMPING_S = 0.02
+
+
+def check_driven_rod(robot: Robot) -> None:
+    """Refuse a robot that is not a rod that bends under parallel tendons with a motor on each.
+
+    Parameters
+    ----------
+    robot : the robot
+
+    Raises
+    ------
+    ParameterError : a mechanism, a rod that does more than bend or whose tendons are not parallel, or a robot with
+        capstans, and what fits that one
+    """
+    if robot.traits.without_statics:
+        raise ParameterError("robot", robot.name, "a rod: the dynamics of a mechanism are not identified")
+    if robot.traits.without_clarke or not all(segment.basis.bending_alone for segment in robot.segments):
+        raise ParameterError(
+            "robot", robot.name, "a rod that bends under parallel tendons: others stretch and twist with their tensions"
+        )
+    if drives(robot):
+        raise ParameterError(
+            "robot", robot.name, "a motor on every tendon; with capstans: continuum-robot calibrate dynamics"
+        )
+
+
+def with_mass(segment: Segment, factor: float) -> Segment:
+    """A segment with all masses times a factor.
+
+    Parameters
+    ----------
+    segment : with backbone and disks
+    factor : positive
+    """
+    backbone, disks = segment.backbone, segment.disks
+    per_length = backbone.mass_per_length_kg_per_m
+    individual = tuple(
+        dataclasses.replace(
+            disk, mass_kg=factor * disk.mass_kg, inertia_kg_m2=tuple(factor * value for value in disk.inertia_kg_m2)
+        )
+        for disk in disks.individual
+    )
+    return dataclasses.replace(
+        segment,
+        backbone=dataclasses.replace(
+            backbone,
+            density_kg_per_m3=factor * backbone.density_kg_per_m3,
+            mass_per_length_kg_per_m=None if per_length is None else factor * per_length,
+        ),
+        disks=dataclasses.replace(
+            disks, mass_kg=None if disks.mass_kg is None else factor * disks.mass_kg, individual=individual
+        ),
+    )
+
+
+def with_stiffness(segment: Segment, factor: float) -> Segment:
+    """A segment whose backbone's stiffness is multiplied by a factor.
+
+    Parameters
+    ----------
+    segment : with a backbone
+    factor : positive
+    """
+    backbone = segment.backbone
+    x, y = backbone.bending_stiffness_x_nm2, backbone.bending_stiffness_y_nm2
+    return dataclasses.replace(
+        segment,
+        backbone=dataclasses.replace(
+            backbone,
+            youngs_modulus_pa=factor * backbone.youngs_modulus_pa,
+            bending_stiffness_x_nm2=None if x is None else factor * x,
+            bending_stiffness_y_nm2=None if y is None else factor * y,
+        ),
+    )
+
+
+MASS, STIFFNESS, DAMPING = "mass", "stiffness", "damping"
+KINDS = (MASS, STIFFNESS, DAMPING)
+
+
+def usual_damping_nms(segment: Segment) -> float:
+    """The segment's damping by its file, or a size that it may have where there is none, N.m.s."""
+    bending_nm = segment.backbone.bending_stiffness_nm2 / segment.length_m
+    return segment.bending_damping_nms or _USUAL_DAMPING_S * bending_nm
+
+
+def with_factor(robot: Robot, kind: str, index: int, factor: float) -> Robot:
+    """The robot with a parameter of one segment times a factor.
+
+    Parameters
+    ----------
+    robot : a rod
+    kind : one of KINDS; damping that is none in the file is taken as :func:`usual_damping_nms`
+    index : of the segment
+    factor : not negative, positive for masses and stiffnesses
+    """
+    segments = list(robot.segments)
+    segment = segments[index]
+    if kind == DAMPING:
+        changed = dataclasses.replace(segment, bending_damping_nms=factor * usual_damping_nms(segment))
+    else:
+        changed = with_mass(segment, factor) if kind == MASS else with_stiffness(segment, factor)
+    segments[index] = changed
+    return robot.changed(segments=tuple(segments))
+
+
+class RodParts:
+    """Force on the coordinates by parameter, for factors on the robot file's values.
+
+    Parameters
+    ----------
+    robot : see :func:`check_driven_rod`
+
+    Attributes
+    ----------
+    names : of the parameters: kind and index of the segment
+    straight : stiffness, damping and mass of the coordinates at the straight pose, by the robot file, (2m, 2m)
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        check_driven_rod(robot)
+        self._shape = coefficients_from_clarke(robot)
+        base = RodModel(robot)
+        inertial = _inertial(base)
+        segments = range(len(robot.segments))
+        self.names = [(kind, index) for kind in KINDS for index in segments]
+        c, rate, second = (ca.MX.sym(name, base.size) for name in ("c", "c_rate", "c_acceleration"))
+        whole = inertial(c, rate, second)
+        parts = [
+            _inertial(RodModel(with_factor(robot, MASS, index, 2.0)))(c, rate, second) - whole for index in segments
+        ]
+        rest = whole - sum(parts[1:], parts[0])  # of what no segment's factor changes: payload
+        self._function = ca.Function("parts", [c, rate, second], [ca.horzcat(*parts, rest)])
+        self._elastic = [
+            RodModel(with_factor(robot, STIFFNESS, index, 2.0)).stiffness - base.stiffness for index in segments
+        ]
+        self._damped = [
+            RodModel(with_factor(robot, DAMPING, index, 2.0)).damping
+            - RodModel(with_factor(robot, DAMPING, index, 1.0)).damping
+            for index in segments
+        ]
+        self._elastic_rest = base.stiffness - sum(self._elastic)
+        at_rest = np.zeros(base.size)
+        weight = np.array(ca.Function("weight", [c], [ca.jacobian(base.gravity_force(c), c)])(at_rest))
+        self.straight = tuple(
+            self._shape.T @ matrix @ self._shape
+            for matrix in (base.stiffness + weight, base.damping, np.array(base.mass_matrix(at_rest)))
+        )
+
+    def forces(self, clarke: Vector, rate: Vector, acceleration: Vector) -> tuple[Vector, Vector]:
+        """Forces on the coordinates of T states.
+
+        Parameters
+        ----------
+        clarke, rate, acceleration : shape (T, 2m), m, m/s, m/s^2
+
+        Returns
+        -------
+        by parameter, shape (P, T, 2m), N; and what no parameter changes, shape (T, 2m), N
+        """
+        shape, count = self._shape, len(clarke)
+        c, c_rate, second = (values @ shape.T for values in (clarke, rate, acceleration))
+        mapped = self._function.map(count)
+        segments = len(self._elastic)
+        every = np.array(mapped(c.T, c_rate.T, second.T)).reshape(c.shape[1], count, segments + 1)
+        *inertial, unchanged = (every[:, :, k].T @ shape for k in range(segments + 1))
+        elastic = [c @ matrix @ shape for matrix in self._elastic]
+        damped = [c_rate @ matrix @ shape for matrix in self._damped]
+        return np.array([*inertial, *elastic, *damped]), unchanged + c @ self._elastic_rest @ shape
+
+
+def _inertial(model: RodModel) -> ca.Function:
+    """(c, c_rate, c_acceleration) -> inertia and gravity: the equation of motion without elasticity and damping."""
+    c, rate, second = (ca.MX.sym(name, model.size) for name in ("c", "c_rate", "c_acceleration"))
+    force = model.inverse_dynamics(c, rate, second)
+    inertial = force - ca.DM(model.stiffness) @ c - ca.DM(model.damping) @ rate
+    return ca.Function("inertial", [c, rate, second], [ca.densify(inertial)])

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chirps of all coordinates and of what stretches the tendons alone, from which a robot's dynamics are identified.
+
+Each coordinate runs through the frequencies up and down in a time of its own, with an amplitude that the tensions allow
+there. Beside them the tendons are pulled against each other, up to where motors and tendons resonate: that shows the
+stiffness of the tendons, and what of the inertia and friction is the motors'.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import null_space
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError
+from continuum_robot.identification.motion.rod_parts import check_driven_rod
+from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice
+from continuum_robot.identification.procedures.procedure import Step, TakeUp, driven_parts
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import checked, quantity
+from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+
+Vector = NDArray[np.float64]
+
+FADE_S = 2.0
+TENSION_RATIO = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChirpSettings:
+    """How the robot is moved."""
+
+    duration_s: float = quantity("of the chirps", "s", default=60.0, ge=10, le=3600)
+    lowest_hz: float = quantity("lowest frequency", "Hz", default=0.1, gt=0, le=10)
+    highest_hz: float = quantity("highest frequency of the coordinates", "Hz", default=4.0, gt=0, le=50)
+    highest_stretching_hz: float = quantity(
+        "highest frequency at which tendons are stretched", "Hz", default=12.0, gt=0, le=100
+    )
+    speed_m_per_s: float = quantity("largest speed of a coordinate", "m/s", default=0.05, gt=0, le=1)
+    tension_n: float = quantity(
+        "tension of every tendon at the straight pose; 0: three quarters of what all may carry together",
+        "N",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    swing: float = quantity(
+        "by which fraction of what is above the least tension the model expects tensions to swing", "", default=0.6,
+        gt=0, le=0.9,
+    )  # fmt: skip
+    stretching: float = quantity("the same of pulling tendons against each other", "", default=0.15, gt=0, le=0.5)
+    bandwidth_rad_per_s: float = quantity("of the position control", "rad/s", default=30.0, gt=0, le=500)
+    lag_m: float = quantity("how far the robot may lag behind its reference", "m", default=0.01, gt=0, le=0.5)
+
+
+class Chirps:
+    """The procedure; see the module. Pure.
+
+    Parameters
+    ----------
+    robot : a rod with a motor on every tendon, and limits
+    settings : see :class:`ChirpSettings`
+
+    Attributes
+    ----------
+    result : the samples, set when done
+
+    Raises
+    ------
+    ParameterError : a robot of another kind, or limits that leave no room
+    """
+
+    def __init__(self, robot: Robot, settings: ChirpSettings | None = None) -> None:
+        self.settings = settings = checked(ChirpSettings, asdict(settings or ChirpSettings()))
+        actuators, limits = driven_parts(robot)
+        check_driven_rod(robot)
+        count = robot.tendon_count
+        self._manifold = manifold = controlled_manifold(robot)
+        even_n = min(limits.maximum_n, limits.total_n / count)
+        level_n = settings.tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
+        shift = np.asarray(manifold.shift_direction)
+        self._base_n = level_n * shift / shift.min()
+        if not (self._base_n < limits.maximum_n).all() or self._base_n.sum() >= limits.total_n:
+            raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
+        room_n = min(float(self._base_n.min()) - limits.minimum_n, limits.maximum_n - float(self._base_n.max()))
+        if room_n <= 0:
+            raise ParameterError("tension_n", level_n, f"more than limits.minimum_n = {limits.minimum_n:g} N")
+        pull, shape = np.asarray(manifold.displacement_matrix), coefficients_from_clarke(robot)
+        model = RodModel(robot)
+        straight = np.array(model.mass_matrix(np.zeros(model.size)))
+        mass = actuators.reflected_mass_kg * pull.T @ pull + shape.T @ straight @ shape
+        self._servo = ManifoldServo(
+            robot,
+            mass,
+            bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
+            lag_m=settings.lag_m,
+            advice=ServoAdvice("or move it less far and fast", "Move it with a greater tension, or a smaller swing."),
+        )
+        stiffness = shape.T @ model.stiffness @ shape
+        half_n = 0.5 * settings.swing * room_n
+        reach_m = 0.4 * limits.maximum_displacement_m / float(np.abs(pull).sum(axis=1).max())
+        self._farthest_m = min(reach_m, half_n / self._swing(stiffness))
+        self._hardest_m_per_s2 = half_n / self._swing(mass)
+        across = null_space(pull.T)
+        self._stretching_n = settings.stretching * room_n * across / max(float(np.abs(across).sum(axis=1).max()), 1e-9)
+        self._take_up = TakeUp(self._base_n, robot.tendon_names)
+        self._newton_per_ampere = robot.newton_per_ampere
+        self._tight = self._stopped = self._started = False
+        self._elapsed_s = 0.0
+        self._rows: list[tuple[float, Vector, Vector]] = []
+        self.result: DriveSamples | None = None
+
+    def _swing(self, matrix: Vector) -> float:
+        """Largest tension for a unit of all coordinates at once, N."""
+        return float((np.abs(matrix).sum(axis=1) @ np.abs(self._manifold.clarke_matrix)).max())
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step; raises :class:`~.procedure.ProcedureError` where the robot does not follow."""
+        if self._stopped:
+            return Step(self._base_n.copy(), "stopped", 1.0, done=True)
+        if not self._tight:
+            tension, self._tight = self._take_up.update(reading, dt)
+            return Step(tension, "taking up slack", 0.02)
+        if self.result is not None:
+            return Step(self._base_n.copy(), "done", 1.0, done=True)
+        if not self._started:
+            self._servo.start(reading)
+            self._started = True
+        self._elapsed_s += dt
+        whole_s = self.settings.duration_s
+        position, velocity = self.reference(self._elapsed_s)
+        base = self._base_n + self._stretching(self._elapsed_s)
+        tension = self._servo.tension(reading, base, position, velocity, dt)
+        self._rows.append((reading.stamp_s, reading.displacement_m.copy(), reading.current_a * self._newton_per_ampere))
+        if self._elapsed_s >= whole_s:
+            self.result = DriveSamples(*(np.array(column) for column in zip(*self._rows, strict=True)))
+        return Step(tension, "moving in chirps", 0.02 + 0.98 * min(1.0, self._elapsed_s / whole_s))
+
+    def stop(self) -> None:
+        """End with the next step."""
+        self._stopped = True
+
+    def reference(self, time_s: float) -> tuple[Vector, Vector]:
+        """Desired coordinates (2m,), m, and their rates, m/s.
+
+        Parameters
+        ----------
+        time_s : since the chirps began, s
+        """
+        count = self._manifold.coordinate_count
+        position, velocity = np.zeros(count), np.zeros(count)
+        for index in range(count):
+            before, now, after = (self._coordinate(index, time_s + shift) for shift in (-1e-3, 0.0, 1e-3))
+            position[index], velocity[index] = now, (after - before) / 2e-3
+        return position, velocity
+
+    def _coordinate(self, index: int, time_s: float) -> float:
+        """A chirp at a time, m."""
+        hz, phase = self._chirp(index, time_s, self.settings.highest_hz)
+        rate = 2 * math.pi * hz
+        return (
+            math.sin(phase)
+            * self._fade(time_s)
+            / (1 / self._farthest_m + rate / self.settings.speed_m_per_s + rate**2 / self._hardest_m_per_s2)
+        )
+
+    def _stretching(self, time_s: float) -> Vector:
+        """Tensions that the coordinates do not feel, shape (N,), N."""
+        waves = [
+            math.sin(self._chirp(index, time_s, self.settings.highest_stretching_hz)[1])
+            for index in range(self._stretching_n.shape[1])
+        ]
+        return np.asarray(self._fade(time_s) * self._stretching_n @ np.array(waves))
+
+    def _fade(self, time_s: float) -> float:
+        inside_s = min(time_s, self.settings.duration_s - time_s)
+        return 0.5 - 0.5 * math.cos(math.pi * min(1.0, max(0.0, inside_s / FADE_S)))
+
+    def _chirp(self, index: int, time_s: float, highest_hz: float) -> tuple[float, float]:
+        """Frequency (Hz) and phase (rad) of a coordinate, or of a way to stretch the tendons."""
+        # No two in the same rhythm; odd ones begin at the top.
+        half_s = 0.5 * self.settings.duration_s / (1 + 0.37 * index)
+        return chirp(time_s + half_s * (index % 2), half_s, self.settings.lowest_hz, highest_hz)
+
+
+def chirp(time_s: float, half_s: float, lowest_hz: float, highest_hz: float) -> tuple[float, float]:
+    """Frequency (Hz) and phase (rad) of a chirp: the logarithm of the frequency rises evenly, then falls, and so on.
+
+    Parameters
+    ----------
+    time_s : since it began to rise, s
+    half_s : of a rise, and of a fall, s
+    lowest_hz, highest_hz : between which it goes, Hz
+    """
+    ratio = math.log(highest_hz / lowest_hz)
+    halves, x = divmod(time_s / half_s, 1.0)
+    whole = (highest_hz - lowest_hz) * half_s / ratio
+    if int(halves) % 2 == 0:
+        hz = lowest_hz * math.exp(ratio * x)
+        turned = (hz - lowest_hz) * half_s / ratio
+    else:
+        hz = highest_hz * math.exp(-ratio * x)
+        turned = (highest_hz - hz) * half_s / ratio
+    return hz, 2 * math.pi * (halves * whole + turned)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamics from chirps: the equation of motion in parts, the procedure, the fit on a robot unlike its file, the file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.identification.motion.equations import chord_per_m
+from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_motion
+from continuum_robot.identification.motion.parameters import Parameters, file_values, with_values
+from continuum_robot.identification.motion.rod_parts import DAMPING, KINDS, MASS, RodParts, with_factor
+from continuum_robot.identification.motion.samples import DriveSamples, read_drive_samples, write_drive_samples
+from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, chirp
+from continuum_robot.identification.procedures.procedure import ProcedureError
+from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.simulation.plant import Plant
+
+ROBOT = load_robot("opencr_five_tendon")
+TWO = load_robot("two_segment")
+
+
+# --- the equation of motion in parts
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_parts_add_up_to_the_inverse_dynamics_of_a_changed_robot(kind, index):
+    rng = np.random.default_rng(3)
+    place, rate, acceleration = (scale * rng.normal(size=(4, 4)) for scale in (3e-3, 0.02, 0.5))
+    parts = RodParts(TWO)
+    forces, rest = parts.forces(place, rate, acceleration)
+    factors = np.ones(len(parts.names))
+    factors[parts.names.index((kind, index))] = 1.37
+    found = np.tensordot(factors, forces, 1) + rest
+    changed = RodDynamics(with_factor(TWO, kind, index, 1.37), compile="never")
+    shape = coefficients_from_clarke(TWO)
+    for row in range(4):
+        expected = shape.T @ changed.inverse_dynamics(
+            shape @ place[row], shape @ rate[row], shape @ acceleration[row]
+        ).reshape(-1)
+        assert found[row] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_a_payload_is_no_mass_of_a_segment():
+    loaded = ROBOT.changed(payload_kg=0.05)
+    state = [np.full((1, 2), value) for value in (4e-3, 0.0, 0.0)]
+    plain, with_it = RodParts(ROBOT), RodParts(loaded)
+    forces, rest = plain.forces(*state)
+    loaded_forces, loaded_rest = with_it.forces(*state)
+    assert loaded_forces == pytest.approx(forces)
+    assert np.abs(loaded_rest - rest).max() > 0.01
+
+
+def test_damping_that_the_file_has_not_has_a_usual_size():
+    undamped = ROBOT.changed(segments=(dataclasses.replace(ROBOT.segments[0], bending_damping_nms=0.0),))
+    parameters = Parameters.of(undamped)
+    place = parameters.names.index("segments[0].bending_damping_nms")
+    assert parameters.before[place] == 0.0
+    assert with_factor(undamped, DAMPING, 0, 1.0).segments[0].bending_damping_nms == parameters.scales[place] > 0
+
+
+@pytest.mark.parametrize("gaps", [4, 10])
+def test_chords_between_disks_shorten_a_tendon_by_beta(gaps):
+    disks = dataclasses.replace(ROBOT.segments[0].disks, count=gaps)
+    segment = dataclasses.replace(ROBOT.segments[0], disks=disks)
+    theta = 0.6
+    arc_m, radius_m = segment.length_m / gaps, segment.length_m / theta
+    chord_m = 2 * radius_m * math.sin(theta / gaps / 2)
+    coordinate_m = segment.tendons.pitch_radius_m * theta
+    assert chord_per_m(segment) * coordinate_m**2 == pytest.approx(gaps * (arc_m - chord_m), rel=2e-3)
+
+
+@pytest.mark.parametrize("name", ["rucker", "mixed_routing", "rolling_five_link", "crem_segment", "vanderbilt_segment"])
+def test_other_robots_are_refused_with_what_is_expected(name):
+    with pytest.raises(ParameterError, match=name):
+        RodParts(load_robot(name))
+
+
+# --- the procedure
+
+
+def reading(displacement, stamp_s=0.0, velocity=0.0):
+    """Of five tendons."""
+    values = np.full(5, 0.0)
+    return TendonReading(
+        stamp_s, values + displacement, values + velocity, values + 9.0, values + 0.5, values + 30, values
+    )
+
+
+def begun(settings=None):
+    """Chirps whose tendons are tight."""
+    chirps = Chirps(ROBOT, settings)
+    for step in range(400):
+        chirps.update(reading(0.0, 1e-3 * step), 1e-3)
+    return chirps
+
+
+def test_a_robot_that_does_not_follow_ends_it():
+    chirps = begun(ChirpSettings(lag_m=1e-3))
+    with pytest.raises(ProcedureError, match="lags"):
+        for step in range(20_000):
+            chirps.update(reading(0.0, 1e-3 * step), 1e-3)
+
+
+def test_the_phase_of_a_chirp_is_the_integral_of_its_frequency():
+    times = np.arange(0, 30, 0.001)
+    hz, phase = np.array([chirp(time_s, 7.0, 0.1, 4.0) for time_s in times]).T
+    assert hz.min() == pytest.approx(0.1, rel=1e-3)
+    assert hz.max() == pytest.approx(4.0, rel=1e-3)
+    assert np.diff(phase) / 0.001 / (2 * np.pi) == pytest.approx((hz[1:] + hz[:-1]) / 2, rel=1e-3)
+
+
+def test_the_robot_moves_over_a_part_of_its_displacements_only():
+    chirps = Chirps(TWO, ChirpSettings(duration_s=30.0))
+    pull = np.asarray(controlled_manifold(TWO).displacement_matrix)
+    reached = max(float(np.abs(pull @ chirps.reference(time_s)[0]).max()) for time_s in np.arange(0, 30, 0.01))
+    assert 0.002 < reached < 0.5 * TWO.limits.maximum_displacement_m
+
+
+def test_no_room_above_the_least_tension_is_refused():
+    with pytest.raises(ParameterError, match="minimum_n"):
+        Chirps(ROBOT, ChirpSettings(tension_n=ROBOT.limits.minimum_n))
+    with pytest.raises(ParameterError, match="together"):
+        Chirps(ROBOT, ChirpSettings(tension_n=ROBOT.limits.maximum_n))
+
+
+def test_it_ends_when_it_is_stopped():
+    chirps = begun()
+    chirps.stop()
+    assert chirps.update(reading(0.0), 1e-3).done
+    assert chirps.result is None
+
+
+# --- the fit
+
+
+@pytest.fixture(scope="module")
+def unlike():
+    """A simulated robot that is not as its file says, and what its motors measured in chirps."""
+    parameters = Parameters.of(ROBOT)
+    factors = np.array([1.2, 1.1, 0.8, 0.85, 1.1, 1.3, 0.9, 1.25])
+    truth = factors * parameters.before
+    robot = with_values(ROBOT, parameters, truth)
+    robot = robot.changed(
+        simulation=dataclasses.replace(robot.simulation, current_noise_a=0.02),
+        actuators=dataclasses.replace(robot.actuators, cogging_amplitude_nm=0.001),
+    )
+    stack = VirtualStack(robot, Plant(robot, rng=np.random.default_rng(5)), believed=ROBOT, seed=6)
+    stack.loop.safety.positions_known = False
+    chirps = Chirps(ROBOT, ChirpSettings(duration_s=24.0))
+    stack.drive(chirps)
+    stack.close()
+    return truth, chirps.result
+
+
+def test_values_that_the_file_has_not_are_found_within_three_deviations(unlike):
+    truth, samples = unlike
+    fit = fit_motion(ROBOT, samples)
+    assert np.abs((fit.values - truth) / fit.deviations).max() < 3
+    for name, percent in (("inertia", 3), ("coulomb", 4), ("stiffness_n_per_m", 2), ("bending_stiffness", 4)):
+        place = next(index for index, full in enumerate(fit.parameters.names) if name in full)
+        assert fit.values[place] == pytest.approx(truth[place], rel=percent / 100)
+        assert fit.shown[place]
+    assert fit.cogging_nm == pytest.approx(0.001, abs=4 * fit.cogging_deviation_nm)
+    assert fit.residual_n < 0.1 * np.sqrt(np.mean(fit.measured_n**2))
+
+
+def test_what_chirps_do_not_show_keeps_the_deviation_that_it_had(unlike):
+    fit = fit_motion(ROBOT, unlike[1])
+    place = fit.parameters.names.index("actuators.viscous_friction_nms")
+    assert not fit.shown[place]
+    assert fit.deviations[place] > 0.5 * fit.priors[place]
+    assert "actuators.viscous_friction_nms" not in file_values(ROBOT, fit.parameters, fit.values, fit.shown)
+
+
+def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
+    truth, samples = unlike
+    data = tmp_path / "chirps.csv"
+    write_drive_samples(ROBOT, samples, data)
+    read, sha256 = read_drive_samples(ROBOT, data)
+    assert read.force_n == pytest.approx(samples.force_n, rel=1e-8)
+    fit = fit_motion(ROBOT, read)
+    fitted = write_fitted_robot(ROBOT, RecordedMotionFit(fit, data, sha256, "2026-01-01"), tmp_path / "fitted.yaml")
+    again = Parameters.of(fitted).before
+    assert again[fit.shown] == pytest.approx(fit.values[fit.shown], rel=1e-4)
+    assert again[~fit.shown] == pytest.approx(fit.parameters.before[~fit.shown])
+    assert fitted.identified_motion.sha256 == sha256
+    assert [one.name for one in fitted.identified_motion.fitted_values] == list(fit.parameters.names)
+    assert "actuators.rotor_inertia_kg_m2" not in fitted.assumed
+
+
+def test_a_second_segment_and_a_file_without_a_simulation_section(tmp_path):
+    parameters = Parameters.of(TWO)
+    values = 1.1 * parameters.before
+    changed = with_values(TWO, parameters, values)
+    assert Parameters.of(changed).before == pytest.approx(values)
+    assert changed.segments[1].disks.mass_kg == pytest.approx(1.1 * TWO.segments[1].disks.mass_kg)
+    keys = file_values(TWO, parameters, values, np.ones(parameters.count, dtype=bool))
+    assert keys["segments[1].disks.mass_kg"] == pytest.approx(changed.segments[1].disks.mass_kg)
+    assert len([key for key in keys if "mass" in key]) == 2
+
+
+def test_individual_disks_keep_their_proportions():
+    robot = load_robot("vanderbilt_segment")
+    heavier = with_factor(robot, MASS, 0, 2.0).segments[0]
+    for one, two in zip(robot.segments[0].disks.individual, heavier.disks.individual, strict=True):
+        assert two.mass_kg == pytest.approx(2 * one.mass_kg)
+        assert two.inertia_kg_m2 == pytest.approx([2 * value for value in one.inertia_kg_m2])
+
+
+# --- samples
+
+
+def samples(count=3000):
+    """A robot at rest."""
+    return DriveSamples(1e-3 * np.arange(count), np.zeros((count, 5)), np.ones((count, 5)))
+
+
+def test_a_lost_reading_is_bridged_and_many_are_refused():
+    whole = samples()
+    kept = np.ones(3000, dtype=bool)
+    kept[[500, 501, 1800]] = False
+    even = DriveSamples(whole.time_s[kept], whole.displacement_m[kept], whole.force_n[kept]).even()
+    assert np.diff(even.time_s) == pytest.approx(1e-3)
+    assert len(even.time_s) == pytest.approx(3000, abs=2)
+    kept[::20] = False
+    with pytest.raises(ParameterError, match="gaps"):
+        DriveSamples(whole.time_s[kept], whole.displacement_m[kept], whole.force_n[kept]).even()
+    with pytest.raises(ParameterError, match="at least"):
+        samples(100).even()
+
+
+def test_a_file_of_another_robot_is_refused(tmp_path):
+    file = tmp_path / "other.csv"
+    write_drive_samples(ROBOT, samples(), file)
+    with pytest.raises(RecordingError, match="other.csv"):
+        read_drive_samples(TWO, file)
