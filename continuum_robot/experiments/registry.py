@@ -6,8 +6,6 @@ from __future__ import annotations
 from continuum_robot.experiments import (
     control_comparison,
     cosserat_two_segment,
-    drive_cogging,
-    drive_identification,
     ftdcr,
     mujoco_plants,
     mujoco_statics,
@@ -20,7 +18,10 @@ from continuum_robot.experiments import (
 from continuum_robot.experiments.contact import kinds as contact_kinds
 from continuum_robot.experiments.contact import pair as contact_pair
 from continuum_robot.experiments.contact import reaction as contact_reaction
+from continuum_robot.experiments.contact import screw as contact_screw
 from continuum_robot.experiments.contact import tube as contact_tube
+from continuum_robot.experiments.drives import cogging as drives_cogging
+from continuum_robot.experiments.drives import identification as drives_identification
 from continuum_robot.experiments.experiment import Experiment, Result
 from continuum_robot.experiments.ha import figures as ha_figures
 from continuum_robot.experiments.ha import robustness as ha_robustness
@@ -55,8 +56,8 @@ def experiments() -> dict[str, Experiment]:
         muhmann_model.CORIOLIS,
         muhmann_tracking.TRACKING,
         muhmann_pid_pd.PID_PD,
-        drive_cogging.COGGING,
-        drive_identification.IDENTIFICATION,
+        drives_cogging.COGGING,
+        drives_identification.IDENTIFICATION,
         payload_weighing.WEIGHING,
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,
@@ -66,6 +67,7 @@ def experiments() -> dict[str, Experiment]:
         contact_kinds.CONTACT_KINDS,
         contact_pair.PAIR,
         contact_reaction.REACTION,
+        contact_screw.SCREW,
         contact_tube.TUBE,
         ftdcr.REPLAY,
         ftdcr.VALIDATE,

@@ -20,8 +20,9 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
-from continuum_robot.estimation.contact.kind import ContactKind, ContactKinds, KindSettings
+from continuum_robot.estimation.contact.kind import SEVERAL, ContactKind, ContactKinds, KindSettings
 from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
+from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.settings import (
     METHODS,
     MonitorSettings,
@@ -29,6 +30,7 @@ from continuum_robot.estimation.contact.settings import (
     default_settings,
 )
 from continuum_robot.estimation.contact.states import CLEAR, COLLISION, CONTACT, INVALID, SETTLING, ContactEstimate
+from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations, ScrewSettings
 from continuum_robot.estimation.sensor_watch import StandstillWatch
 from continuum_robot.msg import Shape, StringLengths, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
@@ -111,6 +113,8 @@ class ContactMonitorNode(ManagedNode):
         self._settings: Settings | None = None
         self._location: Settings | None = None
         self._kind_settings: Settings | None = None
+        self._screw_settings: Settings | None = None
+        self._screws: ScrewDeviations | None = None
         self._kinds: ContactKinds | None = None
         self._robot: Robot | None = None
         self._monitor: ContactMonitor | None = None
@@ -158,6 +162,7 @@ class ContactMonitorNode(ManagedNode):
         self._settings = self.parameters.declare_settings("", default_settings(robot), check=self._check_settings)
         self._location = self.parameters.declare_settings("location", default_location(robot))
         self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
+        self._screw_settings = self.parameters.declare_settings("screw", ScrewSettings())
         progress = self.get_logger().info
         monitor = ContactMonitor(
             robot,
@@ -175,8 +180,9 @@ class ContactMonitorNode(ManagedNode):
         self._contacts.prepare(frame, monitor.size, len(robot.segments), pose)
         try:
             self._kinds = ContactKinds(robot, pose, self._kind_settings.value)
+            self._screws = ScrewDeviations(robot, pose, self._screw_settings.value)
         except ParameterError as error:
-            progress(f"kinds of contacts are not reported: {error}")
+            progress(f"kinds of contacts and their segments by motion are not reported: {error}")
         self._estimate = None
         self._monitor = monitor
         self._floor.read()
@@ -195,6 +201,8 @@ class ContactMonitorNode(ManagedNode):
             monitor.reset()
         if self._kinds is not None:
             self._kinds.reset()
+        if self._screws is not None:
+            self._screws.reset()
         self._last_stamp_ns, self._estimate = 0, None
         self._settling_until_ns, self._gap = 0, ""
         self._tensions.clear()
@@ -227,7 +235,7 @@ class ContactMonitorNode(ManagedNode):
     def cleanup(self) -> None:
         """Forget the monitor and its tare."""
         self.deactivate()
-        self._monitor = self._estimate = self._kinds = None
+        self._monitor = self._estimate = self._kinds = self._screws = None
 
     def destroy_node(self) -> None:
         """End the action, then destroy the node."""
@@ -368,7 +376,10 @@ class ContactMonitorNode(ManagedNode):
         if estimate.in_contact and not (before is not None and before.in_contact):
             self._counts["contacts"] += 1
         kind = self._kind(estimate, coefficients, step_s)
-        self._publish(estimate, kind, coefficients, shape.header.stamp, shape.sequence)
+        with self._monitor_lock:
+            pair = monitor.pair(estimate, kind.name == SEVERAL, step_s)
+        screw = self._screw(coefficients, step_s)
+        self._publish(estimate, kind, coefficients, pair, screw, stamp=shape.header.stamp, sequence=shape.sequence)
         self._execution.add(time.monotonic_ns() - start_ns)
         return True
 
@@ -407,7 +418,7 @@ class ContactMonitorNode(ManagedNode):
         if shape is None:
             conversions.set_stamp(stamp, self.clock.now_ns())
         kind, sequence = self._kind(estimate, unknown, 0.0), 0 if shape is None else shape.sequence
-        self._publish(estimate, kind, unknown, stamp, sequence)
+        self._publish(estimate, kind, unknown, None, None, stamp=stamp, sequence=sequence)
 
     def _tension(self, sequence: int) -> Vector | None:
         """Tensions of the driver's cycle ``sequence``, else the newest ones; None where there are none."""
@@ -426,11 +437,26 @@ class ContactMonitorNode(ManagedNode):
             return ContactKind()
         return kinds.update(estimate, coefficients, self._displacement, step_s)
 
+    def _screw(self, coefficients: Vector, step_s: float) -> ScrewDeviation | None:
+        """How the segments' motion deviates from free motion."""
+        screws = self._screws
+        if screws is None or self._displacement.size != self._tendon_count:
+            return None
+        return screws.update(coefficients, self._displacement, step_s)
+
     def _publish(
-        self, estimate: ContactEstimate, kind: ContactKind, coefficients: Vector, stamp: Any, sequence: int
+        self,
+        estimate: ContactEstimate,
+        kind: ContactKind,
+        coefficients: Vector,
+        pair: PairEstimate | None,
+        screw: ScrewDeviation | None,
+        *,
+        stamp: Any,
+        sequence: int,
     ) -> None:
         method = "" if self._settings is None else self._settings.value.method
-        self._contacts.publish(estimate, kind, coefficients, method, stamp=stamp, sequence=sequence)
+        self._contacts.publish(estimate, kind, coefficients, method, pair, screw, stamp=stamp, sequence=sequence)
 
     # Services and parameters, in the executor's thread
 
@@ -503,6 +529,8 @@ class ContactMonitorNode(ManagedNode):
         self._standstill.moved_m = float(self.parameters.get("suspect_motion_m"))
         if self._kinds is not None and self._kind_settings is not None:
             self._kinds.settings = self._kind_settings.value
+        if self._screws is not None and self._screw_settings is not None:
+            self._screws.settings = self._screw_settings.value
         if self._monitor is not None and self._settings is not None:
             with self._monitor_lock:
                 old = self._monitor.settings

@@ -221,6 +221,9 @@ class RobotVisualizer(ManagedNode):
         self._force = self._marker("contact", 0, Marker.ARROW, _RED)
         scale = self._force.scale
         scale.x, scale.y, scale.z = (width * robot.length_m for width in _ARROW_WIDTHS)
+        self._both = [self._marker("contact", number, Marker.ARROW, _RED) for number in (3, 4)]
+        for arrow in self._both:
+            arrow.scale = scale
         self._where = self._marker("contact", 1, Marker.LINE_STRIP, _FAINT_RED)
         self._where.scale.x = 2.5 * self._tube.scale.x
         self._detected = self._marker("contact", 2, Marker.TEXT_VIEW_FACING, _RED)
@@ -276,7 +279,7 @@ class RobotVisualizer(ManagedNode):
         self._tell_state(robot, tension)
         if not robot.traits.without_contact:
             self._draw_contact(robot, drawing)
-            markers += [self._force, self._where, self._detected]
+            markers += [self._force, self._where, self._detected, *self._both]
         self._publish_stamped([*markers, *self._common_markers], stamp)
 
     def _tell_state(self, robot: Robot, tension: Array) -> None:
@@ -305,9 +308,13 @@ class RobotVisualizer(ManagedNode):
         found = contact is not None and detected and contact.location_observable
         self._where.action = Marker.ADD if found else Marker.DELETE
         self._detected.action = self._force.action
+        for arrow in self._both:
+            arrow.action = Marker.DELETE
         if contact is None or shape is None or not detected:
             return
         coefficients = conversions.vector(shape.coefficients)
+        if self._draw_both(robot, drawing, coefficients, contact):
+            return
         pose = drawing.pose(coefficients, contact.wrench_arc_length)
         force = pose[:3, :3] @ np.nan_to_num(conversions.vector(contact.wrench)[:3])
         tail = pose[:3, 3] - _METRES_PER_NEWTON * robot.length_m * force
@@ -320,6 +327,24 @@ class RobotVisualizer(ManagedNode):
             ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)
             stretch = [drawing.pose(coefficients, float(end_m)) for end_m in np.linspace(*ends, 8)]
             self._where.points = [conversions.point_message(place[:3, 3]) for place in stretch]
+
+    def _draw_both(self, robot: Robot, drawing: Drawing, coefficients: Array, contact: Contact) -> bool:
+        """The forces of two contacts in place of one; whether both are located."""
+        places, forces = conversions.vector(contact.pair_arc_lengths), conversions.vector(contact.pair_forces)
+        if places.size != len(self._both) or forces.size != 3 * places.size or not np.isfinite(places).all():
+            return False
+        self._force.action = self._where.action = Marker.DELETE
+        texts = []
+        for arrow, place_m, force_there in zip(self._both, places, forces.reshape(-1, 3), strict=True):
+            pose = drawing.pose(coefficients, float(place_m))
+            force = pose[:3, :3] @ np.nan_to_num(force_there)
+            tail = pose[:3, 3] - _METRES_PER_NEWTON * robot.length_m * force
+            arrow.action = Marker.ADD
+            arrow.points = [conversions.point_message(tail), conversions.point_message(pose[:3, 3])]
+            self._detected.pose.position = conversions.point_message(tail)
+            texts.append(f"{np.linalg.norm(force):.1f} N at {1e3 * place_m:.0f} mm")
+        self._detected.text = "\n".join(texts)
+        return True
 
     def _newest_states(self) -> TendonStates | None:
         """Read once, and only where they are looked at: they come five times as often as they are drawn."""

@@ -74,6 +74,7 @@ WITHOUT_FORMULAS = {
     "estimation/contact/states.py",
     "estimation/contact/floor_learning.py",
     "estimation/robot_shape.py",
+    "estimation/screw_deviation.py",
     "estimation/sensor_errors.py",
     "estimation/shape_check.py",
     "mechanisms/equilibrium_modulation/building.py",

@@ -29,6 +29,14 @@ def _unknown_location() -> Vector:
     return np.full(3, np.nan)
 
 
+def _unknown_pair() -> Vector:
+    return np.full(2, np.nan)
+
+
+def _unknown_forces() -> Vector:
+    return np.full((2, 3), np.nan)
+
+
 @dataclass(frozen=True, slots=True)
 class ContactState:
     """What the contact monitor reports, or the simulator's truth.
@@ -49,6 +57,11 @@ class ContactState:
     wrench_arc_length_m : where the force acts, m
     force_there_n : in the backbone's frame there, shape (3,), N; NaN for a direction that is not detected
     force_deviation_n : standard deviation of its magnitude, N; NaN where unknown
+    pair_arc_lengths_m : of the kind several: where two contacts are, from the base, shape (2,), m; NaN where unknown
+    pair_deviations_m : standard deviations of these, shape (2,), m
+    pair_forces_n : of each in the backbone's frame there, shape (2, 3), N; NaN where unknown
+    pair_reason : which of both is not observable, and why
+    screw_segment : index of the segment that is touched by what its motion shows; -1: none
     """
 
     state: str = ""
@@ -64,6 +77,11 @@ class ContactState:
     wrench_arc_length_m: float = math.nan
     force_there_n: Vector = field(default_factory=_unknown_location)
     force_deviation_n: float = math.nan
+    pair_arc_lengths_m: Vector = field(default_factory=_unknown_pair)
+    pair_deviations_m: Vector = field(default_factory=_unknown_pair)
+    pair_forces_n: Vector = field(default_factory=_unknown_forces)
+    pair_reason: str = ""
+    screw_segment: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +249,11 @@ def state_of(
     )
 
 
+def _of_two(values: Vector, each: int) -> Vector:
+    """Values of two contacts, (2, each); NaN where there are none."""
+    return values.reshape(2, each) if values.size == 2 * each else np.full((2, each), np.nan)
+
+
 def contact_state(message: Any) -> ContactState:
     """A message of the contact monitor, or of the simulator's truth; None: of neither."""
     from continuum_robot.nodes.topics import conversions  # noqa: PLC0415
@@ -256,6 +279,11 @@ def contact_state(message: Any) -> ContactState:
         residual_ratio=np.abs(residual) / threshold if residual.size == threshold.size > 0 else np.zeros(0),
         interval_m=(float(interval[0]), float(interval[1])) if interval.size == 2 else (math.nan, math.nan),
         wrench_arc_length_m=message.wrench_arc_length,
+        pair_arc_lengths_m=_of_two(values("pair_arc_lengths"), 1)[:, 0],
+        pair_deviations_m=_of_two(values("pair_arc_length_deviations"), 1)[:, 0],
+        pair_forces_n=_of_two(values("pair_forces"), 3),
+        pair_reason=message.pair_reason,
+        screw_segment=message.screw_segment,
         force_there_n=force if force.size else _unknown_location(),
         force_deviation_n=_deviation(force, values("wrench_covariance")),
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import show
-from continuum_robot.app.view.scene import force_words
+from continuum_robot.app.view.scene import force_words, pair_words
 from continuum_robot.app.view.steering_range import Unit, reach_of, unit_of
 from continuum_robot.estimation.contact.kind import in_words
 from continuum_robot.robot.description import Robot
@@ -94,6 +94,8 @@ def contact_words(contact: ContactState) -> str:
     ----------
     contact : newest
     """
+    if contact.in_contact and np.isfinite(contact.pair_arc_lengths_m).all():
+        return pair_words(contact)
     if contact.in_contact:
         force = np.nan_to_num(contact.force_there_n)
         return force_words(contact, float(np.sqrt(force @ force)))

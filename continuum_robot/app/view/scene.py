@@ -170,6 +170,7 @@ class Scene:
         arrow = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1]]])
         self._handles["force"] = scene.add_arrows("/force", arrow, colors.CONTACT, **look)
         self._handles["push"] = scene.add_arrows("/push", arrow, colors.PUSH, **look)
+        self._handles["pair"] = scene.add_arrows("/pair", np.concatenate([arrow, arrow]), colors.CONTACT, **look)
         frames = np.tile(np.eye(4), (_BAND_STATIONS, 1, 1))
         self._handles["band"] = scene.add_mesh_simple(
             "/band", meshes.tube(frames, 0.01), meshes.tube_faces(_BAND_STATIONS), color=colors.CONTACT, opacity=0.4,
@@ -177,7 +178,7 @@ class Scene:
         )  # fmt: skip
         self._handles["force_label"] = scene.add_label("/force_label", "", anchor="bottom-left")
         self._handles["push_label"] = scene.add_label("/push_label", "push", anchor="top-left")
-        for name in ("force", "push", "band", "force_label", "push_label"):
+        for name in ("force", "push", "pair", "band", "force_label", "push_label"):
             self.show(name, False)
 
     # Every frame
@@ -261,6 +262,10 @@ class Scene:
 
     def _draw_contact(self, coefficients: Array, contact: ContactState, now_s: float) -> None:
         detected, place_m = contact.in_contact, contact.wrench_arc_length_m
+        if self._draw_pair(coefficients, contact, now_s):
+            self.show("force", False)
+            self.show("band", False)
+            return
         force = np.nan_to_num(contact.force_there_n)
         size_n = float(np.sqrt(force @ force))
         shown = detected and size_n > 0 and math.isfinite(place_m)
@@ -287,6 +292,26 @@ class Scene:
             label.position = head
             label.text = force_words(contact, size_n)
 
+    def _draw_pair(self, coefficients: Array, contact: ContactState, now_s: float) -> bool:
+        """Two contacts in place of one; whether both are located."""
+        known = contact.in_contact and bool(np.isfinite(contact.pair_arc_lengths_m).all())
+        self.show("pair", known)
+        if not known:
+            return False
+        arrows = []
+        for place_m, force in zip(contact.pair_arc_lengths_m, np.nan_to_num(contact.pair_forces_n), strict=True):
+            pose = self._drawing.pose(coefficients, float(place_m))
+            arrows.append(self._arrow_points(pose, pose[:3, :3] @ force))
+        points = np.array(arrows)
+        if self._changed("pair", points):
+            self._handles["pair"].points = points.astype(np.float32)
+        self.show("force_label", True)
+        if now_s - self._label_s > _LABEL_PERIOD_S:
+            self._label_s = now_s
+            label = self._handles["force_label"]
+            label.position, label.text = points[1, 0], pair_words(contact)
+        return True
+
     def _draw_push(self, coefficients: Array, truth: ContactState, push: tuple[float, Array] | None) -> None:
         pose, force = None, np.zeros(3)
         if push is not None:
@@ -302,21 +327,41 @@ class Scene:
 
     def _arrow(self, name: str, pose: Array, force_in_base_n: Array) -> Array:
         """An arrow that presses on the robot's skin with its head; gives where its tail is."""
-        size = float(np.sqrt(force_in_base_n @ force_in_base_n))
+        points = self._arrow_points(pose, force_in_base_n)[None]
+        if self._changed(name, points):
+            self._handles[name].points = points.astype(np.float32)
+        return np.asarray(points[0, 0])
+
+    def _arrow_points(self, pose: Array, force_in_base_n: Array) -> Array:
+        """Tail and head of that arrow, (2, 3); without a force both are the head."""
+        size = max(float(np.sqrt(force_in_base_n @ force_in_base_n)), 1e-12)
         length = _ARROW * min(1.0, max(0.25, size / self._largest_force_n))
         direction = force_in_base_n / size
         head = (pose[:3, 3] - self._skin_m * direction) * self._scale
         tail = head - length * direction
-        points = np.array([[tail, head]])
-        if self._changed(name, points):
-            self._handles[name].points = points.astype(np.float32)
-        return np.asarray(tail)
+        return np.array([tail, head])
 
     def _stretch(self, coefficients: Array, interval_m: tuple[float, float]) -> Array:
         low, high = (min(max(end, 0.0), self._drawing.length_m) for end in interval_m)
         least = 0.005 * self._drawing.length_m
         places = np.linspace(low, max(high, low + least), _BAND_STATIONS)
         return np.stack([self._drawing.pose(coefficients, float(place)) for place in places])
+
+
+def pair_words(contact: ContactState) -> str:
+    """Two contacts in words: how strong each is, and where.
+
+    Parameters
+    ----------
+    contact : with both located
+    """
+    each = [
+        f"{np.linalg.norm(np.nan_to_num(force)):.2g} N at {1e3 * place_m:.0f} ± {1e3 * deviation_m:.0f} mm"
+        for place_m, deviation_m, force in zip(
+            contact.pair_arc_lengths_m, contact.pair_deviations_m, contact.pair_forces_n, strict=True
+        )
+    ]
+    return f"{contact.state}, two: {' and '.join(each)}"
 
 
 def force_words(contact: ContactState, size_n: float) -> str:

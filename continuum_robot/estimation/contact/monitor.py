@@ -325,7 +325,7 @@ class ContactMonitor:
             return None
         self._pair_age_s += dt
         if self._newest_pair is None or self._pair_age_s >= PAIR_PERIOD_S:
-            information = np.linalg.inv(estimate.residual_covariance)
+            information: Vector = np.asarray(np.linalg.inv(estimate.residual_covariance), dtype=float)
             self._newest_pair = self._pairs.update(self._jacobians, estimate.residual, information, self._pair_age_s)
             self._pair_age_s = 0.0
         return self._newest_pair

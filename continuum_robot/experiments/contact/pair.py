@@ -46,7 +46,7 @@ class PairCases:
     )
     plants: tuple[str, ...] = quantity("what is simulated", default=tuple(PLANTS), choices=tuple(PLANTS))
     pushes_n: tuple[float, ...] = quantity(
-        "at the upper location; one and a half times that at the lower one", "N", default=(8.0, 16.0), gt=0, le=1000
+        "at the upper location; one and a half times that at the lower one", "N", default=(12.0,), gt=0, le=1000
     )
     lower: tuple[float, ...] = quantity("lower locations, of the length", default=(0.4, 0.6), gt=0, lt=1)
     seed: int = quantity("of the rotors' angles and the noise", default=1, ge=0, le=2**31)
@@ -146,14 +146,14 @@ def _compute(settings: PairCases, progress: Progress) -> Result:
     return Result(numbers, cases)
 
 
-def _median(values: Array) -> float:
+def _median(values: Array) -> float | None:
     known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else float("nan")
+    return float(np.median(known)) if known.size else None
 
 
-def _largest(values: Array) -> float:
+def _largest(values: Array) -> float | None:
     known = values[np.isfinite(values)]
-    return float(known.max()) if known.size else float("nan")
+    return float(known.max()) if known.size else None
 
 
 def _on(robot: Robot, name: str, plant: str, settings: PairCases, progress: Progress) -> list[Pushed]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from continuum_robot.estimation.contact.kind import NO_CONTACT, SEVERAL, Contact
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
+from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
@@ -62,6 +63,20 @@ def wall_at(
 
 
 @dataclass(frozen=True)
+class Felt:
+    """What is felt in an update.
+
+    Attributes
+    ----------
+    estimate : of the contact monitor
+    screw : how the segments' screws deviate
+    """
+
+    estimate: ContactEstimate
+    screw: ScrewDeviation
+
+
+@dataclass(frozen=True)
 class Run:
     """What came of a case.
 
@@ -74,6 +89,8 @@ class Run:
     time_s, force_n : of the force over time, shape (T,), s and N
     kinds : of the contact, as reported in each update
     pairs : where two contacts are, in each update in which there were several
+    felt_s : times of the updates since the touch, shape (U,), s
+    felt : what was felt in them
     """
 
     peak_n: float
@@ -84,6 +101,8 @@ class Run:
     force_n: Array
     kinds: tuple[str, ...] = ()
     pairs: tuple[PairEstimate, ...] = ()
+    felt_s: Array = field(default_factory=lambda: np.zeros(0))
+    felt: tuple[Felt, ...] = ()
 
 
 class Sensing:
@@ -98,6 +117,7 @@ class Sensing:
     ----------
     kind : of the contact that was detected last, empty for none
     pair : where two contacts are, where one does not explain what is felt
+    screw : on which segment a contact is, by motion alone
     """
 
     def __init__(self, robot: Robot, progress: Progress) -> None:
@@ -106,6 +126,8 @@ class Sensing:
         self._kinds = ContactKinds(robot, self.monitor.functions.backbone_pose(progress))
         self.kind = NO_CONTACT
         self.pair: PairEstimate | None = None
+        self._screws = ScrewDeviations(robot, self.monitor.functions.backbone_pose(progress))
+        self.screw: ScrewDeviation | None = None
         self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
         self._stack: VirtualStack | None = None
         self._strings: SimulatedStringEncoders | None = None
@@ -123,6 +145,7 @@ class Sensing:
         self._shape.reset()
         self.monitor.reset()
         self._kinds.reset()
+        self._screws.reset()
         self.kind = NO_CONTACT
         if floor is not None:
             self.monitor.use_floor(floor)
@@ -152,6 +175,7 @@ class Sensing:
             c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
         )
         self.kind = self._kinds.update(estimate, shape.coefficients, reading.displacement_m, STEP_S).name
+        self.screw = self._screws.update(shape.coefficients, reading.displacement_m, STEP_S)
         self.pair = self.monitor.pair(estimate, self.kind == SEVERAL, STEP_S)
         return estimate
 
@@ -205,12 +229,15 @@ class TouchedRobot:
         rows: list[tuple[float, float]] = []
         kinds: list[str] = []
         pairs: list[PairEstimate] = []
+        felt: list[tuple[float, Felt]] = []
 
         def react(time_s: float) -> ClarkeReference:
             nonlocal current, detected_s, given_up_m
             asked, estimate, reading = motion.at(time_s - SETTLE_S), self._sensing.feel(), stack.loop.reading
             if estimate is not None and reading is not None and time_s > SETTLE_S / 2:
                 kinds.append(self._sensing.kind)
+                if self._sensing.screw is not None:
+                    felt.append((stack.now_s - began_s, Felt(estimate, self._sensing.screw)))
                 if self._sensing.pair is not None:
                     pairs.append(self._sensing.pair)
                 if estimate.in_contact and not np.isfinite(detected_s):
@@ -239,8 +266,14 @@ class TouchedRobot:
         finally:
             stack.close()
         time_s, force_n = np.array(rows).T
+        touched = np.flatnonzero(force_n > 0)
+        touch_s = float(time_s[touched[0]]) if touched.size else 0.0
         return dataclasses.replace(
-            _judge(time_s, force_n, detected_s, given_up_m), kinds=tuple(kinds), pairs=tuple(pairs)
+            _judge(time_s, force_n, detected_s, given_up_m),
+            kinds=tuple(kinds),
+            pairs=tuple(pairs),
+            felt_s=np.array([at_s for at_s, _ in felt]) - touch_s,
+            felt=tuple(one for _, one in felt),
         )
 
 

@@ -37,7 +37,7 @@ class MotionFit:
     shown : which of them the data tell: with a deviation of less than half of the one before the data, shape (P,)
     cogging_nm, cogging_deviation_nm : amplitude of the motors' cogging, mean over the motors
     lag_s : of the displacements behind the currents
-    chords_per_m : beta of every segment, 1/m
+    chords_per_m : beta of every segment, shape (segments,), 1/m
     time_s : shape (T,), s
     measured_n, modelled_n : force on the coordinates, shape (T, 2m), N
     across_n : root mean square of what is left of the force across them, N

@@ -38,7 +38,7 @@ class Parameters:
     Attributes
     ----------
     names : keys of the robot file, or what is said of a segment
-    before : by the robot file, shape (P,)
+    before : by the robot file, in the units of their names, shape (P,)
     scales : usual sizes, the file's values where it has any, shape (P,)
     motor_units : force on the tendon for a unit of the first three: of m/s^2, m/s and 1, shape (3,)
     """
@@ -122,7 +122,7 @@ def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
     ----------
     robot : whose parameters these are
     parameters : of it
-    values : positive, shape (P,)
+    values : positive, in the units of their names, shape (P,)
     """
     inertia, viscous, dry, stiffness, damping = (float(value) for value in values[: TENDON_DAMPING + 1])
     actuators, _ = driven_parts(robot)

@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.kind import ContactKind
+from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import COLLISION, ContactEstimate
+from continuum_robot.estimation.screw_deviation import ScrewDeviation
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 
 Vector = NDArray[np.float64]
+
+_PAIR = "pair_arc_lengths", "pair_arc_length_deviations", "pair_forces", "pair_force_deviations"
 
 
 class ContactPublisher:
@@ -60,6 +64,8 @@ class ContactPublisher:
         kind: ContactKind,
         coefficients: Vector,
         method: str,
+        pair: PairEstimate | None,
+        screw: ScrewDeviation | None,
         *,
         stamp: Any,
         sequence: int,
@@ -72,6 +78,8 @@ class ContactPublisher:
         kind : of that contact
         coefficients : of the shape in which it was found, shape (n,)
         method : by which
+        pair : where two contacts are; None: one explains what is felt
+        screw : how the segments' motion deviates; None: nothing is known of that
         stamp : of that shape, a builtin_interfaces/Time
         sequence : of that shape
         """
@@ -101,5 +109,21 @@ class ContactPublisher:
         self._covariance[:] = wrench.covariance.ravel()
         if math.isfinite(arc_length_m):
             message.pose = conversions.pose_message(self._pose(coefficients, arc_length_m))
+        self._set_pair(pair)
+        message.screw_deviations = [] if screw is None else screw.deviations.tolist()
+        message.screw_segment = -1 if screw is None else screw.segment
         conversions.set_named_values(message, estimate.named_values)
         self._publisher.publish(message)
+
+    def _set_pair(self, pair: PairEstimate | None) -> None:
+        message = self._message
+        if pair is None:
+            for name in _PAIR:
+                setattr(message, name, [])
+            message.pair_reason = ""
+            return
+        message.pair_arc_lengths = pair.arc_lengths_m.tolist()
+        message.pair_arc_length_deviations = pair.deviations_m.tolist()
+        message.pair_forces = pair.forces_n.ravel().tolist()
+        message.pair_force_deviations = pair.force_deviations_n.tolist()
+        message.pair_reason = pair.reason

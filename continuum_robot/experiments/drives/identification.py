@@ -55,7 +55,7 @@ class Case:
     Attributes
     ----------
     plant, seed : which
-    truth : simulated values, shape (P,)
+    truth : simulated values, in the units of their names, shape (P,)
     fit : what was found, for a file that has others
     """
 
