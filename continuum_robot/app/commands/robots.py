@@ -83,6 +83,9 @@ def identify(
         bool, typer.Option("--simulated/--hardware", help="What moves: simulated devices, or those of the robot.")
     ] = True,
     duration: Annotated[float, typer.Option(metavar="S", min=0.0, help="How long it moves, s; 0: a minute.")] = 0.0,
+    tension: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="Of every tendon while it moves, N; 0: from the limits.")
+    ] = 0.0,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of what was fitted.")] = None,
     json_file: JsonOption = None,
     workers: WorkersOption = 0,
@@ -108,6 +111,7 @@ def identify(
             out,
             simulated=simulated,
             duration_s=duration,
+            tension_n=tension,
             json_file=json_file,
             plot=plot,
             where=where,

@@ -67,6 +67,7 @@ def run_identify(
     *,
     simulated: bool = True,
     duration_s: float = 0.0,
+    tension_n: float = 0.0,
     json_file: Path | None = None,
     plot: Path | None = None,
     console: Console | None = None,
@@ -81,7 +82,7 @@ def run_identify(
     robot : path of a robot file, or the name of a shipped one
     data : recording of servos and marker, or of motors in chirps; None, with motors only: the robot moves now
     out : the robot file to write
-    simulated, duration_s : as of :func:`~.identify_motion.run_identify_motion`
+    simulated, duration_s, tension_n : as of :func:`~.identify_motion.run_identify_motion`
     json_file : where all numbers go, None for nowhere
     plot : picture of the steps and of the errors left, None for none
     console : where to print
@@ -106,6 +107,7 @@ def run_identify(
             out,
             simulated=simulated,
             duration_s=duration_s,
+            tension_n=tension_n,
             json_file=json_file,
             plot=plot,
             console=console,

@@ -28,6 +28,7 @@ def run_identify_motion(
     *,
     simulated: bool = True,
     duration_s: float = 0.0,
+    tension_n: float = 0.0,
     json_file: Path | None = None,
     plot: Path | None = None,
     console: Console | None = None,
@@ -41,6 +42,7 @@ def run_identify_motion(
     out : the robot file to write
     simulated : simulated devices instead of the robot's
     duration_s : of the chirps, 0: the usual one, s
+    tension_n : of every tendon at the straight pose, 0: from the limits, N
     json_file : where all numbers go; None: nowhere
     plot : picture of the forces and what is left of them; None: none
     console : where to print
@@ -55,7 +57,8 @@ def run_identify_motion(
     """
     console = console or Console()
     if data is None:
-        chirps = Chirps(robot, ChirpSettings(duration_s=duration_s) if duration_s else None)
+        usual = ChirpSettings()
+        chirps = Chirps(robot, ChirpSettings(duration_s=duration_s or usual.duration_s, tension_n=tension_n))
         with opened(robot, simulated, console) as devices:
             run = follow_to_end(devices, chirps, "moving in chirps", console)
         if not run.succeeded or chirps.result is None:

@@ -63,6 +63,11 @@ OF_THE_OBSERVERS = (
     "known_arc_length_m",
 )
 PAIR_PERIOD_S = 0.05
+"""How often two contacts are looked for, s."""
+
+LOAD_ERROR = 0.05
+"""Error of the model that a load makes, relative to the load, where two contacts are looked for."""
+
 _QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
 
 
@@ -325,8 +330,12 @@ class ContactMonitor:
             return None
         self._pair_age_s += dt
         if self._newest_pair is None or self._pair_age_s >= PAIR_PERIOD_S:
-            information: Vector = np.asarray(np.linalg.inv(estimate.residual_covariance), dtype=float)
-            self._newest_pair = self._pairs.update(self._jacobians, estimate.residual, information, self._pair_age_s)
+            residual, stiffness = estimate.residual, self._rod.stiffness
+            # What the model gets wrong under load no floor has learned: isotropic in elastic energy.
+            energy = float(residual @ np.linalg.solve(stiffness, residual)) / residual.size
+            covariance = estimate.residual_covariance + LOAD_ERROR**2 * energy * stiffness
+            information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
+            self._newest_pair = self._pairs.update(self._jacobians, residual, information, self._pair_age_s)
             self._pair_age_s = 0.0
         return self._newest_pair
 
