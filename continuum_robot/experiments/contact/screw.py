@@ -153,11 +153,11 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set_xticks(
                 places + 0.17,
                 [
-                    "no wall" if np.isnan(case.fraction) else f"{100 * case.fraction:.0f} %\nsegment {case.segment + 1}"
+                    "no wall" if np.isnan(case.fraction) else f"{100 * case.fraction:.0f} %\non {case.segment + 1}"
                     for case in own
                 ],
             )
-            axis.set(title=plant, xlabel="wall at, of the length")
+            axis.set(title=plant, xlabel="wall at, of the length, and on which segment")
         axes[0][0].set_ylabel("deviation over free motion (median)")
         legend_below(drawing, axes[0][0])
     return [file]
