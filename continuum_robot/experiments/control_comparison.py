@@ -177,7 +177,8 @@ def _compute(settings: ComparisonSettings, progress: Progress) -> Result:
         for name, (label, make) in CONTROLLERS.items():
             progress(f"{case}: {label}")
             runs[case][name] = [
-                _follow(moved, *make(robot, settings), frequency, settings) for frequency in settings.frequencies_hz
+                follow_circle(moved, *make(robot, settings), frequency, settings)
+                for frequency in settings.frequencies_hz
             ]
     feasible = [
         all(_free(found[k], robot) for found in runs["nominal"].values()) for k in range(len(settings.frequencies_hz))
@@ -212,10 +213,19 @@ def _free(run: Run, robot: Robot) -> bool:
     return limits is not None and run.largest_tension_n < 0.99 * limits.maximum_n and run.least_tension_n > 0
 
 
-def _follow(
+def follow_circle(
     robot: Robot, believed: Robot, controller: Controller | None, frequency_hz: float, settings: ComparisonSettings
 ) -> Run:
-    """One circle, from rest at the straight configuration."""
+    """One circle, from rest at the straight configuration.
+
+    Parameters
+    ----------
+    robot : as simulated
+    believed : as driver and controller know it
+    controller : None: the one that the robot file asks for
+    frequency_hz : circles a second, Hz
+    settings : of the circle, the plant and its seed
+    """
     plant = PLANTS[settings.plant](robot, actuation="motors", rng=np.random.default_rng(settings.seed))
     stack = VirtualStack(robot, plant, believed=believed, controller=controller, seed=settings.seed)
     amplitude = [settings.amplitude_m, settings.amplitude_m] * len(robot.part_names)

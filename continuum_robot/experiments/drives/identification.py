@@ -11,14 +11,17 @@ straight between disks, so some of its values mean something else there.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
+from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
@@ -45,6 +48,8 @@ class IdentificationSettings:
     mujoco_seeds: int = quantity("robots on MuJoCo's", default=3, ge=0, le=1000)
     spread: float = quantity("largest factor on a value, and one over it the least", default=1.4, ge=1, le=3)
     duration_s: float = quantity("of the chirps", "s", default=60.0, ge=10, le=3600)
+    circle_hz: float = quantity("circles a second with what was found", "Hz", default=3.0, gt=0, le=20)
+    circled: int = quantity("robots on the rod that make them", default=3, ge=0, le=1000)
     current_noise_a: float = quantity("standard deviation of the measured currents", "A", default=0.02, ge=0, le=1)
 
 
@@ -84,6 +89,7 @@ def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
         for seed in range(1, count + 1)
     ]
     numbers: dict[str, object] = {"parameters": list(parameters.names), "seeds": settings.seeds}
+    numbers |= _circles(robot, parameters, cases[: min(settings.circled, settings.seeds)], settings, progress)
     for plant in (ROD, MUJOCO):
         own = [case for case in cases if case.plant == plant]
         if not own:
@@ -123,6 +129,24 @@ def _case(
         raise ContinuumRobotError("the chirps left no readings")
     progress(f"{plant}, robot {seed}: fitting")
     return Case(plant, seed, truth, fit_motion(robot, chirps.result))
+
+
+def _circles(
+    robot: Robot, parameters: Parameters, cases: Sequence[Case], settings: IdentificationSettings, progress: Progress
+) -> dict[str, object]:
+    """RMSE of circles under inverse dynamics without observer: by the file, by what was found, by the truth, mm."""
+    found: dict[str, list[float]] = {"file": [], "found": [], "truth": []}
+    for case in cases:
+        values = np.where(case.fit.shown, case.fit.values, case.fit.parameters.before)
+        known = {"file": robot, "found": with_values(robot, parameters, values)}
+        known["truth"] = simulated = with_values(robot, parameters, case.truth)
+        circle = ComparisonSettings(robot=settings.robot, seed=case.seed)
+        for name, believed in known.items():
+            progress(f"robot {case.seed}: a circle by the {name}")
+            controller = InverseDynamicsController(believed, InverseDynamicsSettings(observer_rate_per_s=0.0))
+            run = follow_circle(simulated, believed, controller, settings.circle_hz, circle)
+            found[name].append(1e3 * run.rmse_m)
+    return {f"circle_rmse_mm_{name}": values for name, values in found.items()}
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
@@ -178,5 +202,6 @@ IDENTIFICATION = Experiment(
         "shown*": Tolerance(absolute=3.0),
         "error_percent*": Tolerance(relative=1.0, absolute=3.0),
         "deviation_percent*": Tolerance(relative=0.5, absolute=2.0),
+        "circle_*": OF_COGGING,
     },
 )
