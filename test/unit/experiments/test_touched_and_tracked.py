@@ -45,3 +45,37 @@ def test_contacts_are_taken_for_what_they_are(tmp_path):
     assert result["told_tip_blocked_rod"] == ["tip_blocked"]
     (file,) = experiment.draw(result, tmp_path)
     assert file.stat().st_size > 0
+
+
+def test_two_pushes_on_one_segment_are_several_and_not_located(tmp_path):
+    experiment = experiments()["contact.pair"]
+    options = {"robots": "vanderbilt_segment", "plants": "rod", "lower": "0.4"}
+    result = experiment.run(options, lambda _text: None)
+    assert result["cases"] == 3
+    assert result["reported_vanderbilt_segment_rod"] >= 1
+    assert sum(result["located_vanderbilt_segment_rod"]) <= 1
+    (file,) = experiment.draw(result, tmp_path)
+    assert file.stat().st_size > 0
+
+
+@pytest.mark.long  # two segments, a minute and a half
+def test_motion_shows_the_segment_that_a_wall_touches(tmp_path):
+    experiment = experiments()["contact.screw"]
+    options = {"plants": "rod", "fractions": "0.95", "duration_s": "4"}
+    result = experiment.run(options, lambda _text: None)
+    assert result["right_by_screw_percent_rod"][0] > 90
+    assert result["false_by_screw_percent_rod"] < 20
+    free, touched = np.array(result["free_deviations_rod"]), np.array(result["deviations_rod"])
+    assert free.max() < 0.15 < touched[1]
+    (file,) = experiment.draw(result, tmp_path)
+    assert file.stat().st_size > 0
+
+
+def test_a_robot_unlike_its_file_is_identified_and_followed_better(tmp_path):
+    experiment = experiments()["drive.identification"]
+    options = {"seeds": "1", "mujoco_seeds": "0", "circled": "1", "duration_s": "20"}
+    result = experiment.run(options, lambda _text: None)
+    assert result["fraction_within_rod"] >= 7 / 8
+    assert result["circle_rmse_mm_found"][0] < 0.85 * result["circle_rmse_mm_file"][0]
+    (file,) = experiment.draw(result, tmp_path)
+    assert file.stat().st_size > 0
