@@ -30,6 +30,7 @@ Vector = NDArray[np.float64]
 class ScrewSettings:
     """What counts as a deviation."""
 
+    period_s: float = quantity("how often screws are compared", "s", default=0.1, ge=0, le=10, live=True)
     window_s: float = quantity("time over which screws are compared", "s", default=1.0, ge=0.05, le=60, live=True)
     least_motion: float = quantity(
         "free motion of the whole robot's tip within it below which nothing is said, over the length",
@@ -90,10 +91,12 @@ class ScrewDeviations:
     def reset(self) -> None:
         """Forget earlier shapes."""
         self._time_s = 0.0
+        self._due_s = 0.0
+        self._newest = ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)
         self._moments: deque[tuple[float, Vector, Vector]] = deque()
 
     def update(self, c: ArrayLike, displacement: ArrayLike, dt: float) -> ScrewDeviation:
-        """The deviations after one more shape.
+        """The deviations after one more shape; the ones before until a period is over.
 
         Parameters
         ----------
@@ -102,7 +105,14 @@ class ScrewDeviations:
         dt : time since the last shape, s
         """
         self._time_s += dt
-        now = (self._time_s, np.asarray(c, dtype=float), self._manifold.clarke(np.asarray(displacement, dtype=float)))
+        if self._time_s < self._due_s - 1e-9:
+            return self._newest
+        self._due_s = self._time_s + self.settings.period_s
+        self._newest = self._compared(np.asarray(c, dtype=float), np.asarray(displacement, dtype=float))
+        return self._newest
+
+    def _compared(self, c: Vector, displacement: Vector) -> ScrewDeviation:
+        now = (self._time_s, c.copy(), self._manifold.clarke(displacement))
         if not np.isfinite(now[1].sum() + now[2].sum()):
             self.reset()
             return ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)

@@ -19,7 +19,7 @@ HALF = ROBOT.coefficient_count // 2
 @pytest.fixture
 def screws():
     drawing = robot_model(ROBOT).drawing()
-    return ScrewDeviations(ROBOT, drawing.pose, ScrewSettings(window_s=0.5))
+    return ScrewDeviations(ROBOT, drawing.pose, ScrewSettings(window_s=0.5, period_s=0.05))
 
 
 def moved(screws, factors, *, bend_m=0.03, steps=60):
