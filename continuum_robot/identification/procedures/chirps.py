@@ -19,8 +19,8 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.motion.rod_parts import check_driven_rod
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice
-from continuum_robot.identification.procedures.procedure import Step, TakeUp, driven_parts
+from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
+from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.model import RodModel
@@ -29,7 +29,6 @@ from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlle
 Vector = NDArray[np.float64]
 
 FADE_S = 2.0
-TENSION_RATIO = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +58,7 @@ class ChirpSettings:
     lag_m: float = quantity("how far the robot may lag behind its reference", "m", default=0.01, gt=0, le=0.5)
 
 
-class Chirps:
+class Chirps(ServoedMotion):
     """The procedure; see the module. Pure.
 
     Parameters
@@ -78,19 +77,15 @@ class Chirps:
 
     def __init__(self, robot: Robot, settings: ChirpSettings | None = None) -> None:
         self.settings = settings = checked(ChirpSettings, asdict(settings or ChirpSettings()))
-        actuators, limits = driven_parts(robot)
         check_driven_rod(robot)
-        count = robot.tendon_count
+        super().__init__(robot, settings.tension_n)
+        actuators, limits = driven_parts(robot)
         self._manifold = manifold = controlled_manifold(robot)
-        even_n = min(limits.maximum_n, limits.total_n / count)
-        level_n = settings.tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
-        shift = np.asarray(manifold.shift_direction)
-        self._base_n = level_n * shift / shift.min()
-        if not (self._base_n < limits.maximum_n).all() or self._base_n.sum() >= limits.total_n:
-            raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
-        room_n = min(float(self._base_n.min()) - limits.minimum_n, limits.maximum_n - float(self._base_n.max()))
+        room_n = min(float(self.base_n.min()) - limits.minimum_n, limits.maximum_n - float(self.base_n.max()))
         if room_n <= 0:
-            raise ParameterError("tension_n", level_n, f"more than limits.minimum_n = {limits.minimum_n:g} N")
+            raise ParameterError(
+                "tension_n", float(self.base_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
+            )
         pull, shape = np.asarray(manifold.displacement_matrix), coefficients_from_clarke(robot)
         model = RodModel(robot)
         straight = np.array(model.mass_matrix(np.zeros(model.size)))
@@ -109,9 +104,7 @@ class Chirps:
         self._hardest_m_per_s2 = half_n / self._swing(mass)
         across = null_space(pull.T)
         self._stretching_n = settings.stretching * room_n * across / max(float(np.abs(across).sum(axis=1).max()), 1e-9)
-        self._take_up = TakeUp(self._base_n, robot.tendon_names)
         self._newton_per_ampere = robot.newton_per_ampere
-        self._tight = self._stopped = self._started = False
         self._elapsed_s = 0.0
         self._rows: list[tuple[float, Vector, Vector]] = []
         self.result: DriveSamples | None = None
@@ -120,31 +113,37 @@ class Chirps:
         """Largest tension for a unit of all coordinates at once, N."""
         return float((np.abs(matrix).sum(axis=1) @ np.abs(self._manifold.clarke_matrix)).max())
 
-    def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step; raises :class:`~.procedure.ProcedureError` where the robot does not follow."""
-        if self._stopped:
-            return Step(self._base_n.copy(), "stopped", 1.0, done=True)
-        if not self._tight:
-            tension, self._tight = self._take_up.update(reading, dt)
-            return Step(tension, "taking up slack", 0.02)
-        if self.result is not None:
-            return Step(self._base_n.copy(), "done", 1.0, done=True)
-        if not self._started:
-            self._servo.start(reading)
-            self._started = True
+    @property
+    def has_result(self) -> bool:
+        """Whether the samples are there."""
+        return self.result is not None
+
+    def begin(self, reading: TendonReading) -> None:
+        """Take where the tendons are as the origin.
+
+        Parameters
+        ----------
+        reading : the newest
+        """
+        self._servo.start(reading)
+
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """The next step of the motion; arguments and errors as of :class:`ServoedMotion`.
+
+        Parameters
+        ----------
+        reading : the newest
+        dt : time since the last call, s
+        """
         self._elapsed_s += dt
         whole_s = self.settings.duration_s
         position, velocity = self.reference(self._elapsed_s)
-        base = self._base_n + self._stretching(self._elapsed_s)
+        base = self.base_n + self._stretching(self._elapsed_s)
         tension = self._servo.tension(reading, base, position, velocity, dt)
         self._rows.append((reading.stamp_s, reading.displacement_m.copy(), reading.current_a * self._newton_per_ampere))
         if self._elapsed_s >= whole_s:
             self.result = DriveSamples(*(np.array(column) for column in zip(*self._rows, strict=True)))
         return Step(tension, "moving in chirps", 0.02 + 0.98 * min(1.0, self._elapsed_s / whole_s))
-
-    def stop(self) -> None:
-        """End with the next step."""
-        self._stopped = True
 
     def reference(self, time_s: float) -> tuple[Vector, Vector]:
         """Desired coordinates (2m,), m, and their rates, m/s.

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice
-from continuum_robot.identification.procedures.procedure import Step, TakeUp, driven_parts
+from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
+from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -27,7 +27,6 @@ Vector = NDArray[np.float64]
 # the middle, and a motor that is slower hangs in its cogging.
 TURNS_WOUND = 1.3
 GROWTH_S = 2.0
-TENSION_RATIO = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,7 @@ class CoggingSamples:
     phase_rad: Vector
 
 
-class CoggingSweep:
+class CoggingSweep(ServoedMotion):
     """The procedure; see the module. Pure.
 
     Parameters
@@ -89,16 +88,11 @@ class CoggingSweep:
 
     def __init__(self, robot: Robot, m_per_turn: Vector, settings: CoggingSweepSettings | None = None) -> None:
         self.settings = settings = checked(CoggingSweepSettings, asdict(settings or CoggingSweepSettings()))
+        super().__init__(robot, settings.tension_n)
         actuators, limits = driven_parts(robot)
         count = robot.tendon_count
         self._manifold = manifold = controlled_manifold(robot)
         self._newton_per_ampere = robot.newton_per_ampere
-        even_n = min(limits.maximum_n, limits.total_n / count)
-        level_n = settings.tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
-        shift = np.asarray(manifold.shift_direction)
-        self._base_n = level_n * shift / shift.min()
-        if not (self._base_n < limits.maximum_n).all() or self._base_n.sum() >= limits.total_n:
-            raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
         # All pairs of coordinates go round together; a tendon moves by the length of its row.
         pairs = manifold.displacement_matrix.reshape(count, -1, 2).sum(axis=1)
         length = np.linalg.norm(pairs, axis=1)
@@ -119,30 +113,37 @@ class CoggingSweep:
             lag_m=settings.lag_m,
             advice=ServoAdvice("run the tendon check, or choose a slower sweep", "Sweep with a greater tension."),
         )
-        self._take_up = TakeUp(self._base_n, robot.tendon_names)
-        self._tight = self._stopped = False
-        self._started = False
         self._elapsed_s = self._phase_rad = 0.0
         self._direction = 1.0
         self._turned_rad = self._shrunk = 0.0
         self._rows: list[tuple[float, Vector, Vector, float]] = []
         self.result: CoggingSamples | None = None
 
-    def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step; raises :class:`~.procedure.ProcedureError` where the robot does not follow."""
-        if self._stopped:
-            return Step(self._base_n.copy(), "stopped", 1.0, done=True)
-        if not self._tight:
-            tension, self._tight = self._take_up.update(reading, dt)
-            return Step(tension, "taking up slack", 0.05)
-        if self.result is not None:
-            return Step(self._base_n.copy(), "done", 1.0, done=True)
-        if not self._started:
-            self._servo.start(reading)
-            self._started = True
+    @property
+    def has_result(self) -> bool:
+        """Whether the samples are there."""
+        return self.result is not None
+
+    def begin(self, reading: TendonReading) -> None:
+        """Take where the tendons are as the origin.
+
+        Parameters
+        ----------
+        reading : the newest
+        """
+        self._servo.start(reading)
+
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """The next step of the motion; arguments and errors as of :class:`ServoedMotion`.
+
+        Parameters
+        ----------
+        reading : the newest
+        dt : time since the last call, s
+        """
         self._elapsed_s += dt
         position, velocity = self._reference(dt)
-        tension = self._servo.tension(reading, self._base_n, position, velocity, dt)
+        tension = self._servo.tension(reading, self.base_n, position, velocity, dt)
         whole_rad = 2 * math.pi * self.settings.circles
         if self._elapsed_s > GROWTH_S and self._shrunk == 0:
             force = reading.current_a * self._newton_per_ampere
@@ -154,10 +155,6 @@ class CoggingSweep:
                 stretch = self._servo.off_manifold(displacement)
                 self.result = CoggingSamples(time_s, displacement, stretch, force_n, phase)
         return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
-
-    def stop(self) -> None:
-        """End with the next step."""
-        self._stopped = True
 
     def _reference(self, dt: float) -> tuple[Vector, Vector]:
         """Circle that grows, goes round one way, then the other, and shrinks: coordinates (m) and rates (m/s)."""

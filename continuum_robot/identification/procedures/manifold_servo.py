@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position control of the tendons' coordinates under which a procedure moves the robot."""
+"""Procedures that move the robot: slack is taken up, then its coordinates follow a reference under position control."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.identification.procedures.procedure import ProcedureError, driven_parts
+from continuum_robot.errors import ParameterError
+from continuum_robot.identification.procedures.procedure import ProcedureError, Step, TakeUp, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
+TENSION_RATIO = 0.75
 # A tendon may be asked for less than its least tension for so long: the cogging of a motor does that.
 LONGEST_DIP_S = 0.05
 
@@ -112,3 +115,84 @@ class ManifoldServo:
                 self._advice.slack,
             )
         return tension
+
+
+class ServoedMotion(ABC):
+    """A procedure that takes up slack and then moves the robot until it has a result. Pure.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    tension_n : of every tendon at the straight pose, N; 0: three quarters of what all may carry together
+
+    Attributes
+    ----------
+    base_n : tensions at rest, shape (N,), N
+
+    Raises
+    ------
+    ParameterError : limits that leave no room for that tension
+    """
+
+    def __init__(self, robot: Robot, tension_n: float) -> None:
+        _, limits = driven_parts(robot)
+        even_n = min(limits.maximum_n, limits.total_n / robot.tendon_count)
+        level_n = tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
+        shift = np.asarray(controlled_manifold(robot).shift_direction)
+        self.base_n: Vector = level_n * shift / shift.min()
+        if not (self.base_n < limits.maximum_n).all() or self.base_n.sum() >= limits.total_n:
+            raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
+        self._take_up = TakeUp(self.base_n, robot.tendon_names)
+        self._tight = self._started = self._stopped = False
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step.
+
+        Parameters
+        ----------
+        reading : the newest
+        dt : time since the last call, s
+
+        Raises
+        ------
+        ProcedureError : the robot does not follow
+        """
+        if self._stopped:
+            return Step(self.base_n.copy(), "stopped", 1.0, done=True)
+        if not self._tight:
+            tension, self._tight = self._take_up.update(reading, dt)
+            return Step(tension, "taking up slack", 0.02)
+        if self.has_result:
+            return Step(self.base_n.copy(), "done", 1.0, done=True)
+        if not self._started:
+            self.begin(reading)
+            self._started = True
+        return self.move(reading, dt)
+
+    def stop(self) -> None:
+        """End with the next step."""
+        self._stopped = True
+
+    @property
+    @abstractmethod
+    def has_result(self) -> bool:
+        """Whether the motion has come to its end."""
+
+    @abstractmethod
+    def begin(self, reading: TendonReading) -> None:
+        """Take where the tendons are, now that they are tight, as the origin.
+
+        Parameters
+        ----------
+        reading : the newest
+        """
+
+    @abstractmethod
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """The next step of the motion; arguments and errors as :meth:`update`.
+
+        Parameters
+        ----------
+        reading : the newest
+        dt : time since the last call, s
+        """
