@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CSV file with a header line, read strictly: nothing is skipped, guessed or filled in."""
+"""A CSV file with a header line: read strictly, nothing is skipped, guessed or filled in; and written for that."""
 
 from __future__ import annotations
 
@@ -141,3 +141,25 @@ def _check_header(path: Path, header: tuple[str, ...], required: Sequence[str], 
     unknown = [name for name in header if name not in required and not further(name)]
     if unknown:
         raise RecordingError(path, f"line 1: unknown column {', '.join(map(repr, unknown))}", expected)
+
+
+def write_csv_table(file: Path | str, columns: Sequence[str], rows: NDArray[np.float64]) -> None:
+    """Write numbers under a header, with nine digits.
+
+    Parameters
+    ----------
+    file : path to write; its folder is made
+    columns : names, k of them
+    rows : shape (T, k), in the units of their columns
+
+    Raises
+    ------
+    RecordingError : it cannot be written
+    """
+    path = Path(file).expanduser()
+    lines = [",".join(columns), *(",".join(f"{value:.9g}" for value in row) for row in rows)]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RecordingError(path, f"cannot be written: {error}", "Give a path that can be written") from error

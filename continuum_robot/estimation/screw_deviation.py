@@ -82,9 +82,9 @@ class ScrewDeviations:
         self.settings = settings or ScrewSettings()
         self._pose = pose
         self._shapes, self._manifold = coefficients_from_clarke(robot), controlled_manifold(robot)
-        starts = np.asarray(robot.segment_starts_m)
         self._lengths_m = np.array([segment.length_m for segment in robot.segments])
-        self._ends_m = [0.0, *(starts + self._lengths_m)]
+        self._ends_m = [0.0, *np.cumsum(self._lengths_m)]
+        self._unknown = ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)
         self._length_m = robot.length_m
         self.reset()
 
@@ -92,7 +92,7 @@ class ScrewDeviations:
         """Forget earlier shapes."""
         self._time_s = 0.0
         self._due_s = 0.0
-        self._newest = ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)
+        self._newest = self._unknown
         self._moments: deque[tuple[float, Vector, Vector]] = deque()
 
     def update(self, c: ArrayLike, displacement: ArrayLike, dt: float) -> ScrewDeviation:
@@ -115,7 +115,7 @@ class ScrewDeviations:
         now = (self._time_s, c.copy(), self._manifold.clarke(displacement))
         if not np.isfinite(now[1].sum() + now[2].sum()):
             self.reset()
-            return ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)
+            return self._unknown
         self._moments.append(now)
         while now[0] - self._moments[0][0] > self.settings.window_s:
             self._moments.popleft()
@@ -124,7 +124,7 @@ class ScrewDeviations:
         before, free, after = (self._ends(shape) for shape in (then_c, free_c, now[1]))
         could_m = float(np.linalg.norm(free[-1][:3, 3] - before[-1][:3, 3]))
         if could_m < self.settings.least_motion * self._length_m:
-            return ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)
+            return self._unknown
         deviations = []
         for index, length_m in enumerate(self._lengths_m):
             start, expected, found = (se3.inverse(poses[index]) @ poses[index + 1] for poses in (before, free, after))

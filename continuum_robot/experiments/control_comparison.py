@@ -29,6 +29,7 @@ from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progr
 from continuum_robot.experiments.muhmann.pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.identification.motion.rod_parts import with_mass, with_stiffness
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -144,21 +145,7 @@ def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
     def motors(**changed: float) -> Robot:
         return dataclasses.replace(robot, actuators=dataclasses.replace(actuators, **changed))
 
-    heavy = tuple(
-        dataclasses.replace(
-            segment,
-            backbone=dataclasses.replace(
-                segment.backbone,
-                youngs_modulus_pa=error * segment.backbone.youngs_modulus_pa,
-                density_kg_per_m3=error * segment.backbone.density_kg_per_m3,
-            ),
-            disks=dataclasses.replace(
-                segment.disks,
-                mass_kg=None if segment.disks.mass_kg is None else error * segment.disks.mass_kg,
-            ),
-        )
-        for segment in robot.segments
-    )
+    heavy = tuple(with_stiffness(with_mass(segment, error), error) for segment in robot.segments)
     return {
         "nominal": robot,
         "payload": robot.changed(payload_kg=settings.payload_kg),

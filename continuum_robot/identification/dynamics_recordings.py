@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.csv_table import read_csv_table
-from continuum_robot.errors import RecordingError
+from continuum_robot.csv_table import read_csv_table, write_csv_table
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.capstans import drives
 
@@ -108,12 +107,6 @@ def write_dynamics_recording(
     ------
     RecordingError : the file cannot be written, or what was written is no recording of this robot
     """
-    path = Path(file).expanduser()
     table = np.column_stack([time_s, capstan_torque_nm, tendon_displacement_m, string_extension_m])
-    lines = [",".join(columns_of(robot)), *(",".join(f"{value:.9g}" for value in row) for row in table)]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RecordingError(path, f"cannot be written: {error}", "Give a path that can be written") from error
-    return read_dynamics_recording(robot, path)
+    write_csv_table(file, columns_of(robot), table)
+    return read_dynamics_recording(robot, file)

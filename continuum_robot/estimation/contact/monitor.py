@@ -316,7 +316,7 @@ class ContactMonitor:
         return 1 / least if least > 0 else math.inf
 
     def pair(self, estimate: ContactEstimate, several: bool, dt: float) -> PairEstimate | None:
-        """Where two contacts would be in place of one; computed anew every PAIR_PERIOD_S.
+        """Where two contacts would be in place of one; computed again every PAIR_PERIOD_S.
 
         Parameters
         ----------

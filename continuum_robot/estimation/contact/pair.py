@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
+from continuum_robot.estimation.contact.location import ContactLocator
 
 Vector = NDArray[np.float64]
 
@@ -59,15 +59,12 @@ class PairLocator:
 
     Parameters
     ----------
-    locator : of a single contact, whose locations are thinned out
+    locator : of a single contact, whose settings hold here, and whose locations are thinned out
     directions : N, wrenches that each contact can transmit, (6, m)
-    settings : as of the locator
     """
 
-    def __init__(
-        self, locator: ContactLocator, directions: ArrayLike, settings: LocationSettings | None = None
-    ) -> None:
-        self.settings = settings or locator.settings
+    def __init__(self, locator: ContactLocator, directions: ArrayLike) -> None:
+        self.settings = locator.settings
         self._locator, self._directions = locator, np.asarray(directions, dtype=float)
         every = max(1, math.ceil(locator.arc_lengths_m.size / _MOST_LOCATIONS))
         # The tip is one of them.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction, ContactSense
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.estimation.contact.free_motion import Floor
-from continuum_robot.estimation.contact.kind import NO_CONTACT, SEVERAL, ContactKinds
+from continuum_robot.estimation.contact.kind import SEVERAL, ContactKinds
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
@@ -69,10 +69,14 @@ class Felt:
     Attributes
     ----------
     estimate : of the contact monitor
+    kind : of the contact; empty for none
+    pair : where two contacts are; None where one explains what is felt
     screw : how the segments' screws deviate
     """
 
     estimate: ContactEstimate
+    kind: str
+    pair: PairEstimate | None
     screw: ScrewDeviation
 
 
@@ -87,8 +91,6 @@ class Run:
     detected_s : from touch to the report, s; NaN where it was not detected
     given_up_m : largest distance of the reference from the one asked for, Clarke coordinates, m
     time_s, force_n : of the force over time, shape (T,), s and N
-    kinds : of the contact, as reported in each update
-    pairs : where two contacts are, in each update in which there were several
     felt_s : times of the updates since the touch, shape (U,), s
     felt : what was felt in them
     """
@@ -99,10 +101,18 @@ class Run:
     given_up_m: float
     time_s: Array
     force_n: Array
-    kinds: tuple[str, ...] = ()
-    pairs: tuple[PairEstimate, ...] = ()
     felt_s: Array = field(default_factory=lambda: np.zeros(0))
     felt: tuple[Felt, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kind of the contact in each update."""
+        return tuple(one.kind for one in self.felt)
+
+    @property
+    def pairs(self) -> tuple[PairEstimate, ...]:
+        """Where two contacts are, in each update in which there were several."""
+        return tuple(one.pair for one in self.felt if one.pair is not None)
 
 
 class Sensing:
@@ -112,22 +122,13 @@ class Sensing:
     ----------
     robot : as known
     progress : receives what is compiled
-
-    Attributes
-    ----------
-    kind : of the contact that was detected last, empty for none
-    pair : where two contacts are, where one does not explain what is felt
-    screw : on which segment a contact is, by motion alone
     """
 
     def __init__(self, robot: Robot, progress: Progress) -> None:
         self.robot = robot
         self.monitor = ContactMonitor(robot, motors=True, progress=progress)
-        self._kinds = ContactKinds(robot, self.monitor.functions.backbone_pose(progress))
-        self.kind = NO_CONTACT
-        self.pair: PairEstimate | None = None
-        self._screws = ScrewDeviations(robot, self.monitor.functions.backbone_pose(progress))
-        self.screw: ScrewDeviation | None = None
+        pose = self.monitor.functions.backbone_pose(progress)
+        self._kinds, self._screws = ContactKinds(robot, pose), ScrewDeviations(robot, pose)
         self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
         self._stack: VirtualStack | None = None
         self._strings: SimulatedStringEncoders | None = None
@@ -146,7 +147,6 @@ class Sensing:
         self.monitor.reset()
         self._kinds.reset()
         self._screws.reset()
-        self.kind = NO_CONTACT
         if floor is not None:
             self.monitor.use_floor(floor)
         if self.robot.strings:
@@ -154,7 +154,7 @@ class Sensing:
             self._strings = SimulatedStringEncoders(self.robot, source, rng=rng)
             self._strings.open()
 
-    def feel(self) -> ContactEstimate | None:
+    def feel(self) -> Felt | None:
         """A turn; None while there is no reading."""
         stack = self._stack
         reading = None if stack is None else stack.loop.reading
@@ -174,10 +174,9 @@ class Sensing:
             tension=reading.tension_n,
             c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
         )
-        self.kind = self._kinds.update(estimate, shape.coefficients, reading.displacement_m, STEP_S).name
-        self.screw = self._screws.update(shape.coefficients, reading.displacement_m, STEP_S)
-        self.pair = self.monitor.pair(estimate, self.kind == SEVERAL, STEP_S)
-        return estimate
+        kind = self._kinds.update(estimate, shape.coefficients, reading.displacement_m, STEP_S).name
+        pair = self.monitor.pair(estimate, kind == SEVERAL, STEP_S)
+        return Felt(estimate, kind, pair, self._screws.update(shape.coefficients, reading.displacement_m, STEP_S))
 
 
 class TouchedRobot:
@@ -227,19 +226,14 @@ class TouchedRobot:
         reaction = ContactReaction(self.robot, answer)
         current, detected_s, given_up_m = motion.at(0.0), np.nan, 0.0
         rows: list[tuple[float, float]] = []
-        kinds: list[str] = []
-        pairs: list[PairEstimate] = []
         felt: list[tuple[float, Felt]] = []
 
         def react(time_s: float) -> ClarkeReference:
             nonlocal current, detected_s, given_up_m
-            asked, estimate, reading = motion.at(time_s - SETTLE_S), self._sensing.feel(), stack.loop.reading
-            if estimate is not None and reading is not None and time_s > SETTLE_S / 2:
-                kinds.append(self._sensing.kind)
-                if self._sensing.screw is not None:
-                    felt.append((stack.now_s - began_s, Felt(estimate, self._sensing.screw)))
-                if self._sensing.pair is not None:
-                    pairs.append(self._sensing.pair)
+            asked, newest, reading = motion.at(time_s - SETTLE_S), self._sensing.feel(), stack.loop.reading
+            if newest is not None and reading is not None and time_s > SETTLE_S / 2:
+                felt.append((stack.now_s - began_s, newest))
+                estimate = newest.estimate
                 if estimate.in_contact and not np.isfinite(detected_s):
                     detected_s = time_s
                 invalid = estimate.reason if estimate.state == INVALID else ""
@@ -266,12 +260,10 @@ class TouchedRobot:
         finally:
             stack.close()
         time_s, force_n = np.array(rows).T
-        touched = np.flatnonzero(force_n > 0)
-        touch_s = float(time_s[touched[0]]) if touched.size else 0.0
+        judged = _judge(time_s, force_n, detected_s, given_up_m)
+        touch_s = time_s[0] - judged.time_s[0]
         return dataclasses.replace(
-            _judge(time_s, force_n, detected_s, given_up_m),
-            kinds=tuple(kinds),
-            pairs=tuple(pairs),
+            judged,
             felt_s=np.array([at_s for at_s, _ in felt]) - touch_s,
             felt=tuple(one for _, one in felt),
         )

@@ -194,7 +194,7 @@ IDENTIFICATION = Experiment(
     compute=_compute,
     plot=_draw,
     package="mujoco",
-    # Rounding leads to other places of the cogging: errors within their deviations come out anew.
+    # Rounding leads to other places of the cogging: errors within their deviations come out as others.
     tolerances={
         "seeds_within*": Tolerance(absolute=3.0),
         "least_seeds*": Tolerance(absolute=3.0),

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.identification.motion.rod_parts import (
     DAMPING,
-    KINDS,
     MASS,
     STIFFNESS,
+    segment_parameters,
     usual_damping_nms,
     with_factor,
 )
@@ -91,11 +91,12 @@ class Parameters:
                 simulation.tendon_damping_ns_per_m or 1e-3 * simulation.tendon_stiffness_n_per_m,
             ),
         ]
-        for kind in KINDS:
-            for index, segment in enumerate(robot.segments):
-                value = _value(segment, kind)
-                scale = usual_damping_nms(segment) if kind == DAMPING else value
-                rows.append((_name(kind, index), value, scale))
+        for kind, index in segment_parameters(robot):
+            segment = robot.segments[index]
+            value = _value(segment, kind)
+            rows.append(
+                (f"segments[{index}].{_NAMES[kind]}", value, usual_damping_nms(segment) if kind == DAMPING else value)
+            )
         names, before, scales = zip(*rows, strict=True)
         return cls(names, np.array(before), np.array(scales), np.array([turns**2, turns**2, turns]))
 
@@ -109,10 +110,6 @@ def _value(segment: Segment, kind: str) -> float:
     if kind == DAMPING:
         return segment.bending_damping_nms
     return float(np.mean(segment.backbone.bending_stiffnesses_nm2))
-
-
-def _name(kind: str, index: int) -> str:
-    return f"segments[{index}].{_NAMES[kind]}"
 
 
 def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
@@ -135,8 +132,7 @@ def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
         ),
     )
     factors = (values / parameters.scales)[TENDON_DAMPING + 1 :]
-    kinds = [(kind, index) for kind in KINDS for index in range(len(robot.segments))]
-    for (kind, index), factor in zip(kinds, factors, strict=True):
+    for (kind, index), factor in zip(segment_parameters(robot), factors, strict=True):
         changed = with_factor(changed, kind, index, float(factor))
     return changed
 
@@ -152,7 +148,6 @@ def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDA
     shown : which of them the data tell, shape (P,); the others stay
     """
     found: dict[str, Any] = {}
-    kinds = [(kind, index) for kind in KINDS for index in range(len(robot.segments))]
     for place, name in enumerate(parameters.names):
         value = float(values[place])
         if not shown[place] or value <= 0:
@@ -160,7 +155,7 @@ def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDA
         if place <= TENDON_DAMPING:
             found[name] = value
             continue
-        kind, index = kinds[place - TENDON_DAMPING - 1]
+        kind, index = segment_parameters(robot)[place - TENDON_DAMPING - 1]
         segment = with_factor(robot, kind, index, value / float(parameters.scales[place])).segments[index]
         for key, of_segment in _KEYS[kind].items():
             changed = of_segment(segment)

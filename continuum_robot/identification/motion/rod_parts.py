@@ -17,6 +17,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.inertia import damping_matrix, stiffness_matrix
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
@@ -103,6 +104,11 @@ MASS, STIFFNESS, DAMPING = "mass", "stiffness", "damping"
 KINDS = (MASS, STIFFNESS, DAMPING)
 
 
+def segment_parameters(robot: Robot) -> list[tuple[str, int]]:
+    """Kind and index of the segment of every parameter, in their order."""
+    return [(kind, index) for kind in KINDS for index in range(len(robot.segments))]
+
+
 def usual_damping_nms(segment: Segment) -> float:
     """The segment's damping by its file, or a size that it may have where there is none, N.m.s."""
     bending_nm = segment.backbone.bending_stiffness_nm2 / segment.length_m
@@ -148,7 +154,7 @@ class RodParts:
         base = RodModel(robot)
         inertial = _inertial(base)
         segments = range(len(robot.segments))
-        self.names = [(kind, index) for kind in KINDS for index in segments]
+        self.names = segment_parameters(robot)
         c, rate, second = (ca.MX.sym(name, base.size) for name in ("c", "c_rate", "c_acceleration"))
         whole = inertial(c, rate, second)
         parts = [
@@ -157,11 +163,11 @@ class RodParts:
         rest = whole - sum(parts[1:], parts[0])  # of what no segment's factor changes: payload
         self._function = ca.Function("parts", [c, rate, second], [ca.horzcat(*parts, rest)])
         self._elastic = [
-            RodModel(with_factor(robot, STIFFNESS, index, 2.0)).stiffness - base.stiffness for index in segments
+            stiffness_matrix(with_factor(robot, STIFFNESS, index, 2.0)) - base.stiffness for index in segments
         ]
         self._damped = [
-            RodModel(with_factor(robot, DAMPING, index, 2.0)).damping
-            - RodModel(with_factor(robot, DAMPING, index, 1.0)).damping
+            damping_matrix(with_factor(robot, DAMPING, index, 2.0))
+            - damping_matrix(with_factor(robot, DAMPING, index, 1.0))
             for index in segments
         ]
         self._elastic_rest = base.stiffness - sum(self._elastic)

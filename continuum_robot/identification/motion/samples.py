@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.csv_table import read_csv_table
-from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.csv_table import read_csv_table, write_csv_table
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -105,11 +105,5 @@ def write_drive_samples(robot: Robot, samples: DriveSamples, file: Path | str) -
     ------
     RecordingError : it cannot be written
     """
-    path = Path(file).expanduser()
     rows = np.column_stack([samples.time_s, samples.displacement_m, samples.force_n])
-    lines = [",".join(columns_of(robot)), *(",".join(f"{value:.9g}" for value in row) for row in rows)]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise RecordingError(path, f"cannot be written: {error}", "Give a path that can be written") from error
+    write_csv_table(file, columns_of(robot), rows)

@@ -58,7 +58,7 @@ class ChirpSettings:
     lag_m: float = quantity("how far the robot may lag behind its reference", "m", default=0.01, gt=0, le=0.5)
 
 
-class Chirps(ServoedMotion):
+class Chirps(ServoedMotion[DriveSamples]):
     """The procedure; see the module. Pure.
 
     Parameters
@@ -107,25 +107,10 @@ class Chirps(ServoedMotion):
         self._newton_per_ampere = robot.newton_per_ampere
         self._elapsed_s = 0.0
         self._rows: list[tuple[float, Vector, Vector]] = []
-        self.result: DriveSamples | None = None
 
     def _swing(self, matrix: Vector) -> float:
         """Largest tension for a unit of all coordinates at once, N."""
         return float((np.abs(matrix).sum(axis=1) @ np.abs(self._manifold.clarke_matrix)).max())
-
-    @property
-    def has_result(self) -> bool:
-        """Whether the samples are there."""
-        return self.result is not None
-
-    def begin(self, reading: TendonReading) -> None:
-        """Take where the tendons are as the origin.
-
-        Parameters
-        ----------
-        reading : the newest
-        """
-        self._servo.start(reading)
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """The next step of the motion; arguments and errors as of :class:`ServoedMotion`.

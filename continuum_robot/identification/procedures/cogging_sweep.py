@@ -68,7 +68,7 @@ class CoggingSamples:
     phase_rad: Vector
 
 
-class CoggingSweep(ServoedMotion):
+class CoggingSweep(ServoedMotion[CoggingSamples]):
     """The procedure; see the module. Pure.
 
     Parameters
@@ -117,21 +117,6 @@ class CoggingSweep(ServoedMotion):
         self._direction = 1.0
         self._turned_rad = self._shrunk = 0.0
         self._rows: list[tuple[float, Vector, Vector, float]] = []
-        self.result: CoggingSamples | None = None
-
-    @property
-    def has_result(self) -> bool:
-        """Whether the samples are there."""
-        return self.result is not None
-
-    def begin(self, reading: TendonReading) -> None:
-        """Take where the tendons are as the origin.
-
-        Parameters
-        ----------
-        reading : the newest
-        """
-        self._servo.start(reading)
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """The next step of the motion; arguments and errors as of :class:`ServoedMotion`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
+Samples = TypeVar("Samples")
 
 TENSION_RATIO = 0.75
 # A tendon may be asked for less than its least tension for so long: the cogging of a motor does that.
@@ -117,7 +119,7 @@ class ManifoldServo:
         return tension
 
 
-class ServoedMotion(ABC):
+class ServoedMotion(ABC, Generic[Samples]):
     """A procedure that takes up slack and then moves the robot until it has a result. Pure.
 
     Parameters
@@ -128,11 +130,14 @@ class ServoedMotion(ABC):
     Attributes
     ----------
     base_n : tensions at rest, shape (N,), N
+    result : the samples, set by :meth:`move` when the motion has come to its end
 
     Raises
     ------
     ParameterError : limits that leave no room for that tension
     """
+
+    _servo: ManifoldServo
 
     def __init__(self, robot: Robot, tension_n: float) -> None:
         _, limits = driven_parts(robot)
@@ -144,6 +149,7 @@ class ServoedMotion(ABC):
             raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
         self._take_up = TakeUp(self.base_n, robot.tendon_names)
         self._tight = self._started = self._stopped = False
+        self.result: Samples | None = None
 
     def update(self, reading: TendonReading, dt: float) -> Step:
         """The next step.
@@ -162,30 +168,16 @@ class ServoedMotion(ABC):
         if not self._tight:
             tension, self._tight = self._take_up.update(reading, dt)
             return Step(tension, "taking up slack", 0.02)
-        if self.has_result:
+        if self.result is not None:
             return Step(self.base_n.copy(), "done", 1.0, done=True)
         if not self._started:
-            self.begin(reading)
+            self._servo.start(reading)
             self._started = True
         return self.move(reading, dt)
 
     def stop(self) -> None:
         """End with the next step."""
         self._stopped = True
-
-    @property
-    @abstractmethod
-    def has_result(self) -> bool:
-        """Whether the motion has come to its end."""
-
-    @abstractmethod
-    def begin(self, reading: TendonReading) -> None:
-        """Take where the tendons are, now that they are tight, as the origin.
-
-        Parameters
-        ----------
-        reading : the newest
-        """
 
     @abstractmethod
     def move(self, reading: TendonReading, dt: float) -> Step:
