@@ -3,7 +3,7 @@
 
 muhmann (25) in Clarke coordinates q, with the motors' rotors moving along, c = S q and generalised forces u = S^T f:
 
-    u = S^T f(S q_r, S q_r', S q_r'') + M_m q_r'' + d_m q_r' + friction(q_r') + p e + d e' - r
+    u = S^T f(S q_r, S q_r', S q_r'') + M_m q_r'' + d_m q_r' + friction(q_r, q_r') + p e + d e' - r
 
 The residual r is that of the momentum observer of johnston (43) to (47), of the force that the measured tensions make:
 what tensions were limited to, by whomever, is what the observer sees, so nothing winds up. It takes the place of the
@@ -29,6 +29,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.stepped.buffers import vector
@@ -94,7 +95,10 @@ class InverseDynamicsController:
             if not drives(robot):  # capstans have their inertia in the model of the rod
                 self._mass = actuators.reflected_mass_kg * pull.T @ pull
             self._viscous = actuators.viscous_ns_per_m * pull.T @ pull
-            self._dry_n = self._settings.friction * actuators.coulomb_n
+            if not actuators.friction_travel_m:
+                self._dry_n = self._settings.friction * actuators.coulomb_n
+        # Of the motion that the reference asks for, and of the one that was measured.
+        self._asked, self._moved = (Resistance(robot, motor_fraction=self._settings.friction) for _ in range(2))
         self.residual = np.zeros(size)
         self._momentum = self._offset = self.residual
 
@@ -138,6 +142,8 @@ class InverseDynamicsController:
         """Start so that the first update asks for about the given tensions; arguments as :meth:`Controller.reset`."""
         clarke, rate = self._measured(reading)
         self.residual = np.zeros(len(clarke))
+        self._asked.reset(self._shape @ reference.position, self._pull @ reference.position)
+        self._moved.reset(self._shape @ clarke, self._pull @ clarke)
         self._momentum = self._moving(clarke, rate)[0]
         pulled = np.where(np.isfinite(tension), tension, 0.0)
         self._offset = self._pull.T @ pulled - self._desired(clarke, rate, reference)
@@ -165,21 +171,25 @@ class InverseDynamicsController:
     def _desired(self, clarke: Vector, rate: Vector, reference: ClarkeReference) -> Vector:
         """Force of model and PD, (2m,), N."""
         shape = self._shape
-        rod = self._rod_force(shape @ reference.position, shape @ reference.velocity, shape @ reference.acceleration)
-        motors = self._mass @ reference.acceleration + self._rubbed(reference.velocity)
+        c = shape @ reference.position
+        rod = self._rod_force(c, shape @ reference.velocity, shape @ reference.acceleration).reshape(-1)
+        rod = rod + self._asked.move(c, self._pull @ reference.position)
+        motors = self._mass @ reference.acceleration + self._viscous_and_dry(reference.velocity)
         error, error_rate = reference.position - clarke, reference.velocity - rate
         return np.asarray(shape.T @ rod + motors + self._gains.p * error + self._gains.d * error_rate)
 
-    def _rubbed(self, rate: Vector) -> Vector:
-        """Friction of the motors at rates of the coordinates, (2m,), N."""
+    def _viscous_and_dry(self, rate: Vector) -> Vector:
+        """Friction of the motors at rates of the coordinates, but for what its past says, (2m,), N."""
         return self._viscous @ rate + self._dry_n * (self._pull.T @ np.tanh(self._pull @ rate / _DRY_M_PER_S))
 
     def _moving(self, clarke: Vector, rate: Vector) -> tuple[Vector, Vector]:
         """Momentum of rod and motors, (2m,), N.s, and its rate less the force of the tensions, N."""
-        momentum, balance = self._rod_momentum(self._shape @ clarke, self._shape @ rate)
+        c = self._shape @ clarke
+        momentum, balance = self._rod_momentum(c, self._shape @ rate)
+        resisting = self._moved.move(c, self._pull @ clarke)
         return (
             self._shape.T @ momentum.reshape(-1) + self._mass @ rate,
-            self._shape.T @ balance.reshape(-1) - self._rubbed(rate),
+            self._shape.T @ (balance.reshape(-1) - resisting) - self._viscous_and_dry(rate),
         )
 
     def _observe(self, clarke: Vector, rate: Vector, tension: Vector, dt: float) -> None:

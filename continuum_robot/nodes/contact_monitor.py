@@ -357,6 +357,7 @@ class ContactMonitorNode(ManagedNode):
                     covariance,
                     step_s,
                     tension=tension,
+                    tendon_displacement=self._displacement if self._displacement.size == self._tendon_count else None,
                     c_rate_covariance=self._rate_covariance(shape),
                     fault=fault,
                     suspects=self._suspects,

@@ -52,6 +52,14 @@ class Actuators:
     current_time_constant_s: float = quantity("first-order lag of the current loop", "s", default=0.0005, ge=1e-5, le=1)
     viscous_friction_nms: float = quantity("viscous friction at the motor", "N.m.s", default=0.0, ge=0, le=1)
     coulomb_friction_nm: float = quantity("dry friction at the motor", "N.m", default=0.0, ge=0, le=10)
+    friction_travel_m: float = quantity(
+        "pull of the tendon over which the motor's dry friction grows to 63 % from rest, and over twice as much after"
+        " a turn; 0: at once",
+        "m",
+        default=0.0,
+        ge=0,
+        le=0.1,
+    )
     cogging_amplitude_nm: float = quantity("amplitude of the cogging torque", "N.m", default=0.0, ge=0, le=10)
     cogging_periods_per_turn: int = quantity("cogging periods in a turn of the motor", "", default=24, ge=1, le=1000)
     encoder_counts_per_turn: int = quantity("encoder counts in a turn of the motor", "", default=20000, ge=16, le=2**26)

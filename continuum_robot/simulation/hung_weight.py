@@ -75,6 +75,7 @@ class HungWeightBench:
         self._commanded_a, self._command_s = 0.0, -math.inf
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
+        self._slip = self._motor.slip(np.zeros(1))
         self._derivative = FilteredDerivative(0.001)
 
     def open(self) -> None:
@@ -142,7 +143,10 @@ class HungWeightBench:
             motor.cogging_rad_per_m * self._spooled_m + motor.cogging_phase_rad[self._tendon]
         )
         friction = motor.viscous_ns_per_m * self._speed
-        friction += motor.coulomb_n * math.tanh(self._speed / FRICTION_SPEED_M_PER_S)
+        if self._slip is None:
+            friction += motor.coulomb_n * math.tanh(self._speed / FRICTION_SPEED_M_PER_S)
+        else:
+            friction += float(self._slip.move([self._spooled_m])[0])
         self._speed += h * (self._true_n_per_a * self._current_a - pull - friction - cogging) / motor.mass_kg
         self._spooled_m += h * self._speed
         self._current_a += h * (desired_a - self._current_a) / motor.current_time_constant_s

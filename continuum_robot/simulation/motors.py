@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.simulation_settings import SimulationSettings
+from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, MaxwellSlip, motor_slip, slip_force
 
 # Below this tendon speed dry friction fades out, so that it has a derivative; a motor at rest creeps accordingly.
 FRICTION_SPEED_M_PER_S = 5e-4
@@ -26,6 +27,7 @@ class MotorModel:
     newton_per_ampere : force for a current, N/A
     mass_kg : rotor inertia that moves with the tendon, kg
     viscous_ns_per_m, coulomb_n, cogging_n : friction and cogging as forces on the tendon
+    friction_travel_m : over which dry friction builds up; 0: at once, but for a creep
     cogging_rad_per_m : phase of the cogging for a spooled length, rad/m
     current_time_constant_s : lag of the current loop, s
     cogging_phase_rad : of each tendon, shape (N,), rad
@@ -35,6 +37,7 @@ class MotorModel:
     mass_kg: float
     viscous_ns_per_m: float
     coulomb_n: float
+    friction_travel_m: float
     cogging_n: float
     cogging_rad_per_m: float
     current_time_constant_s: float
@@ -53,13 +56,34 @@ class MotorModel:
             mass_kg=actuators.reflected_mass_kg,
             viscous_ns_per_m=actuators.viscous_ns_per_m,
             coulomb_n=actuators.coulomb_n,
+            friction_travel_m=actuators.friction_travel_m,
             cogging_n=actuators.cogging_n,
             cogging_rad_per_m=actuators.cogging_periods_per_turn * actuators.motor_rad_per_m,
             current_time_constant_s=actuators.current_time_constant_s,
             cogging_phase_rad=rng.uniform(0, 2 * np.pi, tendon_count),
         )
 
-    def acceleration(self, position: Any, speed: Any, current: Any, tension: Any) -> Any:
+    def anchor_count(self, tendon_count: int) -> int:
+        """Number of values that :meth:`acceleration` takes as ``anchors``.
+
+        Parameters
+        ----------
+        tendon_count : number of motors
+        """
+        return ELEMENTS * tendon_count if self.friction_travel_m > 0 else 0
+
+    def slip(self, position: NDArray[np.float64]) -> MaxwellSlip | None:
+        """The memory of the motors' dry friction, at rest; None where it builds up at once.
+
+        Parameters
+        ----------
+        position : spooled lengths, shape (N,), m
+        """
+        return motor_slip(self.coulomb_n, self.friction_travel_m, position)
+
+    def acceleration(
+        self, position: Any, speed: Any, current: Any, tension: Any, anchors: Any, slid_to: Any | None = None
+    ) -> Any:
         """Acceleration of the tendon on the spool, m/s^2.
 
         Parameters
@@ -68,8 +92,15 @@ class MotorModel:
         speed : its rate, m/s
         current : motor current, A
         tension : of the tendon, N
+        anchors : of the dry friction's elements one after another, :attr:`MaxwellSlip.anchors`, m
+        slid_to : spooled length at which dry friction acts; None: ``position``
         """
-        friction = self.viscous_ns_per_m * speed + self.coulomb_n * ca.tanh(speed / FRICTION_SPEED_M_PER_S)
+        if self.friction_travel_m > 0:
+            at = position if slid_to is None else slid_to
+            dry = slip_force(at, anchors, self.coulomb_n, self.friction_travel_m)
+        else:
+            dry = self.coulomb_n * ca.tanh(speed / FRICTION_SPEED_M_PER_S)
+        friction = self.viscous_ns_per_m * speed + dry
         cogging = self.cogging_n * ca.sin(self.cogging_rad_per_m * position + ca.DM(self.cogging_phase_rad))
         return (self.newton_per_ampere * current - tension - friction - cogging) / self.mass_kg
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms, FrictionTerms
 from continuum_robot.rod.friction.capstans import drives, torque_from_tension
+from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.friction.tendons import TendonFriction
 
 Vector = NDArray[np.float64]
@@ -47,7 +49,8 @@ class _Motors:
             return None
         both = tendon_matrix.T @ tendon_matrix
         mass = np.zeros_like(both) if drives(robot) else actuators.reflected_mass_kg * both
-        dry_n, cogging_n = actuators.coulomb_n, actuators.cogging_n
+        # Dry friction that builds up over a travel is known from the motion: see rod/friction/resistance.py.
+        dry_n, cogging_n = 0.0 if actuators.friction_travel_m else actuators.coulomb_n, actuators.cogging_n
         return cls(
             mass,
             actuators.viscous_ns_per_m * both,
@@ -69,9 +72,14 @@ class _Motors:
         """An error budget with a fraction of dry friction and cogging."""
         if fraction == 0 or not self.largest.any():
             return errors
-        covariance = errors.covariance + fraction**2 * self.covariance
-        information: Vector = np.asarray(np.linalg.inv(covariance), dtype=float)
-        return Budget(errors.bound + fraction * self.largest, covariance, information)
+        return _with(errors, fraction * self.largest, fraction**2 * self.covariance)
+
+
+def _with(errors: Budget, largest: Vector, covariance: Vector) -> Budget:
+    """An error budget with another error, of which the largest is known (n,) and the covariance (n, n)."""
+    whole = errors.covariance + covariance
+    information: Vector = np.asarray(np.linalg.inv(whole), dtype=float)
+    return Budget(errors.bound + largest, whole, information)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +150,8 @@ class DrivenRod:
         self.rubs = bool(np.any(friction.coefficients > 0))
         self._friction = FrictionTerms(friction, compile=compile, progress=progress) if self.rubs else None
         self._motors = _Motors.of(robot, self._tendon_matrix) if motors else None
+        self._resistance, self._rests = Resistance(robot, motors=motors), True
+        self._resisting: Vector = np.zeros(self.coefficient_count)
 
     def driven(self, c: Vector, tension: ArrayLike | None, capstan_torque: ArrayLike | None) -> Drives:
         """What tensions or torques do at coefficients.
@@ -238,7 +248,8 @@ class DrivenRod:
         return np.asarray(self._elastic @ (c if state.shape is None else state.shape))
 
     def uncertain_forces(self, c: Vector, state: StateTerms) -> Vector:
-        """Forces that errors of parameters scale, (m, n): elastic by strain, of the masses, friction by capstan.
+        """Forces that errors of parameters scale, (m, n): elastic by strain, of the masses, friction by capstan, and
+        what resists by the past of the motion.
 
         Parameters
         ----------
@@ -251,6 +262,8 @@ class DrivenRod:
         if state.friction is not None:
             lost = state.friction @ self._capstan_inverse
             rows += list(lost[:, None] * self.capstan_jacobian)
+        if self._resistance.acts:
+            rows.append(self.generalized(self._resisting))
         return np.array(rows)
 
     def uncertain_fractions(self, stiffness_fraction: float, friction_fraction: float) -> list[float]:
@@ -260,16 +273,47 @@ class DrivenRod:
         ----------
         stiffness_fraction, friction_fraction : of stiffness and masses, and of friction
         """
-        return [stiffness_fraction] * (self.strain_count + 1) + (
-            [friction_fraction] * len(self.capstan_jacobian) if self.rubs else []
-        )
+        frictions = (len(self.capstan_jacobian) if self.rubs else 0) + self._resistance.acts
+        return [stiffness_fraction] * (self.strain_count + 1) + [friction_fraction] * frictions
 
-    def widened(self, errors: Budget, fraction: float) -> Budget:
-        """An error budget with a fraction of the motors' dry friction and cogging.
+    def widened(self, errors: Budget, fraction: float, resistance_fraction: float) -> Budget:
+        """An error budget with a fraction of the motors' dry friction and cogging, and what their past leaves unknown.
 
         Parameters
         ----------
         errors : without them
         fraction : of what they are
+        resistance_fraction : by which what resists by the past of the motion is off
         """
-        return errors if self._motors is None else self._motors.widened(errors, fraction)
+        if self._motors is not None:
+            errors = self._motors.widened(errors, fraction)
+        if not self._resistance.acts:
+            return errors
+        rows = np.array([self.generalized(force) for force in self._resistance.uncertain(resistance_fraction)])
+        return _with(errors, np.abs(rows).sum(axis=0), rows.T @ rows)
+
+    def resisting(self, c: Vector, displacement_m: Vector | None) -> Vector:
+        """What resists by the past of the motion, going on to a pose: dry friction of the motors, hysteresis.
+
+        Parameters
+        ----------
+        c : coefficients, 1/m
+        displacement_m : of the tendons at the motors, (N,), m; None: as the rod's shape says
+
+        Returns
+        -------
+        force on the coefficients, N.m^2 for curvatures
+        """
+        resistance = self._resistance
+        if not resistance.acts or not math.isfinite(float(c.sum())):
+            return self._resisting
+        pulled = resistance.displacement(c) if displacement_m is None else displacement_m
+        if self._rests:
+            resistance.reset(c, pulled)
+            self._rests = False
+        self._resisting = resistance.move(c, pulled)
+        return self._resisting
+
+    def forget_motion(self) -> None:
+        """The past of the motion is not known any more."""
+        self._rests = True

@@ -231,6 +231,7 @@ class ContactMonitor:
         self._tare.left_s = 0.0
         self._method.reset()
         self.locator.reset()
+        self._rod.forget_motion()
         self._forget_motion()
 
     def bridge(self, gap_s: float) -> None:
@@ -353,6 +354,7 @@ class ContactMonitor:
         c_acceleration: ArrayLike | None = None,
         c_rate_covariance: ArrayLike | None = None,
         other_force: ArrayLike | None = None,
+        tendon_displacement: ArrayLike | None = None,
         fault: str = "",
         suspects: Sequence[str] = (),
     ) -> ContactEstimate:
@@ -369,6 +371,8 @@ class ContactMonitor:
         c_acceleration : (n,), for "jfd"; None: difference of the rates
         c_rate_covariance : of the noise of the rates from sample to sample, (n, n); None: that of the settings
         other_force : known generalised force of anything else, e.g. of a distal segment, johnston (74), (n,), N.m^2
+        tendon_displacement : of every tendon at its motor, (N,), m, for what resists by the past of the motion; None:
+            as the shape says
         fault : what the shape estimator reports as broken; not empty: invalid
         suspects : sensors whose readings may be frozen: no contact is raised while there are some, and after
             ``suspect_s`` with a residual above the threshold it is invalid
@@ -390,12 +394,14 @@ class ContactMonitor:
         rate = np.zeros(count) if self.settings.method == KALMAN else np.asarray(c_rate, dtype=float)
         noise = np.asarray(c_covariance, dtype=float)
         extra = np.zeros(count) if other_force is None else np.asarray(other_force, dtype=float)
+        pulled = None if tendon_displacement is None else np.asarray(tendon_displacement, dtype=float)
         if shape.shape != (count,) or rate.shape != (count,) or noise.shape != (count, count):
             raise ParameterError(
                 "c, c_rate, c_covariance",
                 (shape.shape, rate.shape, noise.shape),
                 f"shapes ({count},), ({count},), ({count}, {count})",
             )
+        extra = extra - rod.resisting(shape, pulled)
         drives = rod.driven(shape, tension, capstan_torque)
         rate_noise = self._rate_noise
         if c_rate_covariance is not None:
@@ -418,7 +424,7 @@ class ContactMonitor:
         if self._invalid:
             return self._invalid_estimate()
         found = self._method.update(cycle, settings, self._fractions)
-        widened = self._rod.widened(found.errors, settings.motor_friction_fraction)
+        widened = self._rod.widened(found.errors, settings.motor_friction_fraction, settings.friction_error_fraction)
         raw, errors = self._learning.applied(found, widened, self._tare.residual)
         self._invalid = found.invalid_reason
         if self._invalid:

@@ -92,7 +92,7 @@ class MonitorSettings:
     )
     friction_error_fraction: float = quantity(
         "error of the friction of the tendons in the disks: a calibration finds the coefficients to 10 %, and the "
-        "pretension, which it is proportional to, drifts by a fifth",
+        "pretension, which it is proportional to, drifts by a fifth; and of what resists by the past of the motion",
         default=0.3,
         ge=0,
         le=1,

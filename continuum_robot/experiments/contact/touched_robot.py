@@ -172,6 +172,7 @@ class Sensing:
             shape.covariance,
             STEP_S,
             tension=reading.tension_n,
+            tendon_displacement=reading.displacement_m,
             c_rate_covariance=None if shape.motion is None else shape.motion.covariance[rates, rates],
         )
         kind = self._kinds.update(estimate, shape.coefficients, reading.displacement_m, STEP_S).name

@@ -3,10 +3,12 @@
 
 Derived here, from muhmann (22) to (25) with motors and elastic tendons. Motor j with displacement q_j gives
 
-    F_j(t + l) = T_j + m q_j'' + b q_j' + F_c tanh(q_j' / v_0) + a_j sin(w q_j) + b_j cos(w q_j) + o_j,
+    F_j(t + l) = T_j + m q_j'' + b q_j' + F_c h(q_j) + a_j sin(w q_j) + b_j cos(w q_j) + o_j,
 
-with a lag l between current and encoder. On the coordinates that the tendons control, P^T T is the force of the rod at
-what the tendons' stretch leaves of the displacements. Across them the rod feels nothing: Z^T T = k Z^T q + d Z^T q'.
+with a lag l between current and encoder; h is dry friction over its limit: tanh(q_j' / v_0), or by the motion's past
+where the file says that it builds up over a travel. On the coordinates that the tendons control, P^T T is the force of
+the rod at what the tendons' stretch leaves of the displacements, with its hysteresis. Across them the rod feels
+nothing: Z^T T = k Z^T q + d Z^T q'.
 Between disks tendons run straight, which shortens those through segment i by beta_i |q_i|^2 beyond what the coordinates
 say: that counts as displacement across, and bends with 2 beta_i q_i times the sum of their tensions (virtual work).
 All that is linear passes filters, so each column is computed from what was measured and filtered as the force is.
@@ -14,8 +16,10 @@ All that is linear passes filters, so each column is computed from what was meas
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +32,10 @@ from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.rod.friction.hysteresis import RodHysteresis
+from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 MODEL_ERROR = 0.01
@@ -43,7 +50,10 @@ LowPass = Callable[[Vector, float], Vector]
 _DRY_M_PER_S = 5e-4  # below this speed dry friction is rounded off
 _SPEED_HZ = 120.0
 _MOTORS = 3  # inertia, viscous and dry friction: the first parameters
+_DRY = 2
 _SLOPE_STEP = 1e-4
+_PAST_STEP = 0.02  # of what a force by the past depends on, which has knots
+_LEAST_PAST = 0.05  # such a travel or curvature is not tried below this part of the file's
 _TRIM_S = 1.0
 _LEAST_BLOCKS = 8
 
@@ -81,6 +91,16 @@ class _Chord:
     across: Vector
     force: Vector
     columns: Vector
+
+
+def _lagging_alone(robot: Robot, index: int, factor: float) -> Robot:
+    """The robot with the hysteresis of one segment alone, with a unit of moment and its curvature times a factor."""
+    segments = [dataclasses.replace(segment, hysteresis=None) for segment in robot.segments]
+    own = robot.segments[index].hysteresis
+    if own is not None:
+        unit = Hysteresis(moment_nm=1.0, curvature_per_m=factor * own.curvature_per_m)
+        segments[index] = dataclasses.replace(segments[index], hysteresis=unit)
+    return robot.changed(segments=tuple(segments))
 
 
 def chord_per_m(segment: Segment) -> float:
@@ -154,7 +174,15 @@ class MotionEquations:
         turned = actuators.cogging_periods_per_turn * actuators.motor_rad_per_m * samples.displacement_m
         force = low_pass(samples.force_n, settings.stretching_hz)
         late = LAG_S * slope(force)
-        rubbed = low_pass(np.tanh(speed / _DRY_M_PER_S), settings.stretching_hz)
+        travel = self.parameters.travel
+
+        def dry(factor: float) -> Vector:
+            if travel is None:
+                return np.tanh(speed / _DRY_M_PER_S)
+            reach_m = max(factor, _LEAST_PAST) * actuators.friction_travel_m
+            return MaxwellSlip(np.ones(motors), np.full(motors, reach_m), moved[0]).along(moved)
+
+        rubbed = low_pass(dry(1.0), settings.stretching_hz)
         sine, cosine = (low_pass(wave(turned), settings.stretching_hz) for wave in (np.sin, np.cos))
         own = np.eye(motors)
         # Every column of what is linear: what it adds to the motors' forces, (T, N).
@@ -170,6 +198,19 @@ class MotionEquations:
         tensions = [force, *columns]
         tensions[-1 - motors : -1] = [np.zeros_like(force)] * motors
         self._chords = self._chord_columns(rod_place, tensions, low_pass, settings, kept)
+
+        def rubbing(factor: float) -> tuple[Vector, Vector]:
+            """Dry friction of the motors over its limit: on the coordinates, and across them."""
+            column = low_pass(dry(factor), settings.stretching_hz)
+            return pulled(column), column[kept] @ self._across
+
+        def lagging(segment: int, factor: float) -> Vector:
+            """Force on the coordinates of a segment's hysteresis for a unit of its moment, (T, 2m)."""
+            bent = RodHysteresis(_lagging_alone(robot, segment, max(factor, _LEAST_PAST)))
+            force = np.array([bent.move(c) for c in rod_place @ self._parts.shape.T]) @ self._parts.shape
+            return low_pass(force, settings.bandwidth_hz)[kept]
+
+        self._rubbing, self._lagging = lru_cache(rubbing), lru_cache(lagging)
         self._pulled_columns = [pulled(column) for column in columns]
         self._across_force, self._pulled_force = force[kept] @ self._across, pulled(force)
         self.pulled = self._pulled_force[0]
@@ -238,9 +279,12 @@ class MotionEquations:
         stiffness, damping = values[TENDON_STIFFNESS], values[TENDON_DAMPING]
         pulled = self._pulled_force - sum(a * one for a, one in zip(factors, self._pulled_columns, strict=True))
         # A spring with a damper: T = k s + d s', so that s = (T - d/k T') / k but for higher orders.
+        if self.parameters.travel is not None:
+            (rubbed, rubbed_across), dry = self._rubbing(float(unknowns[self.parameters.travel])), factors[_DRY]
+            pulled = pulled - dry * (rubbed - self._pulled_columns[_DRY])
         eased = pulled - damping / stiffness * np.concatenate([pulled[1:], np.zeros_like(pulled[:1])])
         place = self._coordinates - eased @ (self._onto @ self._onto.T) / stiffness
-        own = unknowns[TENDON_DAMPING + 1 : self.parameters.count]
+        own = unknowns[self.parameters.rod]
         if near is None:
             forces, rest = self._parts.forces(*place)
             near = _Rod(place, forces, np.tensordot(own, forces, 1) + rest)
@@ -248,6 +292,8 @@ class MotionEquations:
         else:
             moved = place - near.place
             modelled = near.force + sum(one @ matrix for one, matrix in zip(moved, self._parts.straight, strict=True))
+        for index, moment, curvature in self.parameters.hysteresis:
+            modelled = modelled + values[moment] * self._lagging(index, float(unknowns[curvature]))
         chords = unknowns[self.chords]
         bent = sum(
             beta * (one.force - np.tensordot(factors, one.columns, 1))
@@ -255,6 +301,8 @@ class MotionEquations:
         )
         shortened = sum(beta * one.across for beta, one in zip(chords, self._chords, strict=True))
         across = self._across_force - np.tensordot(factors, self._across_columns, 1)
+        if self.parameters.travel is not None:
+            across = across - dry * (rubbed_across - self._across_columns[_DRY])
         across = across - stiffness * (self._across_place - shortened) - damping * self._across_rate
         return np.concatenate([pulled[0] + bent - modelled, across], axis=1), near
 
@@ -268,11 +316,12 @@ class MotionEquations:
         rows, rod = self._residual(unknowns)
         count = self.parameters.count
         slopes = np.zeros((*rows.shape, len(unknowns)))
-        for index in range(TENDON_DAMPING + 1):
-            moved = unknowns.copy()
-            moved[index] += _SLOPE_STEP
-            slopes[:, :, index] = (self._residual(moved, rod)[0] - rows) / _SLOPE_STEP
-        for index, force in enumerate(rod.forces, TENDON_DAMPING + 1):
+        rod_parts = self.parameters.rod
+        for index in (*range(rod_parts.start), *range(rod_parts.stop, count)):
+            moved, step = unknowns.copy(), _SLOPE_STEP if index < rod_parts.start else _PAST_STEP
+            moved[index] += step
+            slopes[:, :, index] = (self._residual(moved, rod)[0] - rows) / step
+        for index, force in enumerate(rod.forces, rod_parts.start):
             slopes[:, : force.shape[1], index] = -force
         columns = zip(self._pulled_columns[_MOTORS:], self._across_columns[_MOTORS:], strict=True)
         for index, (pulled, across) in enumerate(columns, count):

@@ -21,6 +21,7 @@ from continuum_robot.identification.motion.rod_parts import (
 )
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.robot.segments.segment import Segment
 
 Vector = NDArray[np.float64]
@@ -41,12 +42,18 @@ class Parameters:
     before : by the robot file, in the units of their names, shape (P,)
     scales : usual sizes, the file's values where it has any, shape (P,)
     motor_units : force on the tendon for a unit of the first three: of m/s^2, m/s and 1, shape (3,)
+    rod : where those of the rod's parts stand
+    travel : where the travel of the motors' dry friction stands; None: the file says that it builds up at once
+    hysteresis : of each segment with hysteresis its index, and where moment and curvature stand
     """
 
     names: tuple[str, ...]
     before: Vector
     scales: Vector
     motor_units: Vector
+    rod: slice
+    travel: int | None
+    hysteresis: tuple[tuple[int, int, int], ...]
 
     @property
     def count(self) -> int:
@@ -97,10 +104,23 @@ class Parameters:
             rows.append(
                 (f"segments[{index}].{_NAMES[kind]}", value, usual_damping_nms(segment) if kind == DAMPING else value)
             )
+        rod, travel = slice(TENDON_DAMPING + 1, len(rows)), None
+        if actuators.friction_travel_m:
+            travel = len(rows)
+            rows.append((_TRAVEL, actuators.friction_travel_m, actuators.friction_travel_m))
+        hysteretic = []
+        for index, segment in enumerate(robot.segments):
+            if segment.hysteresis is not None:
+                hysteretic.append((index, len(rows), len(rows) + 1))
+                own = dataclasses.asdict(segment.hysteresis)
+                rows += [(f"segments[{index}].hysteresis.{key}", own[key], own[key]) for key in _HYSTERESIS]
         names, before, scales = zip(*rows, strict=True)
-        return cls(names, np.array(before), np.array(scales), np.array([turns**2, turns**2, turns]))
+        units = np.array([turns**2, turns**2, turns])
+        return cls(names, np.array(before), np.array(scales), units, rod, travel, tuple(hysteretic))
 
 
+_TRAVEL = "actuators.friction_travel_m"
+_HYSTERESIS = ("moment_nm", "curvature_per_m")
 _NAMES = {MASS: "mass_kg", STIFFNESS: "bending_stiffness_nm2", DAMPING: "bending_damping_nms"}
 
 
@@ -131,10 +151,17 @@ def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
             robot.simulation, tendon_stiffness_n_per_m=stiffness, tendon_damping_ns_per_m=damping
         ),
     )
-    factors = (values / parameters.scales)[TENDON_DAMPING + 1 :]
+    if parameters.travel is not None:
+        travel_m = float(values[parameters.travel])
+        changed = changed.changed(actuators=dataclasses.replace(driven_parts(changed)[0], friction_travel_m=travel_m))
+    factors = (values / parameters.scales)[parameters.rod]
     for (kind, index), factor in zip(segment_parameters(robot), factors, strict=True):
         changed = with_factor(changed, kind, index, float(factor))
-    return changed
+    segments = list(changed.segments)
+    for index, moment, curvature in parameters.hysteresis:
+        lagging = Hysteresis(moment_nm=float(values[moment]), curvature_per_m=float(values[curvature]))
+        segments[index] = dataclasses.replace(segments[index], hysteresis=lagging)
+    return changed.changed(segments=tuple(segments))
 
 
 def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDArray[np.bool_]) -> dict[str, Any]:
@@ -152,7 +179,7 @@ def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDA
         value = float(values[place])
         if not shown[place] or value <= 0:
             continue
-        if place <= TENDON_DAMPING:
+        if not parameters.rod.start <= place < parameters.rod.stop:
             found[name] = value
             continue
         kind, index = segment_parameters(robot)[place - TENDON_DAMPING - 1]

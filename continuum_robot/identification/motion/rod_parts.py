@@ -144,13 +144,14 @@ class RodParts:
 
     Attributes
     ----------
+    shape : coefficients per coordinate, (n, 2m), 1/m per m
     names : of the parameters: kind and index of the segment
     straight : stiffness, damping and mass of the coordinates at the straight pose, by the robot file, (2m, 2m)
     """
 
     def __init__(self, robot: Robot) -> None:
         check_driven_rod(robot)
-        self._shape = coefficients_from_clarke(robot)
+        self.shape = coefficients_from_clarke(robot)
         base = RodModel(robot)
         inertial = _inertial(base)
         segments = range(len(robot.segments))
@@ -174,7 +175,7 @@ class RodParts:
         at_rest = np.zeros(base.size)
         weight = np.array(ca.Function("weight", [c], [ca.jacobian(base.gravity_force(c), c)])(at_rest))
         self.straight = tuple(
-            self._shape.T @ matrix @ self._shape
+            self.shape.T @ matrix @ self.shape
             for matrix in (base.stiffness + weight, base.damping, np.array(base.mass_matrix(at_rest)))
         )
 
@@ -189,7 +190,7 @@ class RodParts:
         -------
         by parameter, shape (P, T, 2m), N; and what no parameter changes, shape (T, 2m), N
         """
-        shape, count = self._shape, len(clarke)
+        shape, count = self.shape, len(clarke)
         c, c_rate, second = (values @ shape.T for values in (clarke, rate, acceleration))
         mapped = self._function.map(count)
         segments = len(self._elastic)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.backbone import Backbone, Disks
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.robot.segments.tendons import Capstans, Tendons
 
 
@@ -58,6 +59,7 @@ class Segment:
     bending_damping_nms: float = quantity(
         "d_theta: bending moment per rate of the bending angle", "N.m.s", default=0.0, ge=0, le=10
     )
+    hysteresis: Hysteresis | None = quantity("bending moment that lags behind the curvature; none: none", default=None)
     capstans: Capstans | None = quantity("capstans that drive opposite tendons; none: a motor each", default=None)
     elbow: Elbow | None = quantity("motor between this segment's end and the next one", default=None)
     calibration: DynamicsCalibration | None = quantity(

@@ -54,8 +54,24 @@ def stop_force(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffne
     return StopForce(force, sticking, float(np.sum(force * (elastic - force / 2) / k)))
 
 
+def shortened(offset: Vector, reach: Vector) -> Vector:
+    """Offsets from anchors that are within reach; anchors farther behind have followed.
+
+    Parameters
+    ----------
+    offset : x - a on lines, of the shape of ``reach``, or in planes with one more axis
+    reach : F / k, not negative
+    """
+    if offset.ndim == reach.ndim:
+        return np.asarray(np.minimum(np.maximum(offset, -reach), reach))
+    length = np.sqrt((offset**2).sum(axis=-1))
+    beyond = length > reach
+    fraction = np.where(beyond, reach / np.where(beyond, length, 1.0), 1.0)
+    return np.asarray(fraction[..., None] * offset)
+
+
 def moved_anchor(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffness: ArrayLike) -> Vector:
     """Anchors of stops after they went to a position; arguments as of :func:`stop_force`, shape (N,)."""
     x, a = np.asarray(position, dtype=float), np.asarray(anchor, dtype=float)
     reach = np.asarray(limit, dtype=float) / np.asarray(stiffness, dtype=float)
-    return np.asarray(np.minimum(np.maximum(a, x - reach), x + reach))
+    return np.asarray(x - shortened(x - a, reach))

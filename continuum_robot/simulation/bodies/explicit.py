@@ -40,7 +40,8 @@ class ExplicitBody(RodBody):
     ----------
     substep_s : the robot file's, or a fraction of it where that would be unstable, s
     derivative : (y, parameters) -> y'; y is c, c_rate and with motors spooled length, speed, current; parameters are
-        input (N), generalised force (n), offset, stiffness fraction, free (N), and those of the contacts
+        input (N), generalised force (n), offset, stiffness fraction, free (N), those of the contacts, and anchors of
+        the motors' dry friction
     """
 
     def _make(self) -> None:
@@ -48,6 +49,7 @@ class ExplicitBody(RodBody):
         self._friction = TendonFriction(robot, compile="never")
         self._jacobian = self._rod.displacement_jacobian(np.zeros(self._size))  # parallel tendons: constant
         self._untouched = np.zeros(contacts.size)
+        self._anchors = 0 if self._motor is None else self._motor.anchor_count(self._tendons)
         self.derivative = self._derivative()
         self.substep_s = self._stable_substep()
         self._block = max(1, round(BLOCK_S / self.substep_s))
@@ -78,18 +80,28 @@ class ExplicitBody(RodBody):
         if self._motor is not None:
             parts += [self._jacobian @ c, np.zeros(2 * self._tendons)]
         self._y = np.concatenate(parts)
+        self._hysteresis.reset(c)
+        self._slip = None if self._motor is None else self._motor.slip(self.spools[0])
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """As of :class:`RodBody`."""
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-9)))
         h = duration_s / steps
         desired, force, *fixed, time_s, contacts_from_s = drive
-        parameters = np.concatenate((desired, force, *fixed, self._untouched))
+        touching, anchors, spooled = self._untouched, np.zeros(0), slice(2 * self._size, 2 * self._size + self._tendons)
+        parameters = np.concatenate((desired, force, *fixed, touching, anchors))
         y, done = self._y, 0
+        changes = bool(self._contacts.size or self._hysteresis.acts or self._slip is not None)
         while done < steps:
-            if self._contacts.size:
-                touching, push = self._touching(y, time_s + done * h - contacts_from_s)
-                parameters = np.concatenate((desired, force + push, *fixed, touching))
+            if changes:
+                pushed = force - self._hysteresis.move(y[: self._size])
+                if self._contacts.size:
+                    touching, push = self._touching(y, time_s + done * h - contacts_from_s)
+                    pushed = pushed + push
+                if self._slip is not None:
+                    self._slip.move(y[spooled])
+                    anchors = self._slip.anchors.reshape(-1)
+                parameters = np.concatenate((desired, pushed, *fixed, touching, anchors))
             if steps - done >= self._block:
                 y, done = self._many(y, parameters, h), done + self._block
                 continue
@@ -147,13 +159,14 @@ class ExplicitBody(RodBody):
         n, N = self._size, self._tendons
         y = ca.MX.sym("y", 2 * n + (3 * N if self._motor is not None else 0))
         own = n + 4 * N
-        parameters = ca.MX.sym("parameters", own + self._contacts.size)
+        touched = own + self._contacts.size
+        parameters = ca.MX.sym("parameters", touched + self._anchors)
         desired, force, offset, fraction, free = ca.vertsplit(
             parameters[:own], [0, N, N + n, 2 * N + n, 3 * N + n, 4 * N + n]
         )
         c, rate = y[:n], y[n : 2 * n]
         if self._contacts.size:
-            force = force + self._contacts.expression(c, rate, parameters[own:])
+            force = force + self._contacts.expression(c, rate, parameters[own:touched])
         to_force = ca.MX(ca.DM(self._jacobian.T))
         acceleration = self._model.acceleration
         if self._motor is None:
@@ -175,7 +188,8 @@ class ExplicitBody(RodBody):
                 rate,
                 acceleration(c, rate, to_force @ tension + force),
                 free * speed,
-                free * self._motor.acceleration(position, speed, current, load) - (1 - free) * speed / BLOCK_S,
+                free * self._motor.acceleration(position, speed, current, load, parameters[touched:])
+                - (1 - free) * speed / BLOCK_S,
                 (desired - current) / self._motor.current_time_constant_s,
             ]
         return ca.Function("plant_derivative", [y, parameters], [ca.vertcat(*change)], ["y", "parameters"], ["change"])
@@ -208,7 +222,9 @@ class ExplicitBody(RodBody):
         parameters = np.concatenate([np.zeros(N + n + N), np.ones(2 * N), self._untouched])
         state = np.concatenate([self.rest, np.zeros(n)])
         if self._motor is not None:
-            state = np.concatenate([state, self._jacobian @ self.rest + 1e-3, np.zeros(2 * N)])
+            spooled = self._jacobian @ self.rest + 1e-3
+            state = np.concatenate([state, spooled, np.zeros(2 * N)])
+            parameters = np.concatenate([parameters, np.tile(spooled, self._anchors // N)])
         # One direction at a time: the function of all at once takes longer to make than all else of the plant.
         along, value = self.derivative.forward(1), self.derivative(state, parameters)
         directions = np.eye(state.size + parameters.size)

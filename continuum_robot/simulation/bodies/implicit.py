@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.strain.dynamics import StrainDynamics
 from continuum_robot.rod.strain.motion import SDIRK_FRACTION
@@ -112,6 +113,9 @@ class ImplicitBody(RodBody):
         zero, none = np.zeros(self._size), np.zeros(self._tendons)
         spooled = none if self._motor is None else self._rod.tendon_displacement(c)
         self._at = _State(np.concatenate([c, zero, zero, spooled, none, none, none]), self._size)
+        self._hysteresis.reset(c)
+        if self._spools is not None:
+            self._spools.reset(spooled)
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """Integrate for a duration of more than 0 s.
@@ -123,7 +127,7 @@ class ImplicitBody(RodBody):
         steps = max(1, math.ceil(duration_s / LONGEST_STEP_S * (1 - 1e-3)))
         step_s = duration_s / steps
         for k in range(steps):
-            force, values = drive.force, None
+            force, values = drive.force - self._hysteresis.move(self._at.c), None
             if self._contacts.size:
                 now_s = drive.time_s + k * step_s - drive.contacts_from_s
                 values, pushed = self._contacts.parameters(self.kinematics, self._at.c, self._at.c_rate, now_s)
@@ -132,6 +136,8 @@ class ImplicitBody(RodBody):
                 self._at = self._parts(self._at, _Given(drive, force, values), step_s, _HALVINGS)
             except ConvergenceError as error:
                 raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
+            if self._spools is not None:
+                self._spools.move(self._at.spooled_m)
 
     @property
     def c(self) -> Vector:
@@ -217,14 +223,28 @@ class _MotorSpools:
         self._motor = replace(motor, cogging_phase_rad=np.zeros(robot.tendon_count))
         # A phase as a length: the generated code is then the same for all of them.
         phase_m = motor.cogging_phase_rad / (motor.cogging_rad_per_m or 1.0)
-        self.size = 5 * self._count
-        self._values = np.concatenate([np.zeros(4 * self._count), phase_m])
-        self._rows = self._values.reshape(5, -1)
+        anchors = motor.anchor_count(self._count)
+        self.size = 5 * self._count + anchors
+        self._values = np.concatenate([np.zeros(4 * self._count), phase_m, np.zeros(anchors)])
+        self._rows = self._values.reshape(-1, self._count)
+        self._slip: MaxwellSlip | None = None
+
+    def reset(self, spooled: Vector) -> None:
+        """Rest at spooled lengths (N,), m."""
+        self._slip = self._motor.slip(spooled)
+        self.move(spooled)
+
+    def move(self, spooled: Vector) -> None:
+        """Take the dry friction's memory to spooled lengths (N,), m."""
+        if self._slip is not None:
+            self._slip.move(spooled)
+            self._rows[5:] = self._slip.anchors
 
     def terms(self, stretch: Any, stretch_rate: Any, spooled: Any, speed: Any, parameters: Any) -> tuple[Any, Any]:
-        current, offset, fraction, free, phase_m = ca.vertsplit(parameters, self._count)
+        usual, anchors = ca.vertsplit(parameters, [0, 5 * self._count, self.size])
+        current, offset, fraction, free, phase_m = ca.vertsplit(usual, self._count)
         tension = tendon_tension(self._settings, stretch, stretch_rate, offset, fraction)
-        return tension, free * self._motor.acceleration(spooled + phase_m, speed, current, tension)
+        return tension, free * self._motor.acceleration(spooled + phase_m, speed, current, tension, anchors, spooled)
 
     def parameters(self, drive: Drive, current: Vector) -> Vector:
         """Values for ``parameters``: currents (A) and what the drive reports of the tendons."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
 from continuum_robot.rod.fiber import curvature_matrix
+from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -58,6 +59,7 @@ class RodBody(ABC):
         self._curvature = curvature_matrix(robot)
         # With motors the capstans' inertia is that of the rotors.
         self._model = RodModel(robot, actuator_inertia=motor is None)
+        self._hysteresis = RodHysteresis(robot)
         self._make()
         self.reset(self.rest)
 

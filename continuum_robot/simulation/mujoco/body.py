@@ -19,6 +19,7 @@ from continuum_robot.errors import ContinuumRobotError, ConvergenceError, Parame
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
+from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
@@ -136,6 +137,7 @@ class ChainBody:
             refuse_overlap(made, self.data, self.chain, world)
         self._rest_angles = at_rest(self.mujoco_model, self.data, robot)
         self._rest = self._fit @ self._rest_angles
+        self._hysteresis = RodHysteresis(robot)
         self.reset(self._rest)
         if progress is not None:
             progress(f"MuJoCo simulates {robot.name} as {sum(self.chain.links_per_segment)} links")
@@ -157,6 +159,8 @@ class ChainBody:
         none = np.zeros(self._tendons)
         self._spooled, self._speed, self._current, self._tension = self.rod_displacement, none, none, none
         self._resisting = np.zeros(self._friction.capstan_count)
+        self._slip = None if self._motor is None else self._motor.slip(self._spooled)
+        self._hysteresis.reset(self.c)
         self.world_loads = ()
 
     def advance(self, drive: Drive, duration_s: float) -> None:
@@ -185,6 +189,8 @@ class ChainBody:
         """Generalised force of tendons, motors, contacts and hands for the next step."""
         data, rows = self.data, Rows()
         force = given.copy()
+        if self._hysteresis.acts:
+            force -= self._fit.T @ self._hysteresis.move(self.c)
         if self.push is not None:
             force += self._pushed(*self.push)
         if self.contacts.size:
@@ -207,7 +213,10 @@ class ChainBody:
         inputs[0][:] = (
             self._spooled, self._speed, self._current, drive.desired, self.rod_displacement, load, self._tension
         )  # fmt: skip
-        inputs[1][:] = drive.offset_m, drive.stiffness_fraction, drive.motor_free
+        inputs[1][:3] = drive.offset_m, drive.stiffness_fraction, drive.motor_free
+        if self._slip is not None:
+            self._slip.move(self._spooled)
+            inputs[1][3:] = self._slip.anchors
         inputs[2][:] = h
         self._spool.run()
         self._current, level, slope, yielding, loose_speed = self._spool.outputs[0].copy()

@@ -16,8 +16,9 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
 
     Inputs are matrices with a column a tendon: spooled length (m), speed (m/s), current (A), desired current (A),
     displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness fraction,
-    motor free; then h (s). The result has the rows: current, level and slope of the tendon, compliance of the spool
-    (m/(N.s)), its speed without tension. The motor's friction is linear about the speed at the end of the step.
+    motor free, and anchors of the dry friction's elements (m); then h (s). The result has the rows: current, level and
+    slope of the tendon, compliance of the spool (m/(N.s)), its speed without tension. The motor's friction is linear
+    about the speed at the end of the step.
 
     Parameters
     ----------
@@ -25,9 +26,11 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     motor : of its tendons
     """
     count, h = robot.tendon_count, ca.SX.sym("h")
-    state, given = ca.SX.sym("state", 7, count), ca.SX.sym("given", 3, count)
+    state = ca.SX.sym("state", 7, count)
+    given = ca.SX.sym("given", 3 + motor.anchor_count(count) // count, count)
     spooled, speed, current, desired, displacement, load, tension = ca.vertsplit(state)
-    offset, fraction, free = ca.vertsplit(given)
+    offset, fraction, free = ca.vertsplit(given[:3, :])
+    anchors = ca.vec(given[3:, :].T)
     # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
     lag = h / motor.current_time_constant_s
     mean_current = desired + (current - desired) * (1 - ca.exp(-lag)) / lag
@@ -35,7 +38,8 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
 
     def linear(about: Any, pull: Any) -> tuple[Any, Any]:
         """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
-        value = motor.acceleration(spooled.T, about.T, mean_current.T, load.T + pull.T).T
+        end_m = spooled + h * about
+        value = motor.acceleration(spooled.T, about.T, mean_current.T, load.T + pull.T, anchors, end_m.T).T
         tangent = ca.horzcat(*(ca.gradient(value[k], about[k]) for k in range(count)))
         return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
 
