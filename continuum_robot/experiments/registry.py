@@ -21,6 +21,7 @@ from continuum_robot.experiments.contact import reaction as contact_reaction
 from continuum_robot.experiments.contact import screw as contact_screw
 from continuum_robot.experiments.contact import tube as contact_tube
 from continuum_robot.experiments.drives import cogging as drives_cogging
+from continuum_robot.experiments.drives import hysteresis as drives_hysteresis
 from continuum_robot.experiments.drives import identification as drives_identification
 from continuum_robot.experiments.experiment import Experiment, Result
 from continuum_robot.experiments.ha import figures as ha_figures
@@ -58,6 +59,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_pid_pd.PID_PD,
         drives_cogging.COGGING,
         drives_identification.IDENTIFICATION,
+        drives_hysteresis.HYSTERESIS,
         payload_weighing.WEIGHING,
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,

@@ -188,11 +188,16 @@ class TouchedRobot:
     robot : as known, and as simulated
     seed : of the sensors' noise
     progress : receives what is compiled
+
+    Attributes
+    ----------
+    monitor : of its contacts
     """
 
     def __init__(self, robot: Robot, seed: int, progress: Progress) -> None:
         self.robot, self._seed = robot, seed
         self._sensing = Sensing(robot, progress)
+        self.monitor = self._sensing.monitor
         self._manifold = controlled_manifold(robot)
         self._floor: Floor | None = None
 
@@ -204,8 +209,7 @@ class TouchedRobot:
         plants : makes a plant that nothing touches
         motions : to learn from
         """
-        monitor = self._sensing.monitor
-        self._floor = None
+        monitor, self._floor = self.monitor, None
         monitor.use_floor(None)
         monitor.learn_floor(True)
         for motion in motions:

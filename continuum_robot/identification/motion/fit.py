@@ -25,6 +25,9 @@ from continuum_robot.robot.description import Robot
 Vector = NDArray[np.float64]
 Progress = Callable[[str], None]
 
+# A step that changes every parameter by less, relative to its usual size or to its least deviation, is the last.
+_CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class MotionFit:
@@ -129,12 +132,14 @@ def fit_motion(
         gradient += equations.precision * (found - equations.expected)
         step = -_solved(system, gradient)
         found = found + step
-        change = float(np.abs(step[: parameters.count]).max())
-        say(f"step {number + 1}: parameters changed by up to {100 * change:.2g} %")
-        if change < 1e-4:
+        changes = np.abs(step[: parameters.count])
+        say(f"step {number + 1}: parameters changed by up to {100 * float(changes.max()):.2g} %")
+        # Forces by the past have knots, about which steps go to and fro.
+        least = np.sqrt(np.diag(np.linalg.inv(system)))[: parameters.count]
+        if np.all(changes < np.maximum(_CHANGE, _CHANGE_OF_DEVIATION * least)):
             break
     else:
-        raise ConvergenceError("the fit of the motion", change, 1e-4, settings.iterations)
+        raise ConvergenceError("the fit of the motion", float(changes.max()), _CHANGE, settings.iterations)
     rows, slopes, weights = equations.linearised(found)
     say("deviations by leaving out blocks of time")
     covariance = _covariance(equations, rows, slopes, weights)
