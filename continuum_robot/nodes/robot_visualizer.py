@@ -321,7 +321,8 @@ class RobotVisualizer(ManagedNode):
         self._force.points = [conversions.point_message(tail), conversions.point_message(pose[:3, 3])]
         self._detected.pose.position = conversions.point_message(tail)
         where = f" at {1e3 * contact.arc_length:.0f} mm" if found else ""
-        self._detected.text = f"{np.linalg.norm(force):.1f} N{where}"
+        moved = f"\nby its motion on segment {contact.screw_segment + 1}" if contact.screw_segment >= 0 else ""
+        self._detected.text = f"{np.linalg.norm(force):.1f} N{where}{moved}"
         if found:
             half_m = contact.arc_length_deviation
             ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)

@@ -94,10 +94,11 @@ def contact_words(contact: ContactState) -> str:
     ----------
     contact : newest
     """
+    moved = f"; by its motion on segment {contact.screw_segment + 1}" if contact.screw_segment >= 0 else ""
     if contact.in_contact and np.isfinite(contact.pair_arc_lengths_m).all():
-        return pair_words(contact)
+        return pair_words(contact) + moved
     if contact.in_contact:
         force = np.nan_to_num(contact.force_there_n)
-        return force_words(contact, float(np.sqrt(force @ force)))
-    words = f"{contact.state}: {contact.reason}" if contact.reason else contact.state
+        return force_words(contact, float(np.sqrt(force @ force))) + moved
+    words = (f"{contact.state}: {contact.reason}" if contact.reason else contact.state) + moved
     return f"{words}; the last was {in_words(contact.kind)}: {contact.kind_reason}" if contact.kind else words

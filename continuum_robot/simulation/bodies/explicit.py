@@ -24,9 +24,10 @@ from continuum_robot.simulation.motors import tendon_tension
 Vector = NDArray[np.float64]
 
 BLOCK_S = 1e-3
-# The Runge-Kutta method of order 4 is stable to 2.78 on the real and 2.82 on the imaginary axis; up to this product of
-# rate and step it is accurate enough to leave the fast modes where they are.
-STABLE_PRODUCT = 1.5
+# The Runge-Kutta method of order 4 is stable to 2.78 on the real and 2.82 on the imaginary axis. Up to the first product
+# of rate and step it is accurate enough to leave fast modes where they are; one that only decays does so up to the
+# second, to a third a step or less.
+STABLE_PRODUCT, DECAYING_PRODUCT = 1.5, 2.0
 
 
 class ExplicitBody(RodBody):
@@ -203,8 +204,11 @@ class ExplicitBody(RodBody):
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""
         desired, progress = self._robot.simulation.substep_s, self._progress
         jacobian, _ = self.linearised()
-        fastest = float(np.abs(np.linalg.eigvals(jacobian)).max())  # 1/s
-        parts = max(1, math.ceil(desired * fastest / STABLE_PRODUCT))
+        modes = np.linalg.eigvals(jacobian)  # 1/s
+        fastest = float(np.abs(modes).max())
+        decays = (modes.real < 0) & (np.abs(modes.imag) < 1e-3 * np.abs(modes.real))
+        products = np.where(decays, DECAYING_PRODUCT, STABLE_PRODUCT)
+        parts = max(1, math.ceil(desired * float((np.abs(modes) / products).max())))
         if parts > 1 and progress is not None:
             progress(
                 f"the plant of {self._robot.name} takes steps of {desired / parts:.3g} s instead of"

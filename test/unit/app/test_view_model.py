@@ -269,6 +269,9 @@ def test_legend_and_contact_in_words() -> None:
     assert contact_words(detected) == "contact: 5 ± 0.2 N at 132 mm"
     assert "not observable" in contact_words(ContactState(state="contact", in_contact=True, force_there_n=np.ones(3)))
     assert contact_words(ContactState(state="invalid", reason="no shape")) == "invalid: no shape"
+    moved = dataclasses.replace(detected, screw_segment=1)
+    assert contact_words(moved) == "contact: 5 ± 0.2 N at 132 mm; by its motion on segment 2"
+    assert contact_words(ContactState(state="clear", screw_segment=0)) == "clear; by its motion on segment 1"
     assert contact_words(dataclasses.replace(detected, kind="tip_blocked")).startswith("contact, tip blocked: 5")
     assert contact_words(dataclasses.replace(detected, kind="unknown")).startswith("contact, of unknown kind: 5")
     over = ContactState(state="clear", kind="accidental", kind_reason="it was over after 0.2 s")

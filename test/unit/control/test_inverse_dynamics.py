@@ -15,6 +15,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.simulation.plant import Plant
@@ -181,3 +182,46 @@ def test_controllers_of_other_packages_are_found_by_their_entry_point(monkeypatc
     assert law("mine") == ("made for", ROBOT.name)
     with pytest.raises(ParameterError, match=r"control\.law = 'yours' -- expected one of pid, inverse_dynamics, mine"):
         law("yours")
+
+
+def test_what_resists_by_the_past_of_the_motion_is_fed_forward():
+    """There and back on ideal tensions: with the backbone's lag known it stays on the way, without it does not."""
+    own = Hysteresis(moment_nm=2e-3, curvature_per_m=1.0)
+    lagging = SOFT.changed(segments=tuple(dataclasses.replace(one, hysteresis=own) for one in SOFT.segments))
+
+    def swing(time_s):
+        phase = math.pi * time_s
+        return reference(
+            [4e-3 * (1 - math.cos(phase)), 0],
+            [4e-3 * math.pi * math.sin(phase), 0],
+            [4e-3 * math.pi**2 * math.cos(phase), 0],
+        )
+
+    errors = {}
+    for name, known in (("known", lagging), ("unknown", SOFT)):
+        loop, found = Loop(controller(known, observer_rate_per_s=0.0), lagging), []
+        for k in range(3000):
+            loop.run(lambda _time_s, now_s=k * CYCLE_S: swing(now_s), CYCLE_S)
+            found.append(loop.clarke - swing((k + 1) * CYCLE_S).position)
+        errors[name] = np.abs(found[500:]).max()
+    assert errors["unknown"] > 1e-4
+    assert errors["known"] < 0.15 * errors["unknown"]
+
+
+def test_the_observer_does_not_take_known_friction_for_a_disturbance():
+    actuators = dataclasses.replace(ROBOT.actuators, coulomb_friction_nm=0.0015, friction_travel_m=2e-4)
+    robot = ROBOT.changed(actuators=dataclasses.replace(actuators, viscous_friction_nms=0.0))
+    own = controller(robot, observer_rate_per_s=30.0, friction=1.0)
+    pull, tension = np.asarray(MANIFOLD.displacement_matrix), np.full(5, 3.0)
+    own.reset(reading(np.zeros(5), np.zeros(5), tension), tension, reference([0, 0]))
+    # Held after a way in one direction: tensions of the motors are the rod's and their friction.
+    place, shape = np.array([4e-3, 0.0]), coefficients_from_clarke(ROBOT)
+    model = RodDynamics(MOTORLESS, compile="never")
+    for k in range(1500):
+        at = place * min(1.0, (k + 1) / 500)
+        rate = place / 0.5 if k < 500 else np.zeros(2)
+        rod = model.inverse_dynamics(shape @ at, shape @ rate, np.zeros(shape.shape[0])).reshape(-1)
+        force = shape.T @ rod + pull.T @ (np.sign(pull @ place) * robot.actuators.coulomb_n)
+        held = np.linalg.pinv(pull.T) @ force + 10.0
+        own.update(reading(pull @ at, pull @ rate, held), reference(at), CYCLE_S)
+    assert np.abs(own.residual).max() < 0.05 * robot.actuators.coulomb_n

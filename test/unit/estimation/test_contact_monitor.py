@@ -19,10 +19,14 @@ from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import torque_from_tension
+from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.friction.tendons import TendonFriction
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import tendon_matrix
 
 DT = 2e-3
 NOISE = np.eye(6) * 1e-8
@@ -611,3 +615,72 @@ def test_one_cycle_of_the_filter_is_the_same_in_machine_code(monitors):
         np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(other).max())
         np.testing.assert_allclose(filtered.coefficients, observer.coefficients, atol=1e-10)
         np.testing.assert_allclose(filtered.covariance, observer.covariance, atol=1e-9 * observer.covariance.max())
+
+
+# --- what resists by the past of the motion
+
+
+def with_past(robot):
+    """Motors whose dry friction builds up over 0.2 mm and a backbone that lags, without cogging."""
+    own = Hysteresis(moment_nm=2e-3, curvature_per_m=1.0)
+    actuators = dataclasses.replace(
+        robot.actuators, coulomb_friction_nm=0.0015, friction_travel_m=2e-4, cogging_amplitude_nm=0.0
+    )
+    segments = tuple(dataclasses.replace(segment, hysteresis=own) for segment in robot.segments)
+    return robot.changed(actuators=actuators, segments=segments)
+
+
+@pytest.fixture(scope="module")
+def slow_turns():
+    """Slow turns of a prototype with a past, and what a monitor that knows it, and one that does not, make of them."""
+    robot = load_robot("opencr_five_tendon")
+    past = with_past(robot)
+    unknown = dataclasses.replace(past.actuators, friction_travel_m=0.0)
+    known = {"known": past, "unknown": robot.changed(actuators=unknown)}
+    lever, shape = tendon_matrix(robot), coefficients_from_clarke(robot)
+    dynamics, resistance = RodDynamics(robot, compile="never"), Resistance(past)
+    monitors = {name: ContactMonitor(one, motors=True) for name, one in known.items()}
+    viscous = robot.actuators.viscous_ns_per_m * lever.T @ lever
+    rotors = robot.actuators.reflected_mass_kg * lever.T @ lever
+    found = {name: [] for name in known}
+    for k in range(1200):
+        phase = 2 * np.pi * 0.25 * k * 0.01
+        rates = 2 * np.pi * 0.25
+        c, rate, acceleration = (
+            shape @ (5e-3 * np.array(one))
+            for one in (
+                [1 - math.cos(phase), math.sin(phase)],
+                [rates * math.sin(phase), rates * math.cos(phase)],
+                [rates**2 * math.cos(phase), -(rates**2) * math.sin(phase)],
+            )
+        )
+        force = dynamics.inverse_dynamics(c, rate, acceleration).reshape(-1) + viscous @ rate + rotors @ acceleration
+        force = force + resistance.move(c, lever @ c)
+        tension = np.linalg.pinv(lever.T) @ force + 10.0
+        for name, monitor in monitors.items():
+            found[name].append(
+                monitor.update(c, rate, 1e-8 * np.eye(2), 0.01, tension=tension, tendon_displacement=lever @ c)
+            )
+    return found, monitors
+
+
+def test_what_resists_by_the_past_is_no_contact(slow_turns):
+    found, _ = slow_turns
+    largest = {name: np.abs([one.residual for one in of[300:]]).max() for name, of in found.items()}
+    assert largest["known"] < 0.05 * largest["unknown"]
+
+
+def test_the_threshold_falls_when_the_past_is_known(slow_turns):
+    found, monitors = slow_turns
+    first, last = (found["known"][k].contact_threshold for k in (0, -1))
+    assert np.all(last < 0.6 * first)
+    least = {name: monitors[name].least_tip_force_n(found[name][-1]) for name in found}
+    assert least["known"] < 0.6 * least["unknown"]
+
+
+def test_after_a_reset_the_past_is_unknown_again(slow_turns):
+    found, monitors = slow_turns
+    monitor = monitors["known"]
+    monitor.reset()
+    again = monitor.update(np.zeros(2), np.zeros(2), 1e-8 * np.eye(2), 0.01, tension=np.full(5, 10.0))
+    assert again.contact_threshold == pytest.approx(found["known"][0].contact_threshold, rel=0.1)

@@ -11,6 +11,7 @@ import pytest
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.equations import chord_per_m
 from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_motion
@@ -21,9 +22,11 @@ from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettin
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plants import ROD
 
 ROBOT = load_robot("opencr_five_tendon")
 TWO = load_robot("two_segment")
@@ -249,3 +252,28 @@ def test_a_file_of_another_robot_is_refused(tmp_path):
     write_drive_samples(ROBOT, samples(), file)
     with pytest.raises(RecordingError, match=r"other\.csv"):
         read_drive_samples(TWO, file)
+
+
+def test_a_past_that_the_file_has_with_other_values_is_found():
+    """Friction that builds up over a travel and a backbone that lags, each with values that the fit does not know."""
+    own = Hysteresis(moment_nm=2e-3, curvature_per_m=1.0)
+    robot = ROBOT.changed(
+        actuators=dataclasses.replace(ROBOT.actuators, coulomb_friction_nm=0.0015, friction_travel_m=2e-4),
+        segments=(dataclasses.replace(ROBOT.segments[0], hysteresis=own),),
+    )
+    case = chirped_robot(robot, ROD, 3, UnlikeSettings(duration_s=30.0), lambda _: None)
+    names = case.fit.parameters.names
+    assert names[-3:] == (
+        "actuators.friction_travel_m",
+        "segments[0].hysteresis.moment_nm",
+        "segments[0].hysteresis.curvature_per_m",
+    )
+    assert np.abs(case.score).max() < 3.5
+    for name, percent in (("coulomb", 3), ("friction_travel", 3), ("moment_nm", 20), ("hysteresis.curvature", 20)):
+        place = next(index for index, full in enumerate(names) if name in full)
+        assert case.fit.shown[place]
+        assert abs(case.error[place]) < percent / 100
+    assert case.found(robot).segments[0].hysteresis.moment_nm == case.fit.values[-2]
+    keys = file_values(robot, case.fit.parameters, case.fit.values, case.fit.shown)
+    assert keys["segments[0].hysteresis.moment_nm"] == case.fit.values[-2]
+    assert keys["actuators.friction_travel_m"] == case.fit.values[-3]
