@@ -6,8 +6,9 @@ shape of that instant, and the error is learned. The pose of now is that of the 
 its coordinates: neither the tracker's delay nor an outage delays it.
 
 An error of the model (a pitch radius, a tendon's stretch, a payload) moves the tip by an amount that depends on where
-the robot is: it is described by a polynomial of second order in the coordinates, whose coefficients a Kalman filter
-follows. What was learned at one pose is known at all poses.
+the robot is: it is described by a polynomial of third order in the coordinates, whose coefficients a Kalman filter
+follows: across the straight robot the tip is an odd function of the bend, along it an even one. What was learned at one
+pose is known at all poses.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ class Expected:
 
     Attributes
     ----------
-    deviation : standard deviation of the coefficients of order 0, 1 and 2, in the residual's unit
+    deviation : standard deviation of the coefficients of order 0, 1, 2 and so on, in the residual's unit
     drift_per_root_s : by which those may have changed after a second, in the residual's unit
     """
 
-    deviation: tuple[float, float, float]
-    drift_per_root_s: tuple[float, float, float]
+    deviation: tuple[float, ...]
+    drift_per_root_s: tuple[float, ...]
 
 
 class LearnedResidual:
@@ -121,8 +122,8 @@ _TOO_SURPRISING = 5.0  # standard deviations
 _LONGEST_WAIT_S = 60.0
 _WAITING = 256  # a second of a fast tracker
 _FORGET_AFTER = 20  # surprising poses in a row: then it is the robot that changed
-_OF_LENGTH = Expected((0.02, 0.1, 0.05), (1e-3, 2e-3, 1e-3))
-_OF_ANGLE = Expected((0.02, 0.1, 0.05), (1e-3, 2e-3, 1e-3))
+_OF_LENGTH = Expected((0.02, 0.1, 0.05, 0.03), (1e-3, 2e-3, 1e-3, 5e-4))
+_OF_ANGLE = Expected((0.02, 0.1, 0.05, 0.03), (1e-3, 2e-3, 1e-3, 5e-4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,7 @@ class TrackedTip:
 
     def __init__(self, robot: Robot, settings: TrackerSettings | None = None) -> None:
         self.settings = settings or TrackerSettings()
-        polynomial = Polynomial(coordinate_scale_m(robot))
+        polynomial = Polynomial(coordinate_scale_m(robot), len(_OF_LENGTH.deviation) - 1)
         length_m = robot.length_m
         in_metres = Expected(
             tuple(length_m * np.array(_OF_LENGTH.deviation)), tuple(length_m * np.array(_OF_LENGTH.drift_per_root_s))

@@ -64,6 +64,7 @@ WITHOUT_FORMULAS = {
     "rod/code/shared.py",
     "app/bench/rod_statics.py",
     "rod/strain/dynamics.py",
+    "rod/friction/resistance.py",
     "app/bench/rod_motion.py",
     "control/cogging.py",
     "control/joint_trajectory.py",

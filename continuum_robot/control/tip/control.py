@@ -2,9 +2,9 @@
 """The tip brought to a desired place, or along a path, and kept there against what the model does not know.
 
 Derived here: the estimated tip's error is integrated in the directions in which the tendons move the tip, by its
-Jacobian's inverse. The integral is spread over the monomials of the coordinates (normalised gradient descent): where
-the robot is, the correction changes as an integral does, and what it learned there holds at other places too. So a
-moving tip is corrected without the delay of an integral.
+Jacobian's inverse. The integral is spread over the monomials of the coordinates, by how they came together lately
+(normalised LMS-Newton): where the robot is, the correction changes as an integral does, and what it learned there holds
+at other places too. So a moving tip is corrected without the delay of an integral.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ Vector = NDArray[np.float64]
 _TOLERANCE_FRACTION = 0.005
 _LEAST_SINGULAR_FRACTION = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
 _NEAR_FRACTION = 0.05
+_LEARNED_ORDER = 3
+# Over which monomials are seen together, s, and below which share one of them counts as not seen: where a robot stays,
+# what is learned there must not become a slope.
+_SEEN_S, _UNSEEN = 10.0, 0.01
 _PATH_ITERATIONS = 2  # from one cycle to the next a path moves by a fraction of a millimetre
 
 
@@ -113,8 +117,9 @@ class TipControl:
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_fraction
         self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
-        self._polynomial = Polynomial(coordinate_scale_m(robot))
+        self._polynomial = Polynomial(coordinate_scale_m(robot), _LEARNED_ORDER)
         self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
+        self._seen = np.eye(self._polynomial.size)
         self._correction = np.zeros(robot.coordinate_count)
         self._solution: TipSolution | None = None
         self._mean_error: Vector | None = None
@@ -146,6 +151,7 @@ class TipControl:
         """Start at Clarke coordinates (2m,), m, with ``velocity``, shape (2m,), m/s; no target, no correction."""
         self._motion.reset(clarke, velocity)
         self._learned[:] = self._correction[:] = 0.0
+        self._seen[:] = np.eye(self._polynomial.size)
         self._solution = self._mean_error = None
 
     def set_target(self, target: ArrayLike) -> TipSolution:
@@ -310,7 +316,11 @@ class TipControl:
             step = shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
             limited = self._too_far(position, desired + step)
             if not limited or np.linalg.norm(desired + step) < np.linalg.norm(desired):
-                self._learned += np.outer(features, step) / (features @ features)
+                # Over the monomials as they came together lately, so that all that the motion shows is learned as fast.
+                fraction = min(1.0, dt / _SEEN_S)
+                self._seen += fraction * (np.outer(features, features) - self._seen)
+                spread = np.linalg.solve(self._seen + _UNSEEN * np.eye(features.size), features)
+                self._learned += np.outer(spread, step) / (features @ spread)
                 desired = desired + step
         # What was learned elsewhere may be too much here, and may come too fast.
         desired = before + shortened(desired - before, self._motion.limits.speed_m_per_s * dt)

@@ -302,7 +302,7 @@ class DrivenRod:
 
         Returns
         -------
-        force on the coefficients, N.m^2 for curvatures
+        force on the coefficients, (coefficients,), N.m^2 for curvatures
         """
         resistance = self._resistance
         if not resistance.acts or not math.isfinite(float(c.sum())):

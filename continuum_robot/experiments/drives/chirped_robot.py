@@ -104,6 +104,10 @@ def chirped_robot(robot: Robot, plant: str, seed: int, settings: UnlikeSettings,
     seed : of the factors on its values, the rotors' angles and the noise
     settings : how far it differs
     progress : receives what is done
+
+    Raises
+    ------
+    ContinuumRobotError : the chirps left no readings
     """
     parameters, rng = Parameters.of(robot), np.random.default_rng([seed, 7])
     truth = parameters.scales * settings.spread ** rng.uniform(-1, 1, parameters.count)

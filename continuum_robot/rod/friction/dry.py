@@ -59,8 +59,12 @@ def shortened(offset: Vector, reach: Vector) -> Vector:
 
     Parameters
     ----------
-    offset : x - a on lines, of the shape of ``reach``, or in planes with one more axis
-    reach : F / k, not negative
+    offset : x - a in the unit of the positions, on lines (..., N), in planes (..., N, 2)
+    reach : F / k in the same unit, not negative, (..., N)
+
+    Returns
+    -------
+    of the shape of the offsets
     """
     if offset.ndim == reach.ndim:
         return np.asarray(np.minimum(np.maximum(offset, -reach), reach))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Friction that builds up over a travel: springs in parallel that each slide at a limit of their own (Maxwell slip).
 
+Each is a stop of Prandtl, see :mod:`continuum_robot.rod.friction.dry`.
+
 Pushed from rest in one direction, the force follows 1 - exp(-x / travel) from knot to knot, where the elements begin to
 slide; after a turn it follows the same curve twice as wide (Masing's rule), and it remembers where it turned before.
 Tendons in guides, gears and bearings do that before they slide, and a backbone of superelastic wire. In a plane an
@@ -35,7 +37,7 @@ class MaxwellSlip:
 
     Parameters
     ----------
-    limit : friction of sliding, not negative, shape (k,)
+    limit : friction of sliding, not negative, shape (k,), N or N.m
     travel : over which it grows to 63 % of that from rest, positive, in the positions' unit, shape (k,)
     position : where it rests at first, shape (k,), or (k, 2) in planes
     """
@@ -82,7 +84,7 @@ class MaxwellSlip:
 
         Parameters
         ----------
-        positions : shape (T, k), or (T, k, 2) in planes
+        positions : in the unit of the travel, shape (T, k), or (T, k, 2) in planes
 
         Returns
         -------

@@ -24,9 +24,9 @@ from continuum_robot.simulation.motors import tendon_tension
 Vector = NDArray[np.float64]
 
 BLOCK_S = 1e-3
-# The Runge-Kutta method of order 4 is stable to 2.78 on the real and 2.82 on the imaginary axis. Up to the first product
-# of rate and step it is accurate enough to leave fast modes where they are; one that only decays does so up to the
-# second, to a third a step or less.
+# The Runge-Kutta method of order 4 is stable to 2.78 on the real and 2.82 on the imaginary axis. Up to the first
+# product of rate and step it is accurate enough to leave fast modes where they are; up to the second one that only
+# decays still does, to a third in a step.
 STABLE_PRODUCT, DECAYING_PRODUCT = 1.5, 2.0
 
 

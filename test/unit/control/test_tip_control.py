@@ -275,7 +275,7 @@ def test_a_moving_tip_is_corrected_without_the_delay_of_an_integral(name):
         tip = plant.step(output.reference.position + plant.lag_s * output.reference.velocity, dt)
         errors.append(np.linalg.norm(tip - path((k + 1) * dt)[0]))
     first, last = np.sqrt(np.mean(np.square(errors[:800]))), np.sqrt(np.mean(np.square(errors[-800:])))
-    assert last < 0.3 * first  # not so with an integral alone
+    assert last < 0.1 * first  # not so with an integral alone, nor spread evenly over the monomials
     assert output.moving
 
 

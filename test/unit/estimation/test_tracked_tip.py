@@ -23,7 +23,7 @@ SHAPE_S = 0.01
 @given(st.integers(1, 40), st.integers(0, 1000))
 def test_without_drift_it_is_regularised_least_squares(count, seed):
     rng = np.random.default_rng(seed)
-    polynomial, variance = Polynomial([1.0, 1.0]), 0.04
+    polynomial, variance = Polynomial([1.0, 1.0], 2), 0.04
     deviations = (0.5, 2.0, 1.0)
     learned = LearnedResidual(polynomial, 2, Expected(deviations, (0.0, 0.0, 0.0)))
     places, residuals = rng.uniform(-1, 1, (count, 2)), rng.normal(size=(count, 2))
@@ -41,7 +41,7 @@ def test_without_drift_it_is_regularised_least_squares(count, seed):
 
 
 def test_waiting_never_makes_it_less_certain_than_nothing():
-    learned = LearnedResidual(Polynomial([1.0]), 1, Expected((0.1, 0.1, 0.1), (1.0, 1.0, 1.0)))
+    learned = LearnedResidual(Polynomial([1.0], 2), 1, Expected((0.1, 0.1, 0.1), (1.0, 1.0, 1.0)))
     before = learned.at([0.5])[1]
     learned.learn([0.5], [0.2], 1e-6)
     learned.wait(1e6)
