@@ -298,7 +298,7 @@ class DrivenRod:
         Parameters
         ----------
         c : coefficients, 1/m
-        displacement_m : of the tendons at the motors, (N,), m; None: as the rod's shape says
+        displacement_m : of the tendons at the motors, (N,), m; None or NaN: as the rod's shape says
 
         Returns
         -------
@@ -307,12 +307,19 @@ class DrivenRod:
         resistance = self._resistance
         if not resistance.acts or not math.isfinite(float(c.sum())):
             return self._resisting
-        pulled = resistance.displacement(c) if displacement_m is None else displacement_m
+        pulled = displacement_m
+        if pulled is None or not math.isfinite(float(pulled.sum())):
+            pulled = resistance.displacement(c)
         if self._rests:
             resistance.reset(c, pulled)
             self._rests = False
         self._resisting = resistance.move(c, pulled)
         return self._resisting
+
+    @property
+    def past_unknown(self) -> bool:
+        """Whether something resists by a past of the motion that is not known in all."""
+        return self._resistance.acts and (self._rests or bool(self._resistance.uncertain(0.0).any()))
 
     def forget_motion(self) -> None:
         """The past of the motion is not known any more."""

@@ -292,6 +292,9 @@ class FreeMotionLearning:
         factor : of the threshold over the bound, a ratio
         """
         motion = None if self.floor is None else self.floor.motion
+        largest = float((np.abs(residual) / threshold).max())
         if motion is None:
-            return float((np.abs(residual) / threshold).max())
-        return math.sqrt(float(residual @ motion.information @ residual) / motion.evidence) / factor
+            return largest
+        together = math.sqrt(float(residual @ motion.information @ residual) / motion.evidence) / factor
+        # What was learnt knew the past of the motion.
+        return min(together, largest) if self._rod.past_unknown else together

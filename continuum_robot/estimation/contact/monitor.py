@@ -371,8 +371,8 @@ class ContactMonitor:
         c_acceleration : (n,), for "jfd"; None: difference of the rates
         c_rate_covariance : of the noise of the rates from sample to sample, (n, n); None: that of the settings
         other_force : known generalised force of anything else, e.g. of a distal segment, johnston (74), (n,), N.m^2
-        tendon_displacement : of every tendon at its motor, (N,), m, for what resists by the past of the motion; None:
-            as the shape says
+        tendon_displacement : of every tendon at its motor, (N,), m, for what resists by the past of the motion; None
+            or NaN: as the shape says
         fault : what the shape estimator reports as broken; not empty: invalid
         suspects : sensors whose readings may be frozen: no contact is raised while there are some, and after
             ``suspect_s`` with a residual above the threshold it is invalid
@@ -401,6 +401,8 @@ class ContactMonitor:
                 (shape.shape, rate.shape, noise.shape),
                 f"shapes ({count},), ({count},), ({count}, {count})",
             )
+        if pulled is not None and pulled.shape != (self.robot.tendon_count,):
+            raise ParameterError("tendon_displacement", pulled.shape, f"shape ({self.robot.tendon_count},)")
         extra = extra - rod.resisting(shape, pulled)
         drives = rod.driven(shape, tension, capstan_torque)
         rate_noise = self._rate_noise

@@ -41,8 +41,11 @@ OF_VALUES = {
 
 @dataclass(frozen=True, kw_only=True)
 class UnlikeSettings:
-    """How the simulated robots differ from what the fit knows, and how they move."""
+    """The robot, how the simulated ones differ from what the fit knows, and how they move."""
 
+    robot: str = quantity(
+        "robot file or name: a rod with parallel tendons and a motor on each", default="opencr_five_tendon"
+    )
     spread: float = quantity("largest factor on a value, and one over it the least", default=1.4, ge=1, le=3)
     duration_s: float = quantity("of the chirps", "s", default=60.0, ge=10, le=3600)
     current_noise_a: float = quantity("standard deviation of the measured currents", "A", default=0.02, ge=0, le=1)

@@ -51,9 +51,6 @@ OBSERVERS = {"": 0.0, "_observer": InverseDynamicsSettings().observer_rate_per_s
 class HysteresisSettings(UnlikeSettings):
     """Options of the experiment."""
 
-    robot: str = quantity(
-        "robot file or name: a rod with parallel tendons and a motor on each", default="opencr_five_tendon"
-    )
     seeds: int = quantity("robots on the rod of this package", default=5, ge=1, le=1000)
     mujoco_seeds: int = quantity("robots on MuJoCo's", default=2, ge=0, le=1000)
     friction: float = quantity("dry friction, times that of the file", default=3.0, gt=0, le=100)

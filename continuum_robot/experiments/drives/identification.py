@@ -36,9 +36,6 @@ from continuum_robot.simulation.plants import MUJOCO, ROD
 class IdentificationSettings(UnlikeSettings):
     """Options of the experiment."""
 
-    robot: str = quantity(
-        "robot file or name: a rod with parallel tendons and a motor on each", default="opencr_five_tendon"
-    )
     seeds: int = quantity("robots on the rod of this package", default=10, ge=1, le=1000)
     mujoco_seeds: int = quantity("robots on MuJoCo's", default=3, ge=0, le=1000)
     circle_hz: float = quantity("circles a second with what was found", "Hz", default=3.0, gt=0, le=20)

@@ -8,10 +8,10 @@ Derived here, from muhmann (22) to (25) with motors and elastic tendons. Motor j
 with a lag l between current and encoder; h is dry friction over its limit: tanh(q_j' / v_0), or by the motion's past
 where the file says that it builds up over a travel. On the coordinates that the tendons control, P^T T is the force of
 the rod at what the tendons' stretch leaves of the displacements, with its hysteresis. Across them the rod feels
-nothing: Z^T T = k Z^T q + d Z^T q'.
-Between disks tendons run straight, which shortens those through segment i by beta_i |q_i|^2 beyond what the coordinates
-say: that counts as displacement across, and bends with 2 beta_i q_i times the sum of their tensions (virtual work).
-All that is linear passes filters, so each column is computed from what was measured and filtered as the force is.
+nothing: Z^T T = k Z^T q + d Z^T q'. Between disks tendons run straight, which shortens those through segment i by
+beta_i |q_i|^2 beyond what the coordinates say: that counts as displacement across, and bends with 2 beta_i q_i times
+the sum of their tensions (virtual work). All that is linear passes filters, so each column is computed from what was
+measured and filtered as the force is.
 """
 
 from __future__ import annotations
@@ -278,10 +278,10 @@ class MotionEquations:
         values, factors = self._split(unknowns)
         stiffness, damping = values[TENDON_STIFFNESS], values[TENDON_DAMPING]
         pulled = self._pulled_force - sum(a * one for a, one in zip(factors, self._pulled_columns, strict=True))
-        # A spring with a damper: T = k s + d s', so that s = (T - d/k T') / k but for higher orders.
         if self.parameters.travel is not None:
             (rubbed, rubbed_across), dry = self._rubbing(float(unknowns[self.parameters.travel])), factors[_DRY]
             pulled = pulled - dry * (rubbed - self._pulled_columns[_DRY])
+        # A spring with a damper: T = k s + d s', so that s = (T - d/k T') / k but for higher orders.
         eased = pulled - damping / stiffness * np.concatenate([pulled[1:], np.zeros_like(pulled[:1])])
         place = self._coordinates - eased @ (self._onto @ self._onto.T) / stiffness
         own = unknowns[self.parameters.rod]

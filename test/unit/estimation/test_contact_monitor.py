@@ -17,7 +17,7 @@ from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
-from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
+from continuum_robot.estimation.contact.settings import KALMAN, METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
@@ -630,38 +630,71 @@ def with_past(robot):
     return robot.changed(actuators=actuators, segments=segments)
 
 
+class SlowTurns:
+    """A prototype with a past in slow turns, by its own model: what its tensions are."""
+
+    def __init__(self):
+        self.plain = load_robot("opencr_five_tendon")
+        self.robot = with_past(self.plain)
+        self.lever = tendon_matrix(self.robot)
+        self.resistance = Resistance(self.robot)
+        self._dynamics = RodDynamics(self.robot, compile="never")
+        both, actuators = self.lever.T @ self.lever, self.plain.actuators
+        self._viscous, self._rotors = actuators.viscous_ns_per_m * both, actuators.reflected_mass_kg * both
+
+    def at(self, time_s):
+        """Coefficients, their rates and the tensions."""
+        turn, shape = 2 * np.pi * 0.25, coefficients_from_clarke(self.robot)
+        sine, cosine = math.sin(turn * time_s), math.cos(turn * time_s)
+        c = shape @ (5e-3 * np.array([1 - cosine, sine]))
+        rate = shape @ (5e-3 * turn * np.array([sine, cosine]))
+        acceleration = shape @ (5e-3 * turn**2 * np.array([cosine, -sine]))
+        force = self._dynamics.inverse_dynamics(c, rate, acceleration).reshape(-1)
+        force = force + self._viscous @ rate + self._rotors @ acceleration + self.resistance.move(c, self.lever @ c)
+        return c, rate, np.linalg.pinv(self.lever.T) @ force + 10.0
+
+
+def feel(monitor, turns, time_s):
+    c, rate, tension = turns.at(time_s)
+    noise = 1e-8 * np.eye(2)
+    return monitor.update(c, rate, noise, 0.01, tension=tension, tendon_displacement=turns.lever @ c)
+
+
 @pytest.fixture(scope="module")
 def slow_turns():
-    """Slow turns of a prototype with a past, and what a monitor that knows it, and one that does not, make of them."""
-    robot = load_robot("opencr_five_tendon")
-    past = with_past(robot)
-    unknown = dataclasses.replace(past.actuators, friction_travel_m=0.0)
-    known = {"known": past, "unknown": robot.changed(actuators=unknown)}
-    lever, shape = tendon_matrix(robot), coefficients_from_clarke(robot)
-    dynamics, resistance = RodDynamics(robot, compile="never"), Resistance(past)
+    """What a monitor that knows the past, and one that does not, make of slow turns."""
+    robot = with_past(load_robot("opencr_five_tendon"))
+    without = dataclasses.replace(robot.actuators, friction_travel_m=0.0)
+    elastic = tuple(dataclasses.replace(segment, hysteresis=None) for segment in robot.segments)
+    known = {"known": robot, "unknown": robot.changed(actuators=without, segments=elastic)}
     monitors = {name: ContactMonitor(one, motors=True) for name, one in known.items()}
-    viscous = robot.actuators.viscous_ns_per_m * lever.T @ lever
-    rotors = robot.actuators.reflected_mass_kg * lever.T @ lever
-    found = {name: [] for name in known}
-    for k in range(1200):
-        phase = 2 * np.pi * 0.25 * k * 0.01
-        rates = 2 * np.pi * 0.25
-        c, rate, acceleration = (
-            shape @ (5e-3 * np.array(one))
-            for one in (
-                [1 - math.cos(phase), math.sin(phase)],
-                [rates * math.sin(phase), rates * math.cos(phase)],
-                [rates**2 * math.cos(phase), -(rates**2) * math.sin(phase)],
-            )
-        )
-        force = dynamics.inverse_dynamics(c, rate, acceleration).reshape(-1) + viscous @ rate + rotors @ acceleration
-        force = force + resistance.move(c, lever @ c)
-        tension = np.linalg.pinv(lever.T) @ force + 10.0
-        for name, monitor in monitors.items():
-            found[name].append(
-                monitor.update(c, rate, 1e-8 * np.eye(2), 0.01, tension=tension, tendon_displacement=lever @ c)
-            )
+    found = {}
+    for name, monitor in monitors.items():
+        turns = SlowTurns()
+        found[name] = [feel(monitor, turns, 0.01 * k) for k in range(1200)]
     return found, monitors
+
+
+def test_a_learnt_floor_does_not_take_an_unknown_past_for_a_contact():
+    """The observer of all channels together learns free motion with a known past; then it starts at another one."""
+    robot = with_past(load_robot("opencr_five_tendon"))
+    monitor, turns = ContactMonitor(robot, MonitorSettings(method=KALMAN), motors=True), SlowTurns()
+    for k in range(1600):
+        if k == 400:
+            monitor.learn_floor(True)
+        feel(monitor, turns, 0.01 * k)
+    monitor.learn_floor(False)
+    assert monitor.floor.motion is not None
+    monitor.reset()
+    # Held where the motors' friction pulls the other way than after the turns.
+    turns.resistance.move(np.full(2, -50.0), turns.lever @ np.full(2, -50.0))
+    found = [feel(monitor, turns, 16.0) for _ in range(200)]
+    assert not any(one.in_contact for one in found)
+    residual, learnt = found[-1].residual, monitor.floor.motion
+    assert residual @ learnt.information @ residual > 2 * learnt.evidence  # which alone would be a contact
+    for k in range(400):
+        feel(monitor, turns, 16.0 + 0.01 * k)
+    assert not monitor._rod.past_unknown  # a turn is more than the last element holds
 
 
 def test_what_resists_by_the_past_is_no_contact(slow_turns):
@@ -684,3 +717,15 @@ def test_after_a_reset_the_past_is_unknown_again(slow_turns):
     monitor.reset()
     again = monitor.update(np.zeros(2), np.zeros(2), 1e-8 * np.eye(2), 0.01, tension=np.full(5, 10.0))
     assert again.contact_threshold == pytest.approx(found["known"][0].contact_threshold, rel=0.1)
+
+
+def test_displacements_that_are_not_known_leave_no_trace_and_of_another_robot_are_refused(slow_turns):
+    _, monitors = slow_turns
+    monitor, c = monitors["known"], np.full(2, 1.0)
+    state = {"c_rate": np.zeros(2), "c_covariance": 1e-8 * np.eye(2), "dt": 0.01, "tension": np.full(5, 10.0)}
+    monitor.reset()
+    monitor.update(c, **state, tendon_displacement=np.full(5, np.nan))
+    after = monitor.update(c, **state, tendon_displacement=tendon_matrix(monitor.robot) @ c)
+    assert np.isfinite(after.residual).all()
+    with pytest.raises(ParameterError, match="tendon_displacement"):
+        monitor.update(c, **state, tendon_displacement=np.zeros(4))
