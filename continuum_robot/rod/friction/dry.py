@@ -60,7 +60,7 @@ def shortened(offset: Vector, reach: Vector) -> Vector:
     Parameters
     ----------
     offset : x - a in the unit of the positions, on lines (..., N), in planes (..., N, 2)
-    reach : F / k in the same unit, not negative, (..., N)
+    reach : F / k in the same unit, (..., N), not negative; in planes positive
 
     Returns
     -------
@@ -68,10 +68,8 @@ def shortened(offset: Vector, reach: Vector) -> Vector:
     """
     if offset.ndim == reach.ndim:
         return np.asarray(np.minimum(np.maximum(offset, -reach), reach))
-    length = np.sqrt((offset**2).sum(axis=-1))
-    beyond = length > reach
-    fraction = np.where(beyond, reach / np.where(beyond, length, 1.0), 1.0)
-    return np.asarray(fraction[..., None] * offset)
+    length = np.sqrt(np.add.reduce(offset * offset, axis=-1))
+    return np.asarray((reach / np.maximum(length, reach))[..., None] * offset)
 
 
 def moved_anchor(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffness: ArrayLike) -> Vector:

@@ -52,8 +52,8 @@ class RodHysteresis:
         self.acts = bool(rows)
         self._size = robot.coefficient_count
         self._nothing = np.zeros(self._size)
-        self._rows = np.array(rows).reshape(-1, 2, self._size)
-        self._weighted = np.array(weights).reshape(-1, 1, 1) * self._rows
+        self._rows = np.array(rows).reshape(-1, self._size)  # about x and y of node after node
+        self._weighted = np.repeat(weights, 2)[:, None] * self._rows
         self._slip = MaxwellSlip(limits, travels, np.zeros((len(rows), 2)))
 
     def reset(self, c: Vector) -> None:
@@ -63,7 +63,7 @@ class RodHysteresis:
         ----------
         c : (n,), 1/m
         """
-        self._slip.reset(self._rows @ c)
+        self._slip.reset((self._rows @ c).reshape(-1, 2))
 
     def move(self, c: Vector) -> Vector:
         """Go to coefficients.
@@ -78,7 +78,8 @@ class RodHysteresis:
         """
         if not self.acts:
             return self._nothing
-        return np.asarray(np.einsum("kan,ka->n", self._weighted, self._slip.move(self._rows @ c)))
+        moments = self._slip.move((self._rows @ c).reshape(-1, 2))
+        return np.asarray(moments.reshape(-1) @ self._weighted)
 
     def uncertain(self, fraction: float) -> Vector:
         """By how much the generalised force may be off about each axis, nodes all alike, (2, n), N.m^2.
@@ -87,4 +88,5 @@ class RodHysteresis:
         ----------
         fraction : as of :meth:`MaxwellSlip.uncertain`
         """
-        return np.asarray(np.einsum("kan,k->an", self._weighted, self._slip.uncertain(fraction)))
+        uncertain = self._slip.uncertain(fraction)
+        return np.array([uncertain @ self._weighted[axis::2] for axis in range(2)])

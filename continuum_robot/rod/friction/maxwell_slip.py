@@ -59,7 +59,7 @@ class MaxwellSlip:
         self._factor = self._stiffness.reshape(*self._stiffness.shape, *[1] * (place.ndim - 1))
         self._offset: Vector = np.zeros((ELEMENTS, *place.shape))
         self._place = place.copy()
-        self._slid = np.zeros(self._stiffness.shape, dtype=bool)
+        self._slid = np.zeros(self._offset.shape, dtype=bool)
 
     def move(self, position: ArrayLike) -> Vector:
         """Go straight to a position.
@@ -75,7 +75,7 @@ class MaxwellSlip:
         place = np.asarray(position, dtype=float)
         offset = self._offset + (place - self._place)
         self._offset = shortened(offset, self._reach)
-        self._slid |= (self._offset != offset).reshape(*self._slid.shape, -1).any(axis=-1)
+        np.logical_or(self._slid, self._offset != offset, out=self._slid)
         self._place = place.copy()
         return self.force
 
@@ -95,7 +95,7 @@ class MaxwellSlip:
     @property
     def force(self) -> Vector:
         """Force that resists now, of the shape of the position."""
-        return np.asarray((self._factor * self._offset).sum(axis=0))
+        return np.asarray(np.add.reduce(self._factor * self._offset, axis=0))
 
     @property
     def anchors(self) -> Vector:
@@ -109,7 +109,8 @@ class MaxwellSlip:
         ----------
         fraction : that part
         """
-        return np.asarray((self._stiffness * self._reach * (~self._slid + fraction)).sum(axis=0))
+        slid = self._slid.reshape(*self._stiffness.shape, -1).any(axis=-1)
+        return np.asarray((self._stiffness * self._reach * (~slid + fraction)).sum(axis=0))
 
 
 def motor_slip(coulomb_n: float, travel_m: float, position: Vector) -> MaxwellSlip | None:
