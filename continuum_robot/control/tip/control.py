@@ -120,6 +120,7 @@ class TipControl:
         self._polynomial = Polynomial(coordinate_scale_m(robot), _LEARNED_ORDER)
         self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
         self._seen = np.eye(self._polynomial.size)
+        self._unseen = _UNSEEN * self._seen
         self._correction = np.zeros(robot.coordinate_count)
         self._solution: TipSolution | None = None
         self._mean_error: Vector | None = None
@@ -319,7 +320,7 @@ class TipControl:
                 # Over the monomials as they came together lately, so that all that the motion shows is learned as fast.
                 fraction = min(1.0, dt / _SEEN_S)
                 self._seen += fraction * (np.outer(features, features) - self._seen)
-                spread = np.linalg.solve(self._seen + _UNSEEN * np.eye(features.size), features)
+                spread = np.linalg.solve(self._seen + self._unseen, features)
                 self._learned += np.outer(spread, step) / (features @ spread)
                 desired = desired + step
         # What was learned elsewhere may be too much here, and may come too fast.

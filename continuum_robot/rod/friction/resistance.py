@@ -26,7 +26,6 @@ class Resistance:
     Attributes
     ----------
     acts : whether there is some
-    of_motors : whether dry friction of the motors is in it
     """
 
     def __init__(self, robot: Robot, *, motors: bool = True, motor_fraction: float = 1.0) -> None:
@@ -35,8 +34,7 @@ class Resistance:
         if motors and actuators is not None:
             limit_n = motor_fraction * actuators.coulomb_n
             self._motors = motor_slip(limit_n, actuators.friction_travel_m, np.zeros(count))
-        self.of_motors = self._motors is not None
-        self.acts = self._rod.acts or self.of_motors
+        self.acts = self._rod.acts or self._motors is not None
         self._nothing = np.zeros(size)
         # Where the tendons' levers depend on the shape, that of the straight rod is near enough for friction.
         self._lever = StrainRod.from_robot(robot).displacement_jacobian(self._nothing) if self.acts else self._nothing

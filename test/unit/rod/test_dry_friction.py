@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ways import PATHS, refined
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
@@ -21,7 +21,6 @@ from continuum_robot.rod.strain.inverse import hold
 from continuum_robot.rod.strain.rod import StrainRod
 
 LIMIT, STIFFNESS = np.array([0.7]), np.array([3.0])
-PATHS = st.lists(st.floats(-2, 2), min_size=2, max_size=12)
 
 
 def forces(path: list[float], anchor: float = 0.0) -> list[float]:
@@ -31,11 +30,6 @@ def forces(path: list[float], anchor: float = 0.0) -> list[float]:
         found.append(float(stop_force([position], state, LIMIT, STIFFNESS).force[0]))
         state = moved_anchor([position], state, LIMIT, STIFFNESS)
     return found
-
-
-def refined(path: list[float], pieces: int) -> list[float]:
-    """The same way in more steps."""
-    return [b for a, b in pairwise(path) for b in np.linspace(a, b, pieces + 1)[1:]]
 
 
 @settings(deadline=None)

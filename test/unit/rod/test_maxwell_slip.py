@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from itertools import pairwise
 
 import casadi as ca
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ways import PATHS, refined
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -20,7 +20,6 @@ from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, KNOTS, MaxwellSlip, motor_slip, slip_force
 
 LIMIT, TRAVEL = 0.7, 0.2
-PATHS = st.lists(st.floats(-2, 2), min_size=2, max_size=12)
 
 
 def line() -> MaxwellSlip:
@@ -32,11 +31,6 @@ def forces(path: list[float], slip: MaxwellSlip | None = None) -> list[float]:
     """Force after every corner of a way."""
     slip = slip or line()
     return [float(slip.move([position])[0]) for position in path]
-
-
-def refined(path: list[float], pieces: int) -> list[float]:
-    """The same way in more steps."""
-    return [b for a, b in pairwise(path) for b in np.linspace(a, b, pieces + 1)[1:]]
 
 
 def test_first_push_grows_as_an_exponential_at_the_knots():
