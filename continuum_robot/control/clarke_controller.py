@@ -12,24 +12,24 @@ import numpy as np
 from cython.cimports.libc.math import isfinite
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.controller import ClarkeOutput, checked_pretension
+from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid import Pid
-from continuum_robot.control.pid_parameters import PidParameters
+from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.holding_force import HoldingForce
-from continuum_robot.rod.tendon_modes import controlled_manifold
-from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, matrix, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
+from continuum_robot.stepped.products import multiply_transposed
 
 Vector = NDArray[np.float64]
 RodFeedforward = Callable[[Vector], tuple[Vector, Vector]]
 
 
 @cython.cclass
-class ClarkeController:
+class ClarkeController(CycleController):
     """PID on the Clarke coordinates of all segments of a robot.
 
     Displacements go onto the manifold by muhmann (2), each coordinate has a PID with the gains of its segment, the
@@ -46,12 +46,7 @@ class ClarkeController:
 
     Attributes
     ----------
-    manifold : of the robot's tendons
-    settings : in use
     needs_python : whether the feed-forward is a Python function, so that only the interpreted form can call it
-    clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
-    force : desired generalised force, N; NaN where the last state got no answer
-    tension : desired tensions, N; NaN as there
     pid : with the terms of the last step
 
     Raises
@@ -60,41 +55,22 @@ class ClarkeController:
         for the compiled form
     """
 
-    manifold = cython.declare(object, visibility="readonly")
-    settings = cython.declare(object, visibility="readonly")
-    needs_python = cython.declare(cython.bint, visibility="readonly")
-    tendon_count: cython.int
-    coordinate_count: cython.int
-    clarke = cython.declare(cython.double[::1], visibility="readonly")
-    clarke_rate = cython.declare(cython.double[::1], visibility="readonly")
-    force = cython.declare(cython.double[::1], visibility="readonly")
-    tension = cython.declare(cython.double[::1], visibility="readonly")
     pid: Pid
-    forces: TendonForces
     holding: HoldingForce
     feeds_forward: cython.bint
-    asked_pretension_n: cython.double
-    pretension_rate_n_per_s: cython.double
     stiffness_gain: cython.double
     gravity_gain: cython.double
-    clarke_matrix: cython.double[::1]
-    displacement_matrix: cython.double[::1]
     feedforward: cython.double[::1]
     start_force: cython.double[::1]
     nothing: cython.double[::1]
     zero: cython.double[::1]
     _robot: object
     _rod_feedforward: object
-    _per_entry: cython.int
 
     def __init__(self, robot: Robot, rod_feedforward: RodFeedforward | None = None) -> None:
-        if robot.control is None:
-            raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
+        super().__init__(robot)
         self._robot, self._rod_feedforward = robot, rod_feedforward
-        self._per_entry = robot.coordinate_count // len(robot.part_names)
-        self.manifold = manifold = controlled_manifold(robot)
         self.holding = None  # type: ignore[assignment]
-        self.needs_python = False
         if rod_feedforward is not None:
             self.needs_python = not getattr(rod_feedforward, "native", False)
             if cython.compiled and self.needs_python:
@@ -103,19 +79,12 @@ class ClarkeController:
                 )
             if hasattr(rod_feedforward, "parts"):
                 self.holding = HoldingForce(*rod_feedforward.parts)
-        self._check(robot.control)
-        tendons, coordinates = manifold.tendon_count, manifold.coordinate_count
-        self.tendon_count, self.coordinate_count = tendons, coordinates
-        self.clarke_matrix = matrix(manifold.clarke_matrix.tolist())
-        self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
-        self.clarke, self.clarke_rate = vector([math.nan] * coordinates), vector([math.nan] * coordinates)
+        self._check(robot.control)  # type: ignore[arg-type] - the base class does not go on without
+        coordinates = self.coordinate_count
         self.feedforward, self.start_force = vector(coordinates), vector(coordinates)
         self.nothing, self.zero = vector([math.nan] * coordinates), vector(coordinates)
-        self.force, self.tension = vector([math.nan] * coordinates), vector([math.nan] * tendons)
-        self.pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))
-        self.forces = TendonForces(manifold)
-        self.settings = None
-        self._take_settings(robot.control)
+        self.pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))  # type: ignore[union-attr]
+        self._take_settings(robot.control)  # type: ignore[arg-type]
 
     def with_settings(self, settings: ControlSettings) -> ClarkeController:
         """The same controller in the same state with other settings.
@@ -140,66 +109,22 @@ class ClarkeController:
         other.set_settings(settings)
         return other
 
-    def set_settings(self, settings: ControlSettings) -> None:
-        """Go on in the same state with other settings, between two cycles.
-
-        Parameters
-        ----------
-        settings : with one entry of gains a segment
-
-        Raises
-        ------
-        ParameterError : settings that do not fit the robot; the old ones stay
-        """
-        self._check(settings)
-        self._take_settings(settings)
+    def _check(self, settings: ControlSettings) -> None:
+        CycleController._check(self, settings)
+        gains = settings.feedforward_stiffness + settings.feedforward_gravity
+        if gains > 0 and self._rod_feedforward is None:
+            raise ParameterError("rod_feedforward", None, "the rod's feed-forward, since a gain of it is set")
 
     def _take_settings(self, settings: ControlSettings) -> None:
         parameters = PidParameters.from_gains(settings.gains, self._per_entry)
-        asked = settings.pretension_n
-        if self.settings is not None and asked in (self.settings.pretension_n, self.asked_pretension_n):
-            self.forces.set(settings.tendon_forces, self.forces.pretension_n)  # what was asked for since holds
-        else:
-            self.forces.set(settings.tendon_forces, settings.pretension_n)
-            self.asked_pretension_n = float(settings.pretension_n)
-        self.pretension_rate_n_per_s = float(settings.pretension_rate_n_per_s)
+        CycleController._take_settings(self, settings)
         self.pid.set_parameters(parameters)
-        self.settings = settings
         self.stiffness_gain = float(settings.feedforward_stiffness)
         self.gravity_gain = float(settings.feedforward_gravity)
         self.feeds_forward = self._rod_feedforward is not None and (self.stiffness_gain + self.gravity_gain) > 0
         if not self.feeds_forward:
             for k in range(self.coordinate_count):
                 self.feedforward[k] = 0.0
-
-    def ask_pretension(self, pretension_n: float) -> None:
-        """Go to another pretension at the settings' rate while the place is held. Between two cycles only.
-
-        What it adds to the tensions lies in their null space: it forces no coordinate.
-
-        Parameters
-        ----------
-        pretension_n : least tension that is left on every tendon, N
-
-        Raises
-        ------
-        ParameterError : negative or not finite
-        """
-        self.asked_pretension_n = checked_pretension(pretension_n)
-
-    @property
-    def pretension(self) -> float:
-        """Pretension now, N; on its way to what was asked for."""
-        return float(self.forces.pretension_n)
-
-    def _check(self, settings: ControlSettings) -> None:
-        if len(settings.gains) != self.manifold.segment_count:
-            raise ParameterError(
-                "control.gains", len(settings.gains), f"{self.manifold.segment_count} entries, one a segment"
-            )
-        gains = settings.feedforward_stiffness + settings.feedforward_gravity
-        if gains > 0 and self._rod_feedforward is None:
-            raise ParameterError("rod_feedforward", None, "the rod's feed-forward, since a gain of it is set")
 
     def reset(
         self,
@@ -231,15 +156,9 @@ class ClarkeController:
         pulled = nothing if tension is None else self._finite("tension", tension)
         self.observe(vector(measured), vector(rate))
         if reference is None:
-            self.begin(vector(pulled), self.clarke, vector(self.coordinate_count))
+            self.begin(vector(pulled), self.clarke, self.zero, self.zero)
         else:
-            self.begin(vector(pulled), vector(reference.position), vector(reference.velocity))
-
-    def _finite(self, name: str, value: ArrayLike) -> Vector:
-        array = np.asarray(value, dtype=float)
-        if array.shape != (self.tendon_count,) or not np.all(np.isfinite(array)):
-            raise ParameterError(name, array, f"{self.tendon_count} finite values, one a tendon")
-        return array
+            self.begin(vector(pulled), vector(reference.position), vector(reference.velocity), self.zero)
 
     def update(
         self, displacement: Vector, velocity: Vector | None, reference: ClarkeReference, dt: float
@@ -270,57 +189,27 @@ class ClarkeController:
         if not (0 <= dt < math.inf):
             raise ParameterError("dt", dt, "a time step of at least 0 s")
         self.observe(vector(displacement), vector(displacement if velocity is None else velocity))
-        self.step(vector(reference.position), vector(reference.velocity), velocity is not None, dt)
+        position, rate = vector(reference.position), vector(reference.velocity)
+        self.step(position, rate, self.nothing, self.nothing, velocity is not None, dt)
         return self.output()
 
-    def output(self) -> ClarkeOutput:
-        """What the last step computed, as arrays of its own."""
-        return ClarkeOutput(
-            np.array(self.tension),
-            np.array(self.clarke),
-            np.array(self.clarke_rate),
-            np.array(self.force),
-            self.pid.terms(),
-        )
-
-    @stepped
-    def observe(self, displacement: cython.double[::1], velocity: cython.double[::1]) -> cython.bint:
-        """Clarke coordinates and rates of a state, muhmann (2); False where one is not finite.
-
-        ``displacement`` and ``velocity`` are those of the tendons, m and m/s.
-        """
-        j: cython.int
-        k: cython.int
-        known: cython.double = 0.0
-        tendons: cython.int = self.tendon_count
-        clarke_matrix: cython.double[::1] = self.clarke_matrix
-        for k in indices(self.coordinate_count):
-            row: cython.int = k * tendons
-            place: cython.double = 0.0
-            rate: cython.double = 0.0
-            for j in indices(tendons):
-                factor: cython.double = clarke_matrix[row + j]
-                place += factor * displacement[j]
-                rate += factor * velocity[j]
-            self.clarke[k], self.clarke_rate[k] = place, rate
-            known += place + rate
-        return isfinite(known)
+    def terms(self) -> PidTerms:
+        """Of the PID in the last step, as arrays of their own."""
+        return self.pid.terms()
 
     @stepped
     def begin(
-        self, tension: cython.double[::1], position: cython.double[::1], velocity: cython.double[::1]
+        self,
+        tension: cython.double[::1],
+        position: cython.double[::1],
+        velocity: cython.double[::1],
+        acceleration: cython.double[::1],
     ) -> cython.void:
-        """Restart as :meth:`reset` at the observed state, with the ``tension`` of all tendons, N (NaN: unknown).
-
-        ``position`` and ``velocity`` are those of the reference, m and m/s.
-        """
-        j: cython.int
-        k: cython.int
-        for k in indices(self.coordinate_count):
-            total: cython.double = 0.0
-            for j in indices(self.tendon_count):
-                total += tension[j] * self.displacement_matrix[j * self.coordinate_count + k]  # muhmann (27)
-            self.start_force[k] = total
+        """As of the base class: ``tension`` in N, ``position``, ``velocity`` and ``acceleration`` in m, m/s, m/s^2."""
+        # muhmann (27)
+        multiply_transposed(
+            self.displacement_matrix, tension, self.tendon_count, self.coordinate_count, self.start_force
+        )
         self.feed_forward(position)
         self.pid.begin(self.start_force, position, self.clarke, self.clarke_rate, self.feedforward, velocity)
 
@@ -329,15 +218,14 @@ class ClarkeController:
         self,
         position: cython.double[::1],
         velocity: cython.double[::1],
+        acceleration: cython.double[::1],
+        measured_tension: cython.double[::1],
         rate_measured: cython.bint,
         dt: cython.double,
     ) -> cython.bint:
-        """Answer the observed state; False, and NaN tensions, where an input is not finite.
-
-        ``position`` and ``velocity`` are those of the reference, m and m/s; ``rate_measured`` and ``dt`` (s) are as in
-        :meth:`Pid.step`.
+        """As of the base class: ``position`` (m), ``velocity`` (m/s), ``rate_measured`` and ``dt`` (s) count;
+        ``acceleration`` and ``measured_tension`` do not.
         """
-        j: cython.int
         k: cython.int
         known: cython.double = 0.0
         for k in indices(self.coordinate_count):
@@ -353,23 +241,7 @@ class ClarkeController:
             return False
         self.feed_forward(position)
         self.pid.step(position, self.clarke, self.clarke_rate, rate_measured, self.feedforward, velocity, dt)
-        self.forces.approach(self.asked_pretension_n, self.pretension_rate_n_per_s * dt)
-        self.forces.step(self.pid.output)
-        copy_into(self.force, self.pid.output, self.coordinate_count)
-        copy_into(self.tension, self.forces.tension, self.tendon_count)
-        known = 0.0
-        for j in indices(self.tendon_count):
-            known += self.tension[j]
-        return isfinite(known)
-
-    @stepped
-    def rest(self) -> cython.void:
-        """Give no answer: NaN force and tensions; the state stays."""
-        j: cython.int
-        for j in indices(self.coordinate_count):
-            self.force[j] = UNKNOWN
-        for j in indices(self.tendon_count):
-            self.tension[j] = UNKNOWN
+        return self.pull(self.pid.output, dt)
 
     @stepped
     def feed_forward(self, position: cython.double[::1]) -> cython.void:

@@ -7,37 +7,41 @@ muhmann (25) in Clarke coordinates q, with the motors' rotors moving along, c = 
 
 The residual r is that of the momentum observer of johnston (43) to (47), of the force that the measured tensions make:
 what tensions were limited to, by whomever, is what the observer sees, so nothing winds up. It takes the place of the
-integral. The observer's form with the tensions as inputs is derived here.
+integral. The observer's form with the tensions as inputs is derived here. Stepped code.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import cython
 import numpy as np
+from cython.cimports.libc.math import exp, isfinite, tanh
 from numpy.typing import NDArray
 
-from continuum_robot.control.controller import MeasuredTendons, checked_pretension
-from continuum_robot.control.pid_parameters import PidParameters
+from continuum_robot.control.controller import MeasuredTendons
+from continuum_robot.control.cycle_controller import CycleController
+from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.control.tendon_forces import TendonForces
-from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.resistance import Resistance
+from continuum_robot.rod.generated_call import GeneratedCall
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
-from continuum_robot.stepped.buffers import vector
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
+from continuum_robot.stepped.products import multiply, multiply_transposed
 
 Vector = NDArray[np.float64]
 
-_START_FADE_S = 0.5  # with which a start that the model does not explain goes away
-_DRY_M_PER_S = 1e-3  # below this speed dry friction is rounded off
+OFFSET_FADE_S = cython.declare(cython.double, 0.5)
+"""With which a start that the model does not explain goes away, s."""
+ROUNDED_M_PER_S = cython.declare(cython.double, 1e-3)
+"""Below this speed dry friction is rounded off, m/s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,9 @@ class InverseDynamicsSettings:
     friction: float = quantity("fraction of the motors' dry friction fed forward", "", default=0.7, ge=0, le=1)
 
 
-class InverseDynamicsController:
-    """Model and PD on the Clarke coordinates; a :class:`~continuum_robot.control.controller.Controller`.
+@cython.cclass
+class InverseDynamicsController(CycleController):
+    """Model and PD on the Clarke coordinates, and the observer of what the model leaves.
 
     Parameters
     ----------
@@ -59,12 +64,59 @@ class InverseDynamicsController:
 
     Attributes
     ----------
-    residual : estimated disturbance of the last update, shape (2m,), N
+    needs_python : whether the model is no machine code, so that only the interpreted form can step it
+    residual : estimated disturbance of the last step, N
 
     Raises
     ------
     ParameterError : a robot that is no rod, or has no control settings
     """
+
+    residual = cython.declare(cython.double[::1], visibility="readonly")
+    coefficient_count: cython.int
+    observer_rate_per_s: cython.double
+    dry_n: cython.double
+    # Gains and bounds of each coordinate
+    p: cython.double[::1]
+    d: cython.double[::1]
+    force_min: cython.double[::1]
+    force_max: cython.double[::1]
+    # The model: coefficients of coordinates, mass and viscous friction of the motors
+    shape: cython.double[::1]
+    mass: cython.double[::1]
+    viscous: cython.double[::1]
+    rod_force: GeneratedCall
+    rod_momentum: GeneratedCall
+    # Inputs and results of its two functions
+    asked_c: cython.double[::1]
+    asked_rate: cython.double[::1]
+    asked_acceleration: cython.double[::1]
+    asked_force: cython.double[::1]
+    moved_c: cython.double[::1]
+    moved_rate: cython.double[::1]
+    moved_momentum: cython.double[::1]
+    moved_balance: cython.double[::1]
+    # What resists the motion that the reference asks for, and the one that was measured
+    asked: Resistance
+    moved: Resistance
+    # State
+    momentum: cython.double[::1]
+    start_offset: cython.double[::1]
+    # Of the last step
+    error: cython.double[::1]
+    p_term: cython.double[::1]
+    d_term: cython.double[::1]
+    model_force: cython.double[::1]
+    bounded: cython.double[::1]
+    saturated: cython.int[::1]
+    # Scratch memory
+    momentum_now: cython.double[::1]
+    balance: cython.double[::1]
+    resisted: cython.double[::1]
+    pulled: cython.double[::1]
+    on_coordinates: cython.double[::1]
+    on_coefficients: cython.double[::1]
+    on_tendons: cython.double[::1]
 
     def __init__(
         self,
@@ -74,79 +126,69 @@ class InverseDynamicsController:
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if robot.control is None:
-            raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
-        self._settings = settings or InverseDynamicsSettings()
-        self._size = robot.coordinate_count
-        self._per_entry = self._size // len(robot.part_names)
-        self._manifold = controlled_manifold(robot)
-        self._forces = TendonForces(self._manifold, robot.control.tendon_forces, robot.control.pretension_n)
-        self.set_settings(robot.control)
+        super().__init__(robot)
+        chosen = settings or InverseDynamicsSettings()
+        self.observer_rate_per_s = chosen.observer_rate_per_s
         model = RodModel(robot)
         functions = [model.inverse_dynamics, model.momentum_balance]
         made = compile_functions(functions, f"inverse dynamics of {robot.name}", compile=compile, progress=progress)
-        self._rod_force, self._rod_momentum = made["inverse_dynamics"], made["momentum_balance"]
-        self._shape = coefficients_from_clarke(robot)
-        pull = np.asarray(self._manifold.displacement_matrix)
-        size = self._size
-        self._pull, self._mass, self._viscous, self._dry_n = pull, np.zeros((size, size)), np.zeros((size, size)), 0.0
+        self.rod_force = GeneratedCall(made["inverse_dynamics"])
+        self.rod_momentum = GeneratedCall(made["momentum_balance"])
+        self.needs_python = not (self.rod_force.native and self.rod_momentum.native)
+        self.asked_c, self.asked_rate, self.asked_acceleration = (self.rod_force.input(k) for k in range(3))
+        self.asked_force = self.rod_force.output(0)
+        self.moved_c, self.moved_rate = self.rod_momentum.input(0), self.rod_momentum.input(1)
+        self.moved_momentum, self.moved_balance = self.rod_momentum.output(0), self.rod_momentum.output(1)
+        shape = coefficients_from_clarke(robot)
+        self.coefficient_count = len(shape)
+        self.shape = matrix(shape.tolist())
+        self._take_motors(robot, chosen)
+        self.asked = Resistance(robot, motor_fraction=chosen.friction)
+        self.moved = Resistance(robot, motor_fraction=chosen.friction)
+        size = self.coordinate_count
+        self.residual, self.momentum, self.start_offset = vector(size), vector(size), vector(size)
+        self.error, self.p_term, self.d_term = vector(size), vector(size), vector(size)
+        self.model_force, self.bounded, self.saturated = vector(size), vector(size), integers(size)
+        self.momentum_now, self.balance, self.resisted = vector(size), vector(size), vector(size)
+        self.pulled, self.on_coordinates = vector(size), vector(size)
+        self.on_coefficients, self.on_tendons = vector(self.coefficient_count), vector(self.tendon_count)
+        self.set_settings(robot.control)  # type: ignore[arg-type] - the base class does not go on without
+
+    def _take_motors(self, robot: Robot, settings: InverseDynamicsSettings) -> None:
+        pull = np.asarray(self.manifold.displacement_matrix)
+        mass, viscous, self.dry_n = 0.0 * pull.T @ pull, 0.0 * pull.T @ pull, 0.0
         actuators = robot.actuators
         if actuators is not None:
             if not drives(robot):  # capstans have their inertia in the model of the rod
-                self._mass = actuators.reflected_mass_kg * pull.T @ pull
-            self._viscous = actuators.viscous_ns_per_m * pull.T @ pull
+                mass = actuators.reflected_mass_kg * pull.T @ pull
+            viscous = actuators.viscous_ns_per_m * pull.T @ pull
             if not actuators.friction_travel_m:
-                self._dry_n = self._settings.friction * actuators.coulomb_n
-        # Of the motion that the reference asks for, and of the one that was measured.
-        self._asked, self._moved = (Resistance(robot, motor_fraction=self._settings.friction) for _ in range(2))
-        self.residual = np.zeros(size)
-        self._momentum = self._offset = self.residual
+                self.dry_n = settings.friction * actuators.coulomb_n
+        self.mass, self.viscous = matrix(mass.tolist()), matrix(viscous.tolist())
 
-    def set_settings(self, settings: ControlSettings) -> None:
-        """Go on with other gains, bounds and pretension.
+    def _take_settings(self, settings: ControlSettings) -> None:
+        gains = PidParameters.from_gains(settings.gains, self._per_entry)
+        CycleController._take_settings(self, settings)
+        self.p, self.d = vector(gains.p.tolist()), vector(gains.d.tolist())
+        self.force_min, self.force_max = vector(gains.u_clamp_min.tolist()), vector(gains.u_clamp_max.tolist())
 
-        Parameters
-        ----------
-        settings : with one entry of gains a segment
-
-        Raises
-        ------
-        ParameterError : another number of entries
-        """
-        entries = len(settings.gains) * self._per_entry
-        if entries != self._size:
-            raise ParameterError("control.gains", len(settings.gains), f"{self._size // self._per_entry} entries")
-        self._forces.set(settings.tendon_forces, self._forces.pretension_n)
-        self._gains = PidParameters.from_gains(settings.gains, self._per_entry)
-        self._rate_n_per_s, self._asked_n = settings.pretension_rate_n_per_s, settings.pretension_n
-
-    def ask_pretension(self, pretension_n: float) -> None:
-        """Go to another pretension at the settings' rate, in the null space of the tensions.
-
-        Parameters
-        ----------
-        pretension_n : least tension that is left on every tendon, N
-
-        Raises
-        ------
-        ParameterError : negative or not finite
-        """
-        self._asked_n = checked_pretension(pretension_n)
-
-    @property
-    def pretension(self) -> float:
-        """Least tension that is left on every tendon now, N."""
-        return float(self._forces.pretension_n)
+    def terms(self) -> PidTerms:
+        """Of the force of the last step, as arrays of their own; the residual takes the place of the integral."""
+        return PidTerms(
+            np.array(self.error),
+            np.array(self.p_term),
+            np.array(self.start_offset) - np.array(self.residual),
+            np.array(self.d_term),
+            np.array(self.model_force),
+            np.array(self.bounded),
+            np.array(self.saturated, dtype=bool),
+        )
 
     def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:
         """Start so that the first update asks for about the given tensions; arguments as :meth:`Controller.reset`."""
-        clarke, rate = self._measured(reading)
-        self.residual = np.zeros(len(clarke))
-        self._asked.reset(self._shape @ reference.position, self._pull @ reference.position)
-        self._moved.reset(self._shape @ clarke, self._pull @ clarke)
-        self._momentum = self._moving(clarke, rate)[0]
-        pulled = np.where(np.isfinite(tension), tension, 0.0)
-        self._offset = self._pull.T @ pulled - self._desired(clarke, rate, reference)
+        self.observe(vector(reading.displacement_m), vector(reading.velocity_m_per_s))
+        position, velocity = vector(reference.position), vector(reference.velocity)
+        self.begin(vector(tension), position, velocity, vector(reference.acceleration))
 
     def update(self, reading: MeasuredTendons, reference: ClarkeReference, dt: float) -> Vector:
         """Answer a state; arguments as :meth:`Controller.update`.
@@ -155,51 +197,170 @@ class InverseDynamicsController:
         -------
         tensions, shape (N,), N
         """
-        clarke, rate = self._measured(reading)
-        self._observe(clarke, rate, reading.tension_n, dt)
-        self._offset = math.exp(-dt / _START_FADE_S) * self._offset
-        force = self._desired(clarke, rate, reference) + self._offset - self.residual
-        force = np.minimum(np.maximum(force, self._gains.u_clamp_min), self._gains.u_clamp_max)
-        self._forces.approach(self._asked_n, self._rate_n_per_s * dt)
-        self._forces.step(vector(force))
-        return np.array(self._forces.tension)
+        self.observe(vector(reading.displacement_m), vector(reading.velocity_m_per_s))
+        position, velocity = vector(reference.position), vector(reference.velocity)
+        self.step(position, velocity, vector(reference.acceleration), vector(reading.tension_n), True, dt)
+        return np.array(self.tension)
 
-    def _measured(self, reading: MeasuredTendons) -> tuple[Vector, Vector]:
-        """Clarke coordinates (m) and their rates (m/s), muhmann (2)."""
-        return self._manifold.clarke(reading.displacement_m), self._manifold.clarke(reading.velocity_m_per_s)
+    @stepped
+    def begin(
+        self,
+        tension: cython.double[::1],
+        position: cython.double[::1],
+        velocity: cython.double[::1],
+        acceleration: cython.double[::1],
+    ) -> cython.void:
+        """As of the base class: ``tension`` in N, ``position``, ``velocity`` and ``acceleration`` in m, m/s, m/s^2."""
+        j: cython.int
+        k: cython.int
+        for k in indices(self.coordinate_count):
+            self.residual[k] = 0.0
+        multiply(self.shape, position, self.coefficient_count, self.coordinate_count, self.asked_c)
+        self.displace(position)
+        self.asked.rest(self.asked_c, self.on_tendons)
+        multiply(self.shape, self.clarke, self.coefficient_count, self.coordinate_count, self.moved_c)
+        self.displace(self.clarke)
+        self.moved.rest(self.moved_c, self.on_tendons)
+        self.find_momentum()
+        copy_into(self.momentum, self.momentum_now, self.coordinate_count)
+        for j in indices(self.tendon_count):
+            self.on_tendons[j] = tension[j] if isfinite(tension[j]) else 0.0
+        self.gather(self.on_tendons, self.pulled)
+        self.find_terms(position, velocity, acceleration)
+        for k in indices(self.coordinate_count):
+            self.start_offset[k] = self.pulled[k] - (self.model_force[k] + self.p_term[k] + self.d_term[k])
 
-    def _desired(self, clarke: Vector, rate: Vector, reference: ClarkeReference) -> Vector:
-        """Force of model and PD, (2m,), N."""
-        shape = self._shape
-        c = shape @ reference.position
-        rod = self._rod_force(c, shape @ reference.velocity, shape @ reference.acceleration).reshape(-1)
-        rod = rod + self._asked.move(c, self._pull @ reference.position)
-        motors = self._mass @ reference.acceleration + self._viscous_and_dry(reference.velocity)
-        error, error_rate = reference.position - clarke, reference.velocity - rate
-        return np.asarray(shape.T @ rod + motors + self._gains.p * error + self._gains.d * error_rate)
+    @stepped
+    def step(
+        self,
+        position: cython.double[::1],
+        velocity: cython.double[::1],
+        acceleration: cython.double[::1],
+        measured_tension: cython.double[::1],
+        rate_measured: cython.bint,
+        dt: cython.double,
+    ) -> cython.bint:
+        """As of the base class: ``position``, ``velocity`` and ``acceleration`` (m, m/s, m/s^2), ``measured_tension``
+        (N) for the observer, ``rate_measured``, ``dt`` (s).
+        """
+        k: cython.int
+        known: cython.double = 0.0
+        for k in indices(self.coordinate_count):
+            known += self.clarke[k] + self.clarke_rate[k] + position[k] + velocity[k] + acceleration[k]
+        if not rate_measured or not isfinite(known):
+            self.rest()
+            return False
+        self.find_residual(measured_tension, dt)
+        self.find_terms(position, velocity, acceleration)
+        fade: cython.double = exp(-dt / OFFSET_FADE_S)
+        for k in indices(self.coordinate_count):
+            self.start_offset[k] *= fade
+            force: cython.double = self.model_force[k] + self.p_term[k] + self.d_term[k]
+            force += self.start_offset[k] - self.residual[k]
+            self.saturated[k] = 0
+            if force < self.force_min[k]:
+                force = self.force_min[k]
+                self.saturated[k] = 1
+            if force > self.force_max[k]:
+                force = self.force_max[k]
+                self.saturated[k] = 1
+            self.bounded[k] = force
+        return self.pull(self.bounded, dt)
 
-    def _viscous_and_dry(self, rate: Vector) -> Vector:
-        """Friction of the motors at rates of the coordinates, but for what its past says, (2m,), N."""
-        return self._viscous @ rate + self._dry_n * (self._pull.T @ np.tanh(self._pull @ rate / _DRY_M_PER_S))
+    @stepped
+    def displace(self, position: cython.double[::1]) -> cython.void:
+        """Put into ``on_tendons`` what the tendons have at a ``position`` of the coordinates, m, or at their rates."""
+        multiply(self.displacement_matrix, position, self.tendon_count, self.coordinate_count, self.on_tendons)
 
-    def _moving(self, clarke: Vector, rate: Vector) -> tuple[Vector, Vector]:
-        """Momentum of rod and motors, (2m,), N.s, and its rate less the force of the tensions, N."""
-        c = self._shape @ clarke
-        momentum, balance = self._rod_momentum(c, self._shape @ rate)
-        resisting = self._moved.move(c, self._pull @ clarke)
-        return (
-            self._shape.T @ momentum.reshape(-1) + self._mass @ rate,
-            self._shape.T @ (balance.reshape(-1) - resisting) - self._viscous_and_dry(rate),
-        )
+    @stepped
+    def gather(self, tension: cython.double[::1], force: cython.double[::1]) -> cython.void:
+        """Generalised ``force`` of the ``tension`` of all tendons, N."""
+        multiply_transposed(self.displacement_matrix, tension, self.tendon_count, self.coordinate_count, force)
 
-    def _observe(self, clarke: Vector, rate: Vector, tension: Vector, dt: float) -> None:
-        """Residual of the momentum observer, johnston (47), for the tensions that were measured."""
-        gain = self._settings.observer_rate_per_s
-        pulled = self._pull.T @ tension
-        if not gain or not math.isfinite(float(pulled.sum())):
+    @stepped
+    def find_terms(
+        self, position: cython.double[::1], velocity: cython.double[::1], acceleration: cython.double[::1]
+    ) -> cython.void:
+        """Force of the model for a reference at ``position``, ``velocity`` and ``acceleration`` (m, m/s, m/s^2), and of
+        the PD.
+        """
+        k: cython.int
+        coordinates: cython.int = self.coordinate_count
+        multiply(self.shape, position, self.coefficient_count, coordinates, self.asked_c)
+        multiply(self.shape, velocity, self.coefficient_count, coordinates, self.asked_rate)
+        multiply(self.shape, acceleration, self.coefficient_count, coordinates, self.asked_acceleration)
+        self.rod_force.call()
+        self.displace(position)
+        self.asked.step(self.asked_c, self.on_tendons)
+        for k in indices(self.coefficient_count):
+            self.on_coefficients[k] = self.asked_force[k] + self.asked.force[k]
+        multiply_transposed(self.shape, self.on_coefficients, self.coefficient_count, coordinates, self.model_force)
+        self.find_motor_friction(velocity)
+        multiply(self.mass, acceleration, coordinates, coordinates, self.on_coordinates)
+        for k in indices(coordinates):
+            self.model_force[k] += self.on_coordinates[k] + self.resisted[k]
+            self.error[k] = position[k] - self.clarke[k]
+            self.p_term[k] = self.p[k] * self.error[k]
+            self.d_term[k] = self.d[k] * (velocity[k] - self.clarke_rate[k])
+
+    @stepped
+    def find_motor_friction(self, rate: cython.double[::1]) -> cython.void:
+        """Put into ``resisted`` the motors' friction at a ``rate`` of the coordinates, m/s, but what their past adds."""
+        j: cython.int
+        k: cython.int
+        multiply(self.viscous, rate, self.coordinate_count, self.coordinate_count, self.resisted)
+        if self.dry_n == 0.0:
             return
-        momentum, balance = self._moving(clarke, rate)
-        # Of the interval before, at whose end this state is: implicit in r, so that any gain and step are stable.
-        expected = self._momentum + dt * (pulled + balance)
-        self.residual = (self.residual + gain * (momentum - expected)) / (1 + gain * dt)
-        self._momentum = momentum
+        self.displace(rate)
+        for j in indices(self.tendon_count):
+            self.on_tendons[j] = self.dry_n * tanh(self.on_tendons[j] / ROUNDED_M_PER_S)
+        self.gather(self.on_tendons, self.on_coordinates)
+        for k in indices(self.coordinate_count):
+            self.resisted[k] += self.on_coordinates[k]
+
+    @stepped
+    def find_momentum(self) -> cython.void:
+        """Momentum of rod and motors as measured (``momentum_now``, N.s), and its rate less the force of the tensions
+        (``balance``, N).
+        """
+        k: cython.int
+        coordinates: cython.int = self.coordinate_count
+        multiply(self.shape, self.clarke, self.coefficient_count, coordinates, self.moved_c)
+        multiply(self.shape, self.clarke_rate, self.coefficient_count, coordinates, self.moved_rate)
+        self.rod_momentum.call()
+        self.displace(self.clarke)
+        self.moved.step(self.moved_c, self.on_tendons)
+        for k in indices(self.coefficient_count):
+            self.on_coefficients[k] = self.moved_balance[k] - self.moved.force[k]
+        multiply_transposed(self.shape, self.moved_momentum, self.coefficient_count, coordinates, self.momentum_now)
+        multiply_transposed(self.shape, self.on_coefficients, self.coefficient_count, coordinates, self.balance)
+        self.find_motor_friction(self.clarke_rate)
+        multiply(self.mass, self.clarke_rate, coordinates, coordinates, self.on_coordinates)
+        for k in indices(coordinates):
+            self.momentum_now[k] += self.on_coordinates[k]
+            self.balance[k] -= self.resisted[k]
+
+    @stepped
+    def find_residual(self, measured_tension: cython.double[::1], dt: cython.double) -> cython.void:
+        """Residual of the momentum observer, johnston (47), for the ``measured_tension``, N, after ``dt``, s."""
+        k: cython.int
+        known: cython.double = 0.0
+        gain: cython.double = self.observer_rate_per_s
+        if gain == 0.0:
+            return
+        self.find_momentum()
+        self.gather(measured_tension, self.pulled)
+        for k in indices(self.coordinate_count):
+            known += self.momentum_now[k] + self.balance[k]
+        if not isfinite(known):
+            return
+        for k in indices(self.coordinate_count):
+            known += self.pulled[k]
+        if not isfinite(known):  # the momentum goes on, and the residual stays
+            copy_into(self.momentum, self.momentum_now, self.coordinate_count)
+            return
+        for k in indices(self.coordinate_count):
+            # Of the interval before, at whose end this state is: implicit in r, so that any gain and step are stable.
+            expected: cython.double = self.momentum[k] + dt * (self.pulled[k] + self.balance[k])
+            self.residual[k] = (self.residual[k] + gain * (self.momentum_now[k] - expected)) / (1.0 + gain * dt)
+            self.momentum[k] = self.momentum_now[k]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers by the name that a robot file's ``control.law`` has: those of this package, and those of others.
+"""Controllers of other packages, by the name that a robot file's ``control.law`` has.
 
 Another package offers a class that is made with a robot, and is a
 :class:`~continuum_robot.control.controller.Controller`, under a name of the entry points
@@ -12,31 +12,23 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.control.controller import Controller
-from continuum_robot.control.inverse_dynamics import InverseDynamicsController
-from continuum_robot.robot.control_settings import PID_LAW
+from continuum_robot.robot.control_settings import LAWS
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, made
 
-LAWS: dict[str, Callable[[Robot], Controller]] = {"inverse_dynamics": InverseDynamicsController}
-"""Controllers of this package beside the PID, which is compiled with the cycle."""
 
-
-def control_law(robot: Robot, settings: Callable[[str, Any], Any] | None = None) -> Controller | None:
-    """The controller that a robot's file asks for; None for the PID of muhmann's fig. 4.
+def foreign_law(robot: Robot, settings: Callable[[str, Any], Any] | None = None) -> Controller:
+    """The controller of another package that a robot's file asks for.
 
     Parameters
     ----------
     robot : with ``control`` settings
-    settings : gives another package's controller its settings, from its name and the defaults; None: these
+    settings : gives the controller its settings, from its name and the defaults; None: these
 
     Raises
     ------
     ParameterError : no such controller; names those there are
     """
-    law = PID_LAW if robot.control is None else robot.control.law
-    if law == PID_LAW:
-        return None
-    if law in LAWS:
-        return LAWS[law](robot)
-    own: Controller = made(CONTROLLERS, law, "control.law", robot, known=[PID_LAW, *LAWS], settings=settings)
+    law = "" if robot.control is None else robot.control.law
+    own: Controller = made(CONTROLLERS, law, "control.law", robot, known=LAWS, settings=settings)
     return own

@@ -172,6 +172,7 @@ class ClarkeControllerNode(ManagedNode):
             parts,
             lambda: robot_model(robot).feedforward(self.get_logger().info),
             settings=self.own_settings,
+            progress=self.get_logger().info,
         )
         controller.set_settings(settings.value)
         largest_m = math.inf

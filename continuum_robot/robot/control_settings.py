@@ -11,6 +11,9 @@ from continuum_robot.robot.schema import quantity, refuse
 ANTIWINDUP_STRATEGIES = ("none", "back_calculation", "conditional_integration")
 TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip", "least_sum")
 PID_LAW = "pid"
+INVERSE_DYNAMICS_LAW = "inverse_dynamics"
+LAWS = (PID_LAW, INVERSE_DYNAMICS_LAW)
+"""Of the controllers of this package, which are compiled with the cycle."""
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.robot.control_settings import PID_LAW
+from continuum_robot.robot.control_settings import LAWS
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import RoutedTendon, String
@@ -102,7 +102,7 @@ class RodConstruction:
         without_clarke, nonlinear_lengths = self.without_clarke, self.nonlinear_lengths
         return Traits(
             coordinate_names=("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else (),
-            without_compiled_cycle="" if self.law == PID_LAW else f"the controller {self.law} is Python code",
+            without_compiled_cycle="" if self.law in LAWS else f"the controller {self.law} is Python code",
             without_clarke=without_clarke,
             without_bending_command=without_clarke and "on this robot no tendons bend one segment alone",
             nonlinear_lengths=nonlinear_lengths,

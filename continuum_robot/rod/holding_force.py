@@ -7,9 +7,10 @@ import cython
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
 from continuum_robot.rod.code.generation import FastFunction
-from continuum_robot.stepped.buffers import indices, matrix, stepped, vector
+from continuum_robot.rod.generated_call import GeneratedCall
+from continuum_robot.stepped.buffers import matrix, stepped, vector
+from continuum_robot.stepped.products import multiply, multiply_transposed
 
 Vector = NDArray[np.float64]
 
@@ -18,9 +19,8 @@ Vector = NDArray[np.float64]
 class HoldingForce:
     """K_M q and g_M of muhmann (25): elastic and gravity force at Clarke coordinates.
 
-    The gravity force is a generated function. Compiled, it is called through its address; interpreted, through the same
-    library, so both give the same bits. Called as a function it is the ``rod_feedforward`` of the controller. Not for
-    use by two threads at once; each makes one of its own from :attr:`parts`.
+    Called as a function it is the ``rod_feedforward`` of the controller. Not for use by two threads at once; each makes
+    one of its own from :attr:`parts`.
 
     Parameters
     ----------
@@ -49,65 +49,24 @@ class HoldingForce:
     load: cython.double[::1]
     elastic: cython.double[::1]
     gravity: cython.double[::1]
-    _function: object
-    _run: object
-    _address: cython.size_t
-    _arguments: cython.size_t
-    _results: cython.size_t
-    _integers: cython.size_t
-    _work: cython.size_t
+    weight: GeneratedCall
 
     def __init__(self, stiffness: Vector, shape: Vector, gravity: FastFunction) -> None:
-        function = gravity.clone()
-        if cython.compiled and not function.compiled:
-            raise ParameterError("gravity", function.name, "machine code: compiled control calls no virtual machine")
         self.parts = (stiffness, shape, gravity)
         self.coefficient_count, self.coordinate_count = shape.shape
         self.stiffness, self.shape = matrix(stiffness.tolist()), matrix(shape.tolist())
         self.elastic, self.gravity = vector(self.coordinate_count), vector(self.coordinate_count)
-        self.coefficients = memoryview(function.inputs[0])  # type: ignore[arg-type]
-        self.load = memoryview(function.outputs[0])  # type: ignore[arg-type]
-        self._function, self._run = function, function.run
-        self.native = function.compiled
-        self._address, self._arguments, self._results, self._integers, self._work = function.addresses
+        self.weight = GeneratedCall(gravity)
+        self.coefficients, self.load = self.weight.input(0), self.weight.output(0)
+        self.native = self.weight.native
 
     @stepped
     def step(self, clarke: cython.double[::1]) -> cython.void:
         """Elastic and gravity force at Clarke coordinates, m."""
-        j: cython.int
-        k: cython.int
-        total: cython.double
-        coordinates: cython.int = self.coordinate_count
-        for j in indices(self.coefficient_count):
-            total = 0.0
-            for k in indices(coordinates):
-                total += self.shape[j * coordinates + k] * clarke[k]
-            self.coefficients[j] = total
-        self.call()
-        for k in indices(coordinates):
-            total = 0.0
-            for j in indices(coordinates):
-                total += self.stiffness[k * coordinates + j] * clarke[j]
-            self.elastic[k] = total
-            total = 0.0
-            for j in indices(self.coefficient_count):
-                total += self.shape[j * coordinates + k] * self.load[j]
-            self.gravity[k] = total
-
-    @stepped
-    def call(self) -> cython.void:
-        """Call the generated function on its buffers."""
-        if cython.compiled:
-            # The type is declared by runtime/cycle/compilation.py.
-            cython.cast(CasadiFunction, self._address)(  # type: ignore[name-defined]  # noqa: F821
-                cython.cast(cython.pp_double, self._arguments),
-                cython.cast(cython.pp_double, self._results),
-                cython.cast(cython.p_longlong, self._integers),
-                cython.cast(cython.p_double, self._work),
-                0,
-            )
-        else:
-            self._run()  # type: ignore[operator]
+        multiply(self.shape, clarke, self.coefficient_count, self.coordinate_count, self.coefficients)
+        self.weight.call()
+        multiply(self.stiffness, clarke, self.coordinate_count, self.coordinate_count, self.elastic)
+        multiply_transposed(self.shape, self.load, self.coefficient_count, self.coordinate_count, self.gravity)
 
     def __call__(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Elastic and gravity generalised force (2m,), N, at Clarke coordinates (2m,), m."""

@@ -54,26 +54,8 @@ def stop_force(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffne
     return StopForce(force, sticking, float(np.sum(force * (elastic - force / 2) / k)))
 
 
-def shortened(offset: Vector, reach: Vector) -> Vector:
-    """Offsets from anchors that are within reach; anchors farther behind have followed.
-
-    Parameters
-    ----------
-    offset : x - a in the unit of the positions, on lines (..., N), in planes (..., N, 2)
-    reach : F / k in the same unit, (..., N), not negative; in planes positive
-
-    Returns
-    -------
-    of the shape of the offsets
-    """
-    if offset.ndim == reach.ndim:
-        return np.asarray(np.minimum(np.maximum(offset, -reach), reach))
-    length = np.sqrt(np.add.reduce(offset * offset, axis=-1))
-    return np.asarray((reach / np.maximum(length, reach))[..., None] * offset)
-
-
 def moved_anchor(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffness: ArrayLike) -> Vector:
     """Anchors of stops after they went to a position; arguments as of :func:`stop_force`, shape (N,)."""
     x, a = np.asarray(position, dtype=float), np.asarray(anchor, dtype=float)
     reach = np.asarray(limit, dtype=float) / np.asarray(stiffness, dtype=float)
-    return np.asarray(x - shortened(x - a, reach))
+    return np.asarray(np.minimum(np.maximum(a, x - reach), x + reach))

@@ -8,6 +8,7 @@ B^T m, as for elasticity in johnston (27).
 
 from __future__ import annotations
 
+import cython
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,12 +16,15 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import BENDING_ROWS, basis_matrix, gauss_legendre
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 from continuum_robot.rod.tendons import coefficient_slices
+from continuum_robot.stepped.buffers import matrix, stepped, vector
+from continuum_robot.stepped.products import multiply, multiply_transposed
 
 Vector = NDArray[np.float64]
 
 
+@cython.cclass
 class RodHysteresis:
-    """Hysteretic moments of all segments of a robot that have some, with their memory; n coefficients.
+    """Hysteretic moments of all segments of a robot that have some, with their memory; n coefficients. Stepped code.
 
     Parameters
     ----------
@@ -29,7 +33,17 @@ class RodHysteresis:
     Attributes
     ----------
     acts : whether a segment has some
+    force : generalised force that resists after the last step, N.m^2
     """
+
+    acts = cython.declare(cython.bint, visibility="readonly")
+    force: cython.double[::1]
+    size: cython.int
+    row_count: cython.int
+    rows: cython.double[::1]  # about x and y of node after node
+    weighted: cython.double[::1]
+    curvature: cython.double[::1]
+    slip: MaxwellSlip
 
     def __init__(self, robot: Robot) -> None:
         rows: list[Vector] = []
@@ -49,12 +63,12 @@ class RodHysteresis:
             weights += list(own * segment.length_m)
             limits += [hysteresis.moment_nm] * len(nodes)
             travels += [hysteresis.curvature_per_m] * len(nodes)
+        about = np.array(rows).reshape(-1, robot.coefficient_count)
         self.acts = bool(rows)
-        self._size = robot.coefficient_count
-        self._nothing = np.zeros(self._size)
-        self._rows = np.array(rows).reshape(-1, self._size)  # about x and y of node after node
-        self._weighted = np.repeat(weights, 2)[:, None] * self._rows
-        self._slip = MaxwellSlip(limits, travels, np.zeros((len(rows), 2)))
+        self.size, self.row_count = robot.coefficient_count, len(about)
+        self.rows, self.weighted = matrix(about.tolist()), matrix((np.repeat(weights, 2)[:, None] * about).tolist())
+        self.curvature, self.force = vector(self.row_count), vector(self.size)
+        self.slip = MaxwellSlip(limits, travels, np.zeros((len(rows), 2)))
 
     def reset(self, c: Vector) -> None:
         """Rest at coefficients without moment.
@@ -63,7 +77,7 @@ class RodHysteresis:
         ----------
         c : (n,), 1/m
         """
-        self._slip.reset((self._rows @ c).reshape(-1, 2))
+        self.rest(vector(c.tolist()))
 
     def move(self, c: Vector) -> Vector:
         """Go to coefficients.
@@ -76,10 +90,9 @@ class RodHysteresis:
         -------
         generalised force that resists, (n,), N.m^2
         """
-        if not self.acts:
-            return self._nothing
-        moments = self._slip.move((self._rows @ c).reshape(-1, 2))
-        return np.asarray(moments.reshape(-1) @ self._weighted)
+        if self.acts:
+            self.step(vector(c.tolist()))
+        return np.array(self.force)
 
     def uncertain(self, fraction: float) -> Vector:
         """By how much the generalised force may be off about each axis, nodes all alike, (2, n), N.m^2.
@@ -88,5 +101,20 @@ class RodHysteresis:
         ----------
         fraction : as of :meth:`MaxwellSlip.uncertain`
         """
-        uncertain = self._slip.uncertain(fraction)
-        return np.array([uncertain @ self._weighted[axis::2] for axis in range(2)])
+        uncertain = self.slip.uncertain(fraction)
+        weighted = np.array(self.weighted)[: self.row_count * self.size].reshape(-1, self.size)
+        return np.array([uncertain @ weighted[axis::2] for axis in range(2)])
+
+    @stepped
+    def rest(self, c: cython.double[::1]) -> cython.void:
+        """As :meth:`reset`, at coefficients ``c``, 1/m."""
+        multiply(self.rows, c, self.row_count, self.size, self.curvature)
+        self.slip.rest(self.curvature)
+        multiply_transposed(self.weighted, self.slip.resisting, self.row_count, self.size, self.force)
+
+    @stepped
+    def step(self, c: cython.double[::1]) -> cython.void:
+        """As :meth:`move`, to coefficients ``c``, 1/m; what resists is in ``force``."""
+        multiply(self.rows, c, self.row_count, self.size, self.curvature)
+        self.slip.step(self.curvature)
+        multiply_transposed(self.weighted, self.slip.resisting, self.row_count, self.size, self.force)

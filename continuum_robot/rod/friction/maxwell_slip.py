@@ -14,17 +14,19 @@ from __future__ import annotations
 from typing import Any
 
 import casadi as ca
+import cython
 import numpy as np
+from cython.cimports.libc.math import sqrt
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.rod.friction.dry import shortened
+from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
 
 Vector = NDArray[np.float64]
 
 KNOTS = np.array([0.25, 0.75, 1.5, 3.0])
 """At which positions from rest the elements slide, travels."""
 
-_CURVE = np.concatenate([[0.0], 1 - np.exp(-KNOTS)]) / (1 - np.exp(-KNOTS[-1]))
+_CURVE = np.concatenate([[0.0], 1 - np.exp(-KNOTS)]) / (1 - np.exp(-KNOTS.max()))
 _SLOPES = np.diff(_CURVE) / np.diff(KNOTS, prepend=0.0)
 STIFFNESSES = _SLOPES - np.append(_SLOPES[1:], 0.0)
 """Of the elements, limits of the whole over a travel; their limits, stiffness times knot, add up to one."""
@@ -32,20 +34,39 @@ STIFFNESSES = _SLOPES - np.append(_SLOPES[1:], 0.0)
 ELEMENTS = len(KNOTS)
 
 
+@cython.cclass
 class MaxwellSlip:
-    """Friction of k positions with its memory, on lines or in planes; E elements each.
+    """Friction of k positions with its memory, on lines or in planes; E elements each. Stepped code.
 
     Parameters
     ----------
     limit : friction of sliding, not negative, shape (k,), N or N.m
     travel : over which it grows to 63 % of that from rest, positive, in the positions' unit, shape (k,)
     position : where it rests at first, shape (k,), or (k, 2) in planes
+
+    Attributes
+    ----------
+    resisting : force after the last step, of the sign of the motion, position after position
     """
 
+    resisting: cython.double[::1]
+    position_count: cython.int
+    element_count: cython.int
+    in_planes: cython.bint
+    # Element after element, and of each position after position.
+    reach: cython.double[::1]
+    stiffness: cython.double[::1]
+    offset: cython.double[::1]
+    slid: cython.int[::1]
+    place: cython.double[::1]
+
     def __init__(self, limit: ArrayLike, travel: ArrayLike, position: ArrayLike) -> None:
-        bound, over = np.asarray(limit, dtype=float), np.asarray(travel, dtype=float)
-        self._reach = KNOTS[:, None] * over
-        self._stiffness = STIFFNESSES[:, None] * (bound / over)
+        bound, over, place = (np.asarray(values, dtype=float) for values in (limit, travel, position))
+        self.position_count, self.element_count = len(bound), len(KNOTS)
+        self.in_planes = place.ndim > 1
+        self.reach, self.stiffness = matrix(KNOTS[:, None] * over), matrix(STIFFNESSES[:, None] * (bound / over))
+        self.offset, self.slid = vector(len(KNOTS) * place.size), integers(len(KNOTS) * len(bound))
+        self.place, self.resisting = vector(place.size), vector(place.size)
         self.reset(position)
 
     def reset(self, position: ArrayLike) -> None:
@@ -55,11 +76,7 @@ class MaxwellSlip:
         ----------
         position : shape (k,), or (k, 2) in planes
         """
-        place = np.asarray(position, dtype=float)
-        self._factor = self._stiffness.reshape(*self._stiffness.shape, *[1] * (place.ndim - 1))
-        self._offset: Vector = np.zeros((ELEMENTS, *place.shape))
-        self._place = place.copy()
-        self._slid = np.zeros(self._offset.shape, dtype=bool)
+        self.rest(vector(np.ravel(position).tolist()))
 
     def move(self, position: ArrayLike) -> Vector:
         """Go straight to a position.
@@ -72,11 +89,7 @@ class MaxwellSlip:
         -------
         force that resists, of the sign of the motion, of the shape of the position
         """
-        place = np.asarray(position, dtype=float)
-        offset = self._offset + (place - self._place)
-        self._offset = shortened(offset, self._reach)
-        np.logical_or(self._slid, self._offset != offset, out=self._slid)
-        self._place = place.copy()
+        self.step(vector(np.ravel(position).tolist()))
         return self.force
 
     def along(self, positions: Vector) -> Vector:
@@ -95,12 +108,14 @@ class MaxwellSlip:
     @property
     def force(self) -> Vector:
         """Force that resists now, of the shape of the position."""
-        return np.asarray(np.add.reduce(self._factor * self._offset, axis=0))
+        return self._shaped(self.resisting)
 
     @property
     def anchors(self) -> Vector:
         """Where each element would rest, of shape (E, ...) with that of the position."""
-        return np.asarray(self._place - self._offset)
+        offset = np.array(self.offset).reshape(self.element_count, -1)
+        place = np.array(self.place)
+        return np.array([self._shaped(place - one) for one in offset])
 
     def uncertain(self, fraction: float) -> Vector:
         """By how much the force may be off, (k,): the limits of elements that never slid, and a part of all limits.
@@ -109,8 +124,79 @@ class MaxwellSlip:
         ----------
         fraction : that part
         """
-        slid = self._slid.reshape(*self._stiffness.shape, -1).any(axis=-1)
-        return np.asarray((self._stiffness * self._reach * (~slid + fraction)).sum(axis=0))
+        limits = np.array(self.stiffness) * np.array(self.reach)
+        unknown = np.array(self.slid) == 0
+        return np.asarray((limits * (unknown + fraction)).reshape(self.element_count, -1).sum(axis=0))
+
+    def _shaped(self, values: ArrayLike) -> Vector:
+        own = np.array(values)
+        return own.reshape(-1, 2) if self.in_planes else own
+
+    @stepped
+    def rest(self, place: cython.double[::1]) -> cython.void:
+        """As :meth:`reset`, at a ``place`` in the unit of the travel."""
+        i: cython.int
+        numbers: cython.int = self.position_count * (2 if self.in_planes else 1)
+        copy_into(self.place, place, numbers)
+        for i in indices(numbers):
+            self.resisting[i] = 0.0
+        for i in indices(self.element_count * numbers):
+            self.offset[i] = 0.0
+        for i in indices(self.element_count * self.position_count):
+            self.slid[i] = 0
+
+    @stepped
+    def step(self, place: cython.double[::1]) -> cython.void:
+        """As :meth:`move`, to a ``place`` in the unit of the travel; the force is in ``resisting``."""
+        i: cython.int
+        for i in indices(self.position_count):
+            if self.in_planes:
+                self.slide_in_plane(i, place[2 * i] - self.place[2 * i], place[2 * i + 1] - self.place[2 * i + 1])
+                self.place[2 * i], self.place[2 * i + 1] = place[2 * i], place[2 * i + 1]
+            else:
+                self.slide(i, place[i] - self.place[i])
+                self.place[i] = place[i]
+
+    @stepped
+    def slide(self, i: cython.int, way: cython.double) -> cython.void:
+        """Move position ``i`` (an index) by a ``way`` on its line, in the unit of the travel."""
+        e: cython.int
+        at: cython.int = i
+        force: cython.double = 0.0
+        for e in indices(self.element_count):
+            offset: cython.double = self.offset[at] + way
+            reach: cython.double = self.reach[at]
+            if offset > reach:
+                offset = reach
+                self.slid[at] = 1
+            elif offset < -reach:
+                offset = -reach
+                self.slid[at] = 1
+            self.offset[at] = offset
+            force += self.stiffness[at] * offset
+            at += self.position_count
+        self.resisting[i] = force
+
+    @stepped
+    def slide_in_plane(self, i: cython.int, way_x: cython.double, way_y: cython.double) -> cython.void:
+        """Move position ``i`` (an index) by ``way_x`` and ``way_y`` in its plane, in the unit of the travel."""
+        e: cython.int
+        at: cython.int = i
+        force_x: cython.double = 0.0
+        force_y: cython.double = 0.0
+        for e in indices(self.element_count):
+            x: cython.double = self.offset[2 * at] + way_x
+            y: cython.double = self.offset[2 * at + 1] + way_y
+            length: cython.double = sqrt(x * x + y * y)
+            reach: cython.double = self.reach[at]
+            if length > reach:
+                x, y = reach / length * x, reach / length * y
+                self.slid[at] = 1
+            self.offset[2 * at], self.offset[2 * at + 1] = x, y
+            force_x += self.stiffness[at] * x
+            force_y += self.stiffness[at] * y
+            at += self.position_count
+        self.resisting[2 * i], self.resisting[2 * i + 1] = force_x, force_y
 
 
 def motor_slip(coulomb_n: float, travel_m: float, position: Vector) -> MaxwellSlip | None:

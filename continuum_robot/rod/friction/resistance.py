@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import cython
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.friction.maxwell_slip import motor_slip
+from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.stepped.buffers import copy_into, indices, matrix, stepped, vector
+from continuum_robot.stepped.products import multiply_transposed
 
 Vector = NDArray[np.float64]
 
 
+@cython.cclass
 class Resistance:
-    """Force on the coefficients of a rod against one motion, with its memory; n coefficients, N tendons.
+    """Force on the coefficients of a rod against one motion, with its memory; n coefficients, N tendons. Stepped code.
 
     Parameters
     ----------
@@ -26,18 +30,35 @@ class Resistance:
     Attributes
     ----------
     acts : whether there is some
+    force : generalised force that resists after the last step, N.m^2
     """
 
+    acts = cython.declare(cython.bint, visibility="readonly")
+    force: cython.double[::1]
+    size: cython.int
+    tendon_count: cython.int
+    of_motors: cython.bint
+    rod: RodHysteresis
+    motors: MaxwellSlip
+    lever: cython.double[::1]
+    pulled: cython.double[::1]
+
     def __init__(self, robot: Robot, *, motors: bool = True, motor_fraction: float = 1.0) -> None:
-        actuators, count, size = robot.actuators, robot.tendon_count, robot.coefficient_count
-        self._rod, self._motors = RodHysteresis(robot), None
+        actuators, self.tendon_count, self.size = robot.actuators, robot.tendon_count, robot.coefficient_count
+        limit_n, travel_m = 0.0, 0.0
         if motors and actuators is not None:
-            limit_n = motor_fraction * actuators.coulomb_n
-            self._motors = motor_slip(limit_n, actuators.friction_travel_m, np.zeros(count))
-        self.acts = self._rod.acts or self._motors is not None
-        self._nothing = np.zeros(size)
+            limit_n, travel_m = motor_fraction * actuators.coulomb_n, actuators.friction_travel_m
+        self.of_motors = travel_m > 0
+        self.rod = RodHysteresis(robot)
+        one_each = np.ones(self.tendon_count)
+        self.motors = MaxwellSlip(limit_n * one_each, (travel_m or 1.0) * one_each, 0.0 * one_each)
+        self.acts = self.rod.acts or self.of_motors
         # Where the tendons' levers depend on the shape, that of the straight rod is near enough for friction.
-        self._lever = StrainRod.from_robot(robot).displacement_jacobian(self._nothing) if self.acts else self._nothing
+        lever = np.zeros((self.tendon_count, self.size))
+        if self.acts:
+            lever = StrainRod.from_robot(robot).displacement_jacobian(np.zeros(self.size))
+        self.lever = matrix(lever.tolist())
+        self.force, self.pulled = vector(self.size), vector(self.size)
 
     def reset(self, c: Vector, displacement_m: Vector) -> None:
         """Rest without force, the past unknown.
@@ -47,9 +68,7 @@ class Resistance:
         c : (n,), 1/m
         displacement_m : of the tendons at the motors, (N,), m
         """
-        self._rod.reset(c)
-        if self._motors is not None:
-            self._motors.reset(displacement_m)
+        self.rest(vector(c.tolist()), vector(displacement_m.tolist()))
 
     def displacement(self, c: Vector) -> Vector:
         """Of the tendons at the rod for coefficients, (N,), m.
@@ -58,7 +77,7 @@ class Resistance:
         ----------
         c : (n,), 1/m
         """
-        return np.asarray(self._lever @ c)
+        return np.asarray(self._lever() @ c)
 
     def move(self, c: Vector, displacement_m: Vector) -> Vector:
         """Go on to a pose.
@@ -72,10 +91,8 @@ class Resistance:
         -------
         generalised force that resists, (n,), N.m^2
         """
-        if not self.acts:
-            return self._nothing
-        force = self._rod.move(c)
-        return force if self._motors is None else force + self._lever.T @ self._motors.move(displacement_m)
+        self.step(vector(c.tolist()), vector(displacement_m.tolist()))
+        return np.array(self.force)
 
     def uncertain(self, fraction: float) -> Vector:
         """Generalised forces by each of which it may be off, (m, n), N.m^2.
@@ -84,7 +101,32 @@ class Resistance:
         ----------
         fraction : of the limits that are not known well
         """
-        rod = self._rod.uncertain(fraction)
-        if self._motors is None:
+        rod = self.rod.uncertain(fraction)
+        if not self.of_motors:
             return rod
-        return np.concatenate([rod, self._motors.uncertain(fraction)[:, None] * self._lever])
+        return np.concatenate([rod, self.motors.uncertain(fraction)[:, None] * self._lever()])
+
+    def _lever(self) -> Vector:
+        return np.array(self.lever).reshape(-1, self.size)
+
+    @stepped
+    def rest(self, c: cython.double[::1], displacement_m: cython.double[::1]) -> cython.void:
+        """As :meth:`reset`, at coefficients ``c``, 1/m, and displacements ``displacement_m``."""
+        k: cython.int
+        self.rod.rest(c)
+        self.motors.rest(displacement_m)
+        for k in indices(self.size):
+            self.force[k] = 0.0
+
+    @stepped
+    def step(self, c: cython.double[::1], displacement_m: cython.double[::1]) -> cython.void:
+        """As :meth:`move`, to coefficients ``c``, 1/m, and displacements ``displacement_m``."""
+        k: cython.int
+        if self.rod.acts:
+            self.rod.step(c)
+            copy_into(self.force, self.rod.force, self.size)
+        if self.of_motors:
+            self.motors.step(displacement_m)
+            multiply_transposed(self.lever, self.motors.resisting, self.tendon_count, self.size, self.pulled)
+            for k in indices(self.size):
+                self.force[k] = self.pulled[k] + (self.rod.force[k] if self.rod.acts else 0.0)

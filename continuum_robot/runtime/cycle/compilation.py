@@ -29,6 +29,7 @@ from continuum_robot.rod.code.library import cache_folder
 
 MODULES = (
     "stepped.buffers",
+    "stepped.products",
     "stepped.system_calls",
     "stepped.mailbox",
     "drivers.reading_buffer",
@@ -45,8 +46,14 @@ MODULES = (
     "control.pid",
     "control.tendon_forces",
     "control.cogging",
+    "rod.generated_call",
     "rod.holding_force",
+    "rod.friction.maxwell_slip",
+    "rod.friction.hysteresis",
+    "rod.friction.resistance",
+    "control.cycle_controller",
     "control.clarke_controller",
+    "control.inverse_dynamics",
     "control.blending",
     "drivers.tendon_currents",
     "drivers.odri_can.frames",

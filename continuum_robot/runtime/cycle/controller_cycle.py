@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import cython
 from cython.cimports.libc.math import isfinite
 
-from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
@@ -33,7 +33,7 @@ class ControllerCycle:
 
     Parameters
     ----------
-    controller : a :class:`ClarkeController`; interpreted, a :class:`ForeignController` too
+    controller : a :class:`CycleController`; interpreted, a :class:`ForeignController` too
     reference : what it follows
     state_timeout_s : age of a state from which on it gets no answer, s
     period_s : expected time from one state to the next, s
@@ -65,7 +65,7 @@ class ControllerCycle:
     not_finite = cython.declare(cython.longlong, visibility="readonly")
     lost = cython.declare(cython.longlong, visibility="readonly")
     restarts = cython.declare(cython.longlong, visibility="readonly")
-    controller: ClarkeController
+    controller: CycleController
     reference: ReferenceInput
     foreign: object
     state_timeout_s: cython.double
@@ -81,7 +81,7 @@ class ControllerCycle:
 
     def __init__(
         self,
-        controller: ClarkeController,
+        controller: CycleController,
         reference: ReferenceInput,
         state_timeout_s: float,
         period_s: float,
@@ -141,7 +141,7 @@ class ControllerCycle:
         self.state_timeout_s = float(settings.state_timeout_s)
 
     def ask_pretension(self, pretension_n: float) -> None:
-        """As :meth:`ClarkeController.ask_pretension`.
+        """As :meth:`CycleController.ask_pretension`.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class ControllerCycle:
 
     @property
     def pretension(self) -> float:
-        """As :attr:`ClarkeController.pretension`, N."""
+        """As :attr:`CycleController.pretension`, N."""
         return float(self.controller.pretension)
 
     def set_period(self, period_s: float) -> None:
@@ -170,7 +170,7 @@ class ControllerCycle:
         self.period_s = float(period_s)
 
     def output(self) -> ClarkeOutput:
-        """What the controller computed last, the terms of its PID too, as arrays of its own."""
+        """What the controller computed last, the terms of its force too, as arrays of its own."""
         return self.controller.output()
 
     def answer_state(
@@ -203,7 +203,7 @@ class ControllerCycle:
         """
         if not cython.compiled:
             if self.foreign is not None:
-                self.foreign.take(reading, self.reference)  # type: ignore[attr-defined]
+                self.foreign.take(reading)  # type: ignore[attr-defined]
         finite: cython.bint = self.controller.observe(reading.displacement_m, reading.velocity_m_per_s)
         self.count(sequence)
         if not following:
@@ -231,7 +231,7 @@ class ControllerCycle:
                 step_s = 0.0
             if step_s > self.longest_step_periods * self.period_s:
                 step_s = self.longest_step_periods * self.period_s
-        if not self.controller.step(self.reference.position, self.reference.velocity, True, step_s):
+        if not self.follow(reading, step_s):
             self.not_finite += 1
             return self.skip(now_s)
         self.last_stamp_s, self.last_answer_s = reading.stamp_s, now_s
@@ -277,9 +277,28 @@ class ControllerCycle:
             self.reference.hold(self.controller.clarke)
         self.reference.step(reading.stamp_s)
         if isfinite(known):
-            self.controller.begin(commanded, self.reference.position, self.reference.velocity)
+            self.start_from(commanded)
         else:
-            self.controller.begin(reading.tension_n, self.reference.position, self.reference.velocity)
+            self.start_from(reading.tension_n)
         self.aligned = True
         self.restarts += 1
         return True
+
+    @stepped
+    def start_from(self, tension: cython.double[::1]) -> cython.void:
+        """Let the controller start with a ``tension`` of all tendons, N."""
+        self.controller.begin(
+            tension, self.reference.position, self.reference.velocity, self.reference.acceleration
+        )
+
+    @stepped
+    def follow(self, reading: ReadingBuffer, step_s: cython.double) -> cython.bint:
+        """Let the controller answer a ``reading``, ``step_s`` (s) after the one before; False: there is no answer."""
+        return self.controller.step(
+            self.reference.position,
+            self.reference.velocity,
+            self.reference.acceleration,
+            reading.tension_n,
+            True,
+            step_s,
+        )

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import RodFeedforward
 from continuum_robot.control.controller import ClarkeOutput, Controller
-from continuum_robot.control.laws import control_law
+from continuum_robot.control.cycle_controller import CycleController
+from continuum_robot.control.laws import foreign_law
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
@@ -30,6 +31,7 @@ def controller_of(
     feedforward: Callable[[], RodFeedforward],
     own: Controller | None = None,
     settings: Callable[[str, Any], Any] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Any:
     """The controller for the cycle of a robot: that of its file, or of another package.
 
@@ -39,18 +41,25 @@ def controller_of(
     parts : of the cycle's form, by their names
     feedforward : makes the rod's feed-forward, where the PID needs it
     own : in the place of the file's
-    settings : as of :func:`..laws.control_law`
+    settings : as of :func:`..laws.foreign_law`
+    progress : receives a line where a model has to be compiled
 
     Raises
     ------
     ParameterError : no controller of the file's name
     """
-    law = control_law(robot, settings) if own is None else own
-    return parts.ClarkeController(robot, feedforward()) if law is None else ForeignController(law, robot)
+    if own is not None:
+        return own if isinstance(own, CycleController) else ForeignController(own, robot)
+    law = PID_LAW if robot.control is None else robot.control.law
+    if law == PID_LAW:
+        return parts.ClarkeController(robot, feedforward())
+    if law == INVERSE_DYNAMICS_LAW:
+        return parts.InverseDynamicsController(robot, progress=progress)
+    return ForeignController(foreign_law(robot, settings), robot)
 
 
 class ForeignController:
-    """Gives a :class:`Controller` the methods that the cycle calls of :class:`ClarkeController`.
+    """Gives a :class:`Controller` the methods that the cycle calls of :class:`CycleController`.
 
     Parameters
     ----------
@@ -61,7 +70,7 @@ class ForeignController:
     ----------
     needs_python : always
     settings : of the robot's file, or those given since
-    tension, clarke, clarke_rate, force : as of :class:`ClarkeController`
+    tension, clarke, clarke_rate, force : as of :class:`CycleController`
     """
 
     needs_python = True
@@ -73,17 +82,15 @@ class ForeignController:
         self.tension, self.force = [math.nan] * tendons, [math.nan] * coordinates
         self.clarke, self.clarke_rate = [math.nan] * coordinates, [math.nan] * coordinates
         self._reading: TendonReading | None = None
-        self._reference: Any = None
 
-    def take(self, reading: Any, reference: Any) -> None:
-        """Take over what the cycle read, and where its reference will be.
+    def take(self, reading: Any) -> None:
+        """Take over what the cycle read.
 
         Parameters
         ----------
         reading : the cycle's buffer
-        reference : the cycle's :class:`ReferenceInput`
         """
-        self._reading, self._reference = reading.get(), reference
+        self._reading = reading.get()
 
     def observe(self, displacement: list[float], velocity: list[float]) -> bool:
         """Clarke coordinates of ``displacement`` and ``velocity``, m and m/s; False where one is not finite."""
@@ -91,22 +98,36 @@ class ForeignController:
         self.clarke_rate[:] = self.manifold.clarke(velocity).tolist()
         return math.isfinite(sum(self.clarke) + sum(self.clarke_rate))
 
-    def begin(self, tension: list[float], position: list[float], velocity: list[float]) -> None:
-        """Reset at ``tension`` (N) with a reference at ``position`` and ``velocity``, m and m/s."""
-        self.controller.reset(self._measured(), np.array(tension), self._desired(position, velocity))
+    def begin(
+        self, tension: list[float], position: list[float], velocity: list[float], acceleration: list[float]
+    ) -> None:
+        """Reset at ``tension`` (N) with a reference at ``position``, ``velocity`` and ``acceleration`` (m, m/s,
+        m/s^2).
+        """
+        self.controller.reset(self._measured(), np.array(tension), _desired(position, velocity, acceleration))
 
-    def step(self, position: list[float], velocity: list[float], _rate_measured: bool, dt: float) -> bool:
-        """Answer the state with a reference at ``position`` and ``velocity``, m and m/s; False: there is no answer.
+    def step(
+        self,
+        position: list[float],
+        velocity: list[float],
+        acceleration: list[float],
+        _measured_tension: list[float],
+        _rate_measured: bool,
+        dt: float,
+    ) -> bool:
+        """Answer the state; False: there is no answer.
 
         Parameters
         ----------
+        position, velocity, acceleration : of the reference, m, m/s, m/s^2
         dt : s
 
         Raises
         ------
         ParameterError : an answer of another size
         """
-        tension = np.asarray(self.controller.update(self._measured(), self._desired(position, velocity), dt), float)
+        desired = _desired(position, velocity, acceleration)
+        tension = np.asarray(self.controller.update(self._measured(), desired, dt), float)
         if tension.shape != (self.manifold.tendon_count,):
             raise ParameterError(
                 "tension", tension, f"{self.manifold.tendon_count} values of the controller, one a tendon"
@@ -176,5 +197,6 @@ class ForeignController:
             raise ParameterError("reading", None, "a state before an answer")
         return self._reading
 
-    def _desired(self, position: list[float], velocity: list[float]) -> ClarkeReference:
-        return ClarkeReference(np.array(position), np.array(velocity), np.array(self._reference.acceleration))
+
+def _desired(position: list[float], velocity: list[float], acceleration: list[float]) -> ClarkeReference:
+    return ClarkeReference(np.array(position), np.array(velocity), np.array(acceleration))

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.inverse_dynamics import InverseDynamicsController
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
@@ -23,6 +24,7 @@ from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 INTERPRETED = SimpleNamespace(
     TendonSafety=TendonSafety,
     ClarkeController=ClarkeController,
+    InverseDynamicsController=InverseDynamicsController,
     ControllerCycle=ControllerCycle,
     ReferenceInput=ReferenceInput,
     DriverCycle=DriverCycle,

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.control.inverse_dynamics import InverseDynamicsController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
@@ -24,6 +25,7 @@ TENSION_N = np.array([1.0, 3.0, 2.0, 0.7, 1.5])
 INTERPRETED = SimpleNamespace(
     ControllerCycle=ControllerCycle,
     ClarkeController=ClarkeController,
+    InverseDynamicsController=InverseDynamicsController,
     ReferenceInput=ReferenceInput,
     ReadingBuffer=ReadingBuffer,
 )

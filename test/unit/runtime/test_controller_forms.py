@@ -12,7 +12,12 @@ from cycle_cases import INTERPRETED, PERIOD_S, Loop, random_settings, robot_with
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import ANTIWINDUP_STRATEGIES, TENDON_FORCE_STRATEGIES
+from continuum_robot.robot.control_settings import (
+    ANTIWINDUP_STRATEGIES,
+    INVERSE_DYNAMICS_LAW,
+    TENDON_FORCE_STRATEGIES,
+)
+from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 
@@ -51,12 +56,47 @@ def everything(loop):
 @pytest.mark.parametrize("antiwindup", ANTIWINDUP_STRATEGIES)
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
 def test_both_forms_give_the_same_bits(compiled, name, antiwindup, strategy):
-    """Smooth motion with noise, as a recording has it, and every fault, gap and change in between."""
     robot = robot_with(name)
     rng = np.random.default_rng([len(name), len(antiwindup), len(strategy)])
     robot = dataclasses.replace(robot, control=random_settings(robot, rng, antiwindup, strategy))
     feedforward = clarke_feedforward(robot)
     loops = [Loop(robot, forms=forms, feedforward=feedforward, blend_s=0.05) for forms in (INTERPRETED, compiled)]
+    assert_same_bits(loops, robot, rng, lambda: random_settings(robot, rng, antiwindup, strategy))
+
+
+@pytest.mark.parametrize("past", [False, True], ids=["dry", "with a past"])
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_segment", "mixed_routing"])
+def test_inverse_dynamics_gives_the_same_bits(compiled, name, past):
+    """With friction that acts at once, and with friction and backbones that remember their way."""
+    robot = robot_with(name)
+    rng = np.random.default_rng([len(name), past])
+    if past:
+        robot = remembering(robot)
+    control = dataclasses.replace(random_settings(robot, rng, "none", "shift"), law=INVERSE_DYNAMICS_LAW)
+    robot = dataclasses.replace(robot, control=control)
+    controllers = [forms.InverseDynamicsController(robot) for forms in (INTERPRETED, compiled)]
+    loops = [
+        Loop(robot, controller, forms, blend_s=0.05)
+        for controller, forms in zip(controllers, (INTERPRETED, compiled), strict=True)
+    ]
+    assert_same_bits(loops, robot, rng, lambda: random_settings(robot, rng, "none", "shift"))
+    residual = np.array(controllers[0].residual)
+    assert np.abs(residual).min() > 0
+    np.testing.assert_array_equal(residual, np.array(controllers[1].residual))
+
+
+def remembering(robot):
+    """The robot with motors whose friction builds up over a travel, where it has motors, and a lagging backbone."""
+    lag = Hysteresis(moment_nm=2e-3, curvature_per_m=1.0)
+    changed = robot.changed(segments=tuple(dataclasses.replace(one, hysteresis=lag) for one in robot.segments))
+    if robot.actuators is None:
+        return changed
+    motors = dataclasses.replace(robot.actuators, coulomb_friction_nm=0.0015, friction_travel_m=2e-4)
+    return changed.changed(actuators=motors)
+
+
+def assert_same_bits(loops, robot, rng, changed_settings):
+    """Smooth motion with noise, as a recording has it, and every fault, gap and change in between."""
     count, coordinates = robot.tendon_count, robot.coordinate_count
     phase = rng.uniform(0, 6, coordinates)
     for k in range(800):
@@ -84,7 +124,7 @@ def test_both_forms_give_the_same_bits(compiled, name, antiwindup, strategy):
                 0.096 * np.cos(12 * time_s + phase),
                 rng.normal(0, 1, coordinates),
             )
-        settings = random_settings(robot, rng, antiwindup, strategy) if rng.random() < 0.02 else None
+        settings = changed_settings() if rng.random() < 0.02 else None
         late_s = rng.uniform(-2e-3, 5e-3)
         found = []
         for loop in loops:
