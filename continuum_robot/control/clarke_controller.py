@@ -14,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.control.controller import ClarkeOutput
 from continuum_robot.control.cycle_controller import CycleController
+from continuum_robot.control.friction_force import FrictionForce
 from continuum_robot.control.pid import Pid
 from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.holding_force import HoldingForce
 from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
 from continuum_robot.stepped.products import multiply_transposed
@@ -33,9 +35,9 @@ class ClarkeController(CycleController):
     """PID on the Clarke coordinates of all segments of a robot.
 
     Displacements go onto the manifold by muhmann (2), each coordinate has a PID with the gains of its segment, the
-    rod's elastic force and gravity at the reference are fed forward with a gain each, and the generalised forces become
-    tensions by (26) and the strategy of the settings. Limits on tensions are the driver's, not applied here;
-    u_clamp_min and u_clamp_max are, and ``terms.saturated`` reports them.
+    rod's elastic force and gravity at the reference, and the friction along it, are fed forward with a gain each, and
+    the generalised forces become tensions by (26) and the strategy of the settings. Limits on tensions are the
+    driver's, not applied here; u_clamp_min and u_clamp_max are, and ``terms.saturated`` reports them.
 
     Parameters
     ----------
@@ -57,9 +59,12 @@ class ClarkeController(CycleController):
 
     pid: Pid
     holding: HoldingForce
+    friction: FrictionForce
     feeds_forward: cython.bint
+    feeds_friction: cython.bint
     stiffness_gain: cython.double
     gravity_gain: cython.double
+    friction_gain: cython.double
     feedforward: cython.double[::1]
     start_force: cython.double[::1]
     nothing: cython.double[::1]
@@ -79,6 +84,9 @@ class ClarkeController(CycleController):
                 )
             if hasattr(rod_feedforward, "parts"):
                 self.holding = HoldingForce(*rod_feedforward.parts)
+        self.friction = None  # type: ignore[assignment]
+        if robot.traits.kind == ROD:
+            self.friction = FrictionForce(robot)
         self._check(robot.control)  # type: ignore[arg-type] - the base class does not go on without
         coordinates = self.coordinate_count
         self.feedforward, self.start_force = vector(coordinates), vector(coordinates)
@@ -114,6 +122,10 @@ class ClarkeController(CycleController):
         gains = settings.feedforward_stiffness + settings.feedforward_gravity
         if gains > 0 and self._rod_feedforward is None:
             raise ParameterError("rod_feedforward", None, "the rod's feed-forward, since a gain of it is set")
+        if settings.feedforward_friction > 0 and self.friction is None:
+            raise ParameterError(
+                "control.feedforward_friction", settings.feedforward_friction, "0: a mechanism has no model of friction"
+            )
 
     def _take_settings(self, settings: ControlSettings) -> None:
         parameters = PidParameters.from_gains(settings.gains, self._per_entry)
@@ -122,9 +134,10 @@ class ClarkeController(CycleController):
         self.stiffness_gain = float(settings.feedforward_stiffness)
         self.gravity_gain = float(settings.feedforward_gravity)
         self.feeds_forward = self._rod_feedforward is not None and (self.stiffness_gain + self.gravity_gain) > 0
-        if not self.feeds_forward:
-            for k in range(self.coordinate_count):
-                self.feedforward[k] = 0.0
+        self.friction_gain = float(settings.feedforward_friction)
+        self.feeds_friction = self.friction_gain > 0
+        for k in range(self.coordinate_count):
+            self.feedforward[k] = 0.0
 
     def reset(
         self,
@@ -203,14 +216,16 @@ class ClarkeController(CycleController):
         tension: cython.double[::1],
         position: cython.double[::1],
         velocity: cython.double[::1],
-        acceleration: cython.double[::1],
+        acceleration: cython.double[::1],  # noqa: ARG002
     ) -> cython.void:
         """As of the base class: ``tension`` in N, ``position``, ``velocity`` and ``acceleration`` in m, m/s, m/s^2."""
         # muhmann (27)
         multiply_transposed(
             self.displacement_matrix, tension, self.tendon_count, self.coordinate_count, self.start_force
         )
-        self.feed_forward(position)
+        if self.feeds_friction:
+            self.friction.rest(position)
+        self.feed_forward(position, velocity)
         self.pid.begin(self.start_force, position, self.clarke, self.clarke_rate, self.feedforward, velocity)
 
     @stepped
@@ -218,8 +233,8 @@ class ClarkeController(CycleController):
         self,
         position: cython.double[::1],
         velocity: cython.double[::1],
-        acceleration: cython.double[::1],
-        measured_tension: cython.double[::1],
+        acceleration: cython.double[::1],  # noqa: ARG002
+        measured_tension: cython.double[::1],  # noqa: ARG002
         rate_measured: cython.bint,
         dt: cython.double,
     ) -> cython.bint:
@@ -239,29 +254,41 @@ class ClarkeController(CycleController):
             self.pid.step(self.nothing, self.nothing, self.nothing, False, self.zero, self.zero, dt)
             self.rest()
             return False
-        self.feed_forward(position)
+        self.feed_forward(position, velocity)
         self.pid.step(position, self.clarke, self.clarke_rate, rate_measured, self.feedforward, velocity, dt)
         return self.pull(self.pid.output, dt)
 
     @stepped
-    def feed_forward(self, position: cython.double[::1]) -> cython.void:
+    def feed_forward(self, position: cython.double[::1], velocity: cython.double[::1]) -> cython.void:
+        """Fraction of the force that holds the robot at a ``position`` of the reference, m, and of the friction at its
+        ``velocity``, m/s.
+        """
+        k: cython.int
+        if self.feeds_forward:
+            self.hold(position)
+        if self.feeds_friction:
+            self.friction.step(position, velocity)
+            for k in indices(self.coordinate_count):
+                resisting: cython.double = self.friction_gain * self.friction.force[k]
+                self.feedforward[k] = resisting + (self.feedforward[k] if self.feeds_forward else 0.0)
+
+    @stepped
+    def hold(self, position: cython.double[::1]) -> cython.void:
         """Fraction of the force that holds the robot at a ``position`` of the Clarke coordinates, m."""
         k: cython.int
-        if not self.feeds_forward:
-            return
         if cython.compiled:
             self.holding.step(position)
         elif self.holding is not None:
             self.holding.step(position)
         else:
-            self.feed_forward_from_python(position)
+            self.hold_by_python(position)
             return
         for k in indices(self.coordinate_count):  # K_M q and g_M of muhmann (25)
             self.feedforward[k] = (
                 self.stiffness_gain * self.holding.elastic[k] + self.gravity_gain * self.holding.gravity[k]
             )
 
-    def feed_forward_from_python(self, position: Vector) -> None:
-        """:meth:`feed_forward` by a Python function, at a position, shape (2m,), m."""
+    def hold_by_python(self, position: Vector) -> None:
+        """:meth:`hold` by a Python function, at a position, shape (2m,), m."""
         elastic, gravity = self._rod_feedforward(np.array(position))  # type: ignore[operator]
         self.feedforward[:] = (self.stiffness_gain * elastic + self.gravity_gain * gravity).tolist()

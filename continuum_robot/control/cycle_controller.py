@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controllers in the driver's cycle have in common: coordinates of a state, tensions of a force. Stepped code."""
+"""What the controllers in the driver's cycle share: coordinates of a state, tensions of a force. Stepped code."""
 
 from __future__ import annotations
 
@@ -177,12 +177,12 @@ class CycleController:
     @stepped
     def step(
         self,
-        position: cython.double[::1],
-        velocity: cython.double[::1],
-        acceleration: cython.double[::1],
-        measured_tension: cython.double[::1],
-        rate_measured: cython.bint,
-        dt: cython.double,
+        position: cython.double[::1],  # noqa: ARG002
+        velocity: cython.double[::1],  # noqa: ARG002
+        acceleration: cython.double[::1],  # noqa: ARG002
+        measured_tension: cython.double[::1],  # noqa: ARG002
+        rate_measured: cython.bint,  # noqa: ARG002
+        dt: cython.double,  # noqa: ARG002
     ) -> cython.bint:
         """Answer the observed state; False, and NaN tensions, where an input is not finite.
 

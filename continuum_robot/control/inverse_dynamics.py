@@ -12,24 +12,24 @@ integral. The observer's form with the tensions as inputs is derived here. Stepp
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import exp, isfinite, tanh
+from cython.cimports.libc.math import exp, isfinite
 from numpy.typing import NDArray
 
 from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
+from continuum_robot.control.friction_force import FrictionForce
 from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.generated_call import GeneratedCall
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -40,16 +40,6 @@ Vector = NDArray[np.float64]
 
 OFFSET_FADE_S = cython.declare(cython.double, 0.5)
 """With which a start that the model does not explain goes away, s."""
-ROUNDED_M_PER_S = cython.declare(cython.double, 1e-3)
-"""Below this speed dry friction is rounded off, m/s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InverseDynamicsSettings:
-    """What is not in the robot file's ``control`` section, whose gains p and d, bounds and pretension hold."""
-
-    observer_rate_per_s: float = quantity("bandwidth of the disturbance observer; 0: none", "1/s", default=25.0, ge=0)
-    friction: float = quantity("fraction of the motors' dry friction fed forward", "", default=0.7, ge=0, le=1)
 
 
 @cython.cclass
@@ -59,7 +49,6 @@ class InverseDynamicsController(CycleController):
     Parameters
     ----------
     robot : a rod with ``control`` settings; with ``actuators`` their inertia and friction are fed forward too
-    settings : of the observer and the friction
     compile, progress : as of :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
@@ -75,16 +64,14 @@ class InverseDynamicsController(CycleController):
     residual = cython.declare(cython.double[::1], visibility="readonly")
     coefficient_count: cython.int
     observer_rate_per_s: cython.double
-    dry_n: cython.double
     # Gains and bounds of each coordinate
     p: cython.double[::1]
     d: cython.double[::1]
     force_min: cython.double[::1]
     force_max: cython.double[::1]
-    # The model: coefficients of coordinates, mass and viscous friction of the motors
+    # The model: coefficients of coordinates, mass of the motors
     shape: cython.double[::1]
     mass: cython.double[::1]
-    viscous: cython.double[::1]
     rod_force: GeneratedCall
     rod_momentum: GeneratedCall
     # Inputs and results of its two functions
@@ -97,8 +84,8 @@ class InverseDynamicsController(CycleController):
     moved_momentum: cython.double[::1]
     moved_balance: cython.double[::1]
     # What resists the motion that the reference asks for, and the one that was measured
-    asked: Resistance
-    moved: Resistance
+    asked_friction: FrictionForce
+    moved_friction: FrictionForce
     # State
     momentum: cython.double[::1]
     start_offset: cython.double[::1]
@@ -112,23 +99,18 @@ class InverseDynamicsController(CycleController):
     # Scratch memory
     momentum_now: cython.double[::1]
     balance: cython.double[::1]
-    resisted: cython.double[::1]
     pulled: cython.double[::1]
     on_coordinates: cython.double[::1]
-    on_coefficients: cython.double[::1]
     on_tendons: cython.double[::1]
 
     def __init__(
         self,
         robot: Robot,
-        settings: InverseDynamicsSettings | None = None,
         *,
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(robot)
-        chosen = settings or InverseDynamicsSettings()
-        self.observer_rate_per_s = chosen.observer_rate_per_s
         model = RodModel(robot)
         functions = [model.inverse_dynamics, model.momentum_balance]
         made = compile_functions(functions, f"inverse dynamics of {robot.name}", compile=compile, progress=progress)
@@ -142,35 +124,26 @@ class InverseDynamicsController(CycleController):
         shape = coefficients_from_clarke(robot)
         self.coefficient_count = len(shape)
         self.shape = matrix(shape.tolist())
-        self._take_motors(robot, chosen)
-        self.asked = Resistance(robot, motor_fraction=chosen.friction)
-        self.moved = Resistance(robot, motor_fraction=chosen.friction)
+        pull, mass_kg = np.asarray(self.manifold.displacement_matrix), 0.0
+        if robot.actuators is not None and not drives(robot):  # capstans have their inertia in the model of the rod
+            mass_kg = robot.actuators.reflected_mass_kg
+        self.mass = matrix((mass_kg * pull.T @ pull).tolist())
+        self.asked_friction, self.moved_friction = FrictionForce(robot), FrictionForce(robot)
         size = self.coordinate_count
         self.residual, self.momentum, self.start_offset = vector(size), vector(size), vector(size)
         self.error, self.p_term, self.d_term = vector(size), vector(size), vector(size)
         self.model_force, self.bounded, self.saturated = vector(size), vector(size), integers(size)
-        self.momentum_now, self.balance, self.resisted = vector(size), vector(size), vector(size)
-        self.pulled, self.on_coordinates = vector(size), vector(size)
-        self.on_coefficients, self.on_tendons = vector(self.coefficient_count), vector(self.tendon_count)
+        self.momentum_now, self.balance = vector(size), vector(size)
+        self.pulled, self.on_coordinates, self.on_tendons = vector(size), vector(size), vector(self.tendon_count)
         self.set_settings(robot.control)  # type: ignore[arg-type] - the base class does not go on without
-
-    def _take_motors(self, robot: Robot, settings: InverseDynamicsSettings) -> None:
-        pull = np.asarray(self.manifold.displacement_matrix)
-        mass, viscous, self.dry_n = 0.0 * pull.T @ pull, 0.0 * pull.T @ pull, 0.0
-        actuators = robot.actuators
-        if actuators is not None:
-            if not drives(robot):  # capstans have their inertia in the model of the rod
-                mass = actuators.reflected_mass_kg * pull.T @ pull
-            viscous = actuators.viscous_ns_per_m * pull.T @ pull
-            if not actuators.friction_travel_m:
-                self.dry_n = settings.friction * actuators.coulomb_n
-        self.mass, self.viscous = matrix(mass.tolist()), matrix(viscous.tolist())
 
     def _take_settings(self, settings: ControlSettings) -> None:
         gains = PidParameters.from_gains(settings.gains, self._per_entry)
         CycleController._take_settings(self, settings)
         self.p, self.d = vector(gains.p.tolist()), vector(gains.d.tolist())
         self.force_min, self.force_max = vector(gains.u_clamp_min.tolist()), vector(gains.u_clamp_max.tolist())
+        self.observer_rate_per_s = float(settings.inverse_dynamics.observer_rate_per_s)
+        self.asked_friction.dry_fraction = self.moved_friction.dry_fraction = float(settings.inverse_dynamics.friction)
 
     def terms(self) -> PidTerms:
         """Of the force of the last step, as arrays of their own; the residual takes the place of the integral."""
@@ -215,12 +188,8 @@ class InverseDynamicsController(CycleController):
         k: cython.int
         for k in indices(self.coordinate_count):
             self.residual[k] = 0.0
-        multiply(self.shape, position, self.coefficient_count, self.coordinate_count, self.asked_c)
-        self.displace(position)
-        self.asked.rest(self.asked_c, self.on_tendons)
-        multiply(self.shape, self.clarke, self.coefficient_count, self.coordinate_count, self.moved_c)
-        self.displace(self.clarke)
-        self.moved.rest(self.moved_c, self.on_tendons)
+        self.asked_friction.rest(position)
+        self.moved_friction.rest(self.clarke)
         self.find_momentum()
         copy_into(self.momentum, self.momentum_now, self.coordinate_count)
         for j in indices(self.tendon_count):
@@ -268,11 +237,6 @@ class InverseDynamicsController(CycleController):
         return self.pull(self.bounded, dt)
 
     @stepped
-    def displace(self, position: cython.double[::1]) -> cython.void:
-        """Put into ``on_tendons`` what the tendons have at a ``position`` of the coordinates, m, or at their rates."""
-        multiply(self.displacement_matrix, position, self.tendon_count, self.coordinate_count, self.on_tendons)
-
-    @stepped
     def gather(self, tension: cython.double[::1], force: cython.double[::1]) -> cython.void:
         """Generalised ``force`` of the ``tension`` of all tendons, N."""
         multiply_transposed(self.displacement_matrix, tension, self.tendon_count, self.coordinate_count, force)
@@ -290,33 +254,14 @@ class InverseDynamicsController(CycleController):
         multiply(self.shape, velocity, self.coefficient_count, coordinates, self.asked_rate)
         multiply(self.shape, acceleration, self.coefficient_count, coordinates, self.asked_acceleration)
         self.rod_force.call()
-        self.displace(position)
-        self.asked.step(self.asked_c, self.on_tendons)
-        for k in indices(self.coefficient_count):
-            self.on_coefficients[k] = self.asked_force[k] + self.asked.force[k]
-        multiply_transposed(self.shape, self.on_coefficients, self.coefficient_count, coordinates, self.model_force)
-        self.find_motor_friction(velocity)
+        multiply_transposed(self.shape, self.asked_force, self.coefficient_count, coordinates, self.model_force)
+        self.asked_friction.step(position, velocity)
         multiply(self.mass, acceleration, coordinates, coordinates, self.on_coordinates)
         for k in indices(coordinates):
-            self.model_force[k] += self.on_coordinates[k] + self.resisted[k]
+            self.model_force[k] += self.on_coordinates[k] + self.asked_friction.force[k]
             self.error[k] = position[k] - self.clarke[k]
             self.p_term[k] = self.p[k] * self.error[k]
             self.d_term[k] = self.d[k] * (velocity[k] - self.clarke_rate[k])
-
-    @stepped
-    def find_motor_friction(self, rate: cython.double[::1]) -> cython.void:
-        """Put into ``resisted`` the motors' friction at a ``rate`` of the coordinates, m/s, but what their past adds."""
-        j: cython.int
-        k: cython.int
-        multiply(self.viscous, rate, self.coordinate_count, self.coordinate_count, self.resisted)
-        if self.dry_n == 0.0:
-            return
-        self.displace(rate)
-        for j in indices(self.tendon_count):
-            self.on_tendons[j] = self.dry_n * tanh(self.on_tendons[j] / ROUNDED_M_PER_S)
-        self.gather(self.on_tendons, self.on_coordinates)
-        for k in indices(self.coordinate_count):
-            self.resisted[k] += self.on_coordinates[k]
 
     @stepped
     def find_momentum(self) -> cython.void:
@@ -328,17 +273,13 @@ class InverseDynamicsController(CycleController):
         multiply(self.shape, self.clarke, self.coefficient_count, coordinates, self.moved_c)
         multiply(self.shape, self.clarke_rate, self.coefficient_count, coordinates, self.moved_rate)
         self.rod_momentum.call()
-        self.displace(self.clarke)
-        self.moved.step(self.moved_c, self.on_tendons)
-        for k in indices(self.coefficient_count):
-            self.on_coefficients[k] = self.moved_balance[k] - self.moved.force[k]
+        self.moved_friction.step(self.clarke, self.clarke_rate)
         multiply_transposed(self.shape, self.moved_momentum, self.coefficient_count, coordinates, self.momentum_now)
-        multiply_transposed(self.shape, self.on_coefficients, self.coefficient_count, coordinates, self.balance)
-        self.find_motor_friction(self.clarke_rate)
+        multiply_transposed(self.shape, self.moved_balance, self.coefficient_count, coordinates, self.balance)
         multiply(self.mass, self.clarke_rate, coordinates, coordinates, self.on_coordinates)
         for k in indices(coordinates):
             self.momentum_now[k] += self.on_coordinates[k]
-            self.balance[k] -= self.resisted[k]
+            self.balance[k] -= self.moved_friction.force[k]
 
     @stepped
     def find_residual(self, measured_tension: cython.double[::1], dt: cython.double) -> cython.void:
@@ -364,3 +305,22 @@ class InverseDynamicsController(CycleController):
             expected: cython.double = self.momentum[k] + dt * (self.pulled[k] + self.balance[k])
             self.residual[k] = (self.residual[k] + gain * (self.momentum_now[k] - expected)) / (1.0 + gain * dt)
             self.momentum[k] = self.momentum_now[k]
+
+
+def under_inverse_dynamics(robot: Robot, **settings: float) -> Robot:
+    """The robot under this law.
+
+    Parameters
+    ----------
+    robot : with ``control`` settings
+    settings : of :class:`InverseDynamicsSettings` that are not the robot's, by name
+
+    Raises
+    ------
+    ParameterError : a robot without control settings
+    """
+    if robot.control is None:
+        raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
+    own = dataclasses.replace(robot.control.inverse_dynamics, **settings)
+    control = dataclasses.replace(robot.control, law=INVERSE_DYNAMICS_LAW, inverse_dynamics=own)
+    return robot.changed(control=control)

@@ -21,8 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.controller import Controller
-from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
+from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
@@ -30,7 +29,7 @@ from continuum_robot.experiments.muhmann.pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.rod_parts import with_mass, with_stiffness
-from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.control_settings import ControlSettings, InverseDynamicsSettings, ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -90,11 +89,11 @@ class Run:
         return cls(*[np.nan] * 6, error_m=np.zeros(0))
 
 
-Maker = Callable[[Robot, ComparisonSettings], tuple[Robot, Controller | None]]
+Maker = Callable[[Robot, ComparisonSettings], Robot]
 
 
 def _clarke(change: Callable[[Robot], Robot]) -> Maker:
-    return lambda robot, _settings: (change(robot), None)
+    return lambda robot, _settings: change(robot)
 
 
 def _with_static_feedforward(robot: Robot) -> Robot:
@@ -103,11 +102,9 @@ def _with_static_feedforward(robot: Robot) -> Robot:
 
 
 def _inverse(*, observer: bool) -> Maker:
-    def make(robot: Robot, settings: ComparisonSettings) -> tuple[Robot, Controller | None]:
-        rate = settings.observer_rate_per_s if observer else 0.0
-        return robot, InverseDynamicsController(robot, InverseDynamicsSettings(observer_rate_per_s=rate))
-
-    return make
+    return lambda robot, settings: under_inverse_dynamics(
+        robot, observer_rate_per_s=settings.observer_rate_per_s if observer else 0.0
+    )
 
 
 CONTROLLERS: dict[str, tuple[str, Maker]] = {
@@ -164,7 +161,7 @@ def _compute(settings: ComparisonSettings, progress: Progress) -> Result:
         for name, (label, make) in CONTROLLERS.items():
             progress(f"{case}: {label}")
             runs[case][name] = [
-                follow_circle(moved, *make(robot, settings), frequency, settings)
+                follow_circle(moved, make(robot, settings), frequency, settings)
                 for frequency in settings.frequencies_hz
             ]
     feasible = [
@@ -200,21 +197,18 @@ def _free(run: Run, robot: Robot) -> bool:
     return limits is not None and run.largest_tension_n < 0.99 * limits.maximum_n and run.least_tension_n > 0
 
 
-def follow_circle(
-    robot: Robot, believed: Robot, controller: Controller | None, frequency_hz: float, settings: ComparisonSettings
-) -> Run:
+def follow_circle(robot: Robot, believed: Robot, frequency_hz: float, settings: ComparisonSettings) -> Run:
     """One circle, from rest at the straight configuration.
 
     Parameters
     ----------
     robot : as simulated
     believed : as driver and controller know it
-    controller : None: the one that the robot file asks for
     frequency_hz : circles a second, Hz
     settings : of the circle, the plant and its seed
     """
     plant = PLANTS[settings.plant](robot, actuation="motors", rng=np.random.default_rng(settings.seed))
-    stack = VirtualStack(robot, plant, believed=believed, controller=controller, seed=settings.seed)
+    stack = VirtualStack(robot, plant, believed=believed, seed=settings.seed)
     amplitude = [settings.amplitude_m, settings.amplitude_m] * len(robot.part_names)
     circle = make_reference(
         ReferenceSettings(kind="circle", amplitude_m=tuple(amplitude), frequency_hz=(frequency_hz,), period_s=_ENTRY_S),

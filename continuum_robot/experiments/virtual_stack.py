@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.controller import Controller
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
@@ -82,7 +81,6 @@ class VirtualStack(QuietWatcher):
     robot : as the simulated one is
     plant : of that robot
     believed : as driver and controller know it; None: the same
-    controller : in the driver's cycle; None: the one that the robot file asks for
     seed : of the sensors' noise
 
     Attributes
@@ -98,7 +96,6 @@ class VirtualStack(QuietWatcher):
         plant: Plant,
         *,
         believed: Robot | None = None,
-        controller: Controller | None = None,
         seed: int = 1,
     ) -> None:
         self.robot, self.plant = believed or robot, plant
@@ -112,7 +109,7 @@ class VirtualStack(QuietWatcher):
         self.actuators.open()
         self.actuators.read(0.0)
         self.loop = make_loop(self.robot, self.actuators, self, lambda _cycle, _form: self._pace)
-        self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward, controller)
+        self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)
         control = self.robot.control
         timeout_s = 0.02 if control is None else control.state_timeout_s
         self.loop.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))

@@ -48,6 +48,18 @@ class PidGains:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InverseDynamicsSettings:
+    """What the law ``inverse_dynamics`` has beside the gains p and d, bounds and pretension."""
+
+    observer_rate_per_s: float = quantity(
+        "bandwidth of the disturbance observer; 0: none", "1/s", default=25.0, ge=0, le=1000, live=True
+    )
+    friction: float = quantity(
+        "fraction of the motors' dry friction fed forward", "", default=0.7, ge=0, le=1, live=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlSettings:
     """The Clarke controller of a robot."""
 
@@ -68,6 +80,17 @@ class ControlSettings:
         "fraction of the elastic force fed forward", "", default=0.0, ge=0, le=1, live=True
     )
     feedforward_gravity: float = quantity("fraction of gravity fed forward", "", default=0.0, ge=0, le=1, live=True)
+    feedforward_friction: float = quantity(
+        "fraction of the motors' friction and the backbone's hysteresis along the reference fed forward",
+        "",
+        default=0.0,
+        ge=0,
+        le=1,
+        live=True,
+    )
+    inverse_dynamics: InverseDynamicsSettings = quantity(
+        "of that law; the fractions fed forward are not", factory=InverseDynamicsSettings
+    )
     state_timeout_s: float = quantity(
         "age of a state at which the controller falls silent", "s", default=0.02, ge=0.001, le=5
     )

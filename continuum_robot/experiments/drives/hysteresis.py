@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.contact_reaction import ReactionSettings
-from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
+from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.experiments.contact.kinds import Way
 from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot
 from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
@@ -35,6 +35,7 @@ from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.parameters import Parameters
 from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.robot.control_settings import InverseDynamicsSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.hysteresis import Hysteresis
@@ -158,8 +159,8 @@ def _worth(robot: Robot, plant: str, seed: int, settings: HysteresisSettings, pr
     for name, believed in known.items():
         progress(f"{plant}, robot {seed}: circles and free motion, {name}")
         for observer, rate_per_s in OBSERVERS.items():
-            controller = InverseDynamicsController(believed, InverseDynamicsSettings(observer_rate_per_s=rate_per_s))
-            run = follow_circle(simulated, believed, controller, settings.circle_hz, circle)
+            known_to_law = under_inverse_dynamics(believed, observer_rate_per_s=rate_per_s)
+            run = follow_circle(simulated, known_to_law, settings.circle_hz, circle)
             rmse_mm[name + observer] = 1e3 * run.rmse_m
         felt[name] = _feel(simulated, believed, plant, seed, settings, progress)
     return Robots(case, rmse_mm, felt)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
+from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
 from continuum_robot.experiments.drives.chirped_robot import (
     OF_VALUES,
@@ -68,8 +68,8 @@ def _circles(
         circle = ComparisonSettings(robot=settings.robot, seed=case.seed)
         for name, believed in known.items():
             progress(f"robot {case.seed}: a circle by the {name}")
-            controller = InverseDynamicsController(believed, InverseDynamicsSettings(observer_rate_per_s=0.0))
-            run = follow_circle(simulated, believed, controller, settings.circle_hz, circle)
+            known_to_law = under_inverse_dynamics(believed, observer_rate_per_s=0.0)
+            run = follow_circle(simulated, known_to_law, settings.circle_hz, circle)
             found[name].append(1e3 * run.rmse_m)
     return {f"circle_rmse_mm_{name}": values for name, values in found.items()}
 

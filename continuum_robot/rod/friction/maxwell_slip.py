@@ -160,10 +160,10 @@ class MaxwellSlip:
     @stepped
     def slide(self, i: cython.int, way: cython.double) -> cython.void:
         """Move position ``i`` (an index) by a ``way`` on its line, in the unit of the travel."""
-        e: cython.int
+        _: cython.int
         at: cython.int = i
         force: cython.double = 0.0
-        for e in indices(self.element_count):
+        for _ in indices(self.element_count):
             offset: cython.double = self.offset[at] + way
             reach: cython.double = self.reach[at]
             if offset > reach:
@@ -180,11 +180,11 @@ class MaxwellSlip:
     @stepped
     def slide_in_plane(self, i: cython.int, way_x: cython.double, way_y: cython.double) -> cython.void:
         """Move position ``i`` (an index) by ``way_x`` and ``way_y`` in its plane, in the unit of the travel."""
-        e: cython.int
+        _: cython.int
         at: cython.int = i
         force_x: cython.double = 0.0
         force_y: cython.double = 0.0
-        for e in indices(self.element_count):
+        for _ in indices(self.element_count):
             x: cython.double = self.offset[2 * at] + way_x
             y: cython.double = self.offset[2 * at + 1] + way_y
             length: cython.double = sqrt(x * x + y * y)

@@ -25,15 +25,16 @@ class Resistance:
     ----------
     robot : a rod; dry friction that its file says builds up at once is not in it
     motors : with friction of the motors
-    motor_fraction : of it
 
     Attributes
     ----------
     acts : whether there is some
+    motor_fraction : of the motors' friction that counts
     force : generalised force that resists after the last step, N.m^2
     """
 
     acts = cython.declare(cython.bint, visibility="readonly")
+    motor_fraction: cython.double
     force: cython.double[::1]
     size: cython.int
     tendon_count: cython.int
@@ -43,12 +44,12 @@ class Resistance:
     lever: cython.double[::1]
     pulled: cython.double[::1]
 
-    def __init__(self, robot: Robot, *, motors: bool = True, motor_fraction: float = 1.0) -> None:
+    def __init__(self, robot: Robot, *, motors: bool = True) -> None:
         actuators, self.tendon_count, self.size = robot.actuators, robot.tendon_count, robot.coefficient_count
         limit_n, travel_m = 0.0, 0.0
         if motors and actuators is not None:
-            limit_n, travel_m = motor_fraction * actuators.coulomb_n, actuators.friction_travel_m
-        self.of_motors = travel_m > 0
+            limit_n, travel_m = actuators.coulomb_n, actuators.friction_travel_m
+        self.of_motors, self.motor_fraction = travel_m > 0, 1.0
         self.rod = RodHysteresis(robot)
         one_each = np.ones(self.tendon_count)
         self.motors = MaxwellSlip(limit_n * one_each, (travel_m or 1.0) * one_each, 0.0 * one_each)
@@ -129,4 +130,4 @@ class Resistance:
             self.motors.step(displacement_m)
             multiply_transposed(self.lever, self.motors.resisting, self.tendon_count, self.size, self.pulled)
             for k in indices(self.size):
-                self.force[k] = self.pulled[k] + (self.rod.force[k] if self.rod.acts else 0.0)
+                self.force[k] = self.motor_fraction * self.pulled[k] + self.rod.force[k]

@@ -52,6 +52,7 @@ MODULES = (
     "rod.friction.hysteresis",
     "rod.friction.resistance",
     "control.cycle_controller",
+    "control.friction_force",
     "control.clarke_controller",
     "control.inverse_dynamics",
     "control.blending",

@@ -287,9 +287,7 @@ class ControllerCycle:
     @stepped
     def start_from(self, tension: cython.double[::1]) -> cython.void:
         """Let the controller start with a ``tension`` of all tendons, N."""
-        self.controller.begin(
-            tension, self.reference.position, self.reference.velocity, self.reference.acceleration
-        )
+        self.controller.begin(tension, self.reference.position, self.reference.velocity, self.reference.acceleration)
 
     @stepped
     def follow(self, reading: ReadingBuffer, step_s: cython.double) -> cython.bint:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import RodFeedforward
 from continuum_robot.control.controller import ClarkeOutput, Controller
-from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.laws import foreign_law
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
@@ -29,7 +28,6 @@ def controller_of(
     robot: Robot,
     parts: Any,
     feedforward: Callable[[], RodFeedforward],
-    own: Controller | None = None,
     settings: Callable[[str, Any], Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Any:
@@ -40,7 +38,6 @@ def controller_of(
     robot : with ``control`` settings
     parts : of the cycle's form, by their names
     feedforward : makes the rod's feed-forward, where the PID needs it
-    own : in the place of the file's
     settings : as of :func:`..laws.foreign_law`
     progress : receives a line where a model has to be compiled
 
@@ -48,8 +45,6 @@ def controller_of(
     ------
     ParameterError : no controller of the file's name
     """
-    if own is not None:
-        return own if isinstance(own, CycleController) else ForeignController(own, robot)
     law = PID_LAW if robot.control is None else robot.control.law
     if law == PID_LAW:
         return parts.ClarkeController(robot, feedforward())

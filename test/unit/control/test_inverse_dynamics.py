@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.control import laws
-from continuum_robot.control.inverse_dynamics import InverseDynamicsController, InverseDynamicsSettings
+from continuum_robot.control.inverse_dynamics import InverseDynamicsController, under_inverse_dynamics
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
@@ -44,7 +44,7 @@ def reference(position, velocity=(0.0, 0.0), acceleration=(0.0, 0.0)):
 
 
 def controller(robot=SOFT, **settings):
-    return InverseDynamicsController(robot, InverseDynamicsSettings(**settings), compile="never")
+    return InverseDynamicsController(under_inverse_dynamics(robot, **settings), compile="never")
 
 
 class Loop:
@@ -225,3 +225,34 @@ def test_the_observer_does_not_take_known_friction_for_a_disturbance():
         held = np.linalg.pinv(pull.T) @ force + 10.0
         own.update(reading(pull @ at, pull @ rate, held), reference(at), CYCLE_S)
     assert np.abs(own.residual).max() < 0.05 * robot.actuators.coulomb_n
+
+
+def test_gains_of_the_observer_and_the_friction_change_while_it_runs():
+    own = controller(ROBOT, observer_rate_per_s=0.0, friction=0.0)
+    moving = reference([1e-3, 0], [0.05, 0])
+    state = reading(np.zeros(5), np.zeros(5), np.full(5, 3.0))
+
+    def force():
+        own.reset(state, np.full(5, 3.0), moving)
+        own.step([1e-3, 0.0], [0.05, 0.0], [0.0, 0.0], [3.0] * 5, True, CYCLE_S)
+        return np.array(own.terms().feedforward)
+
+    without = force()
+    settings = dataclasses.replace(ROBOT.control.inverse_dynamics, friction=1.0, observer_rate_per_s=10.0)
+    own.set_settings(dataclasses.replace(ROBOT.control, inverse_dynamics=settings))
+    dry = np.asarray(MANIFOLD.displacement_matrix).T @ (
+        ROBOT.actuators.coulomb_n * np.tanh(MANIFOLD.displacement_matrix @ [0.05, 0.0] / 1e-3)
+    )
+    np.testing.assert_allclose(force() - without, dry, rtol=1e-12, atol=1e-12)
+    assert own.observer_rate_per_s == 10.0
+
+
+def test_a_state_that_no_model_can_have_leaves_the_observer_as_it_is():
+    own = controller(ROBOT)
+    state = reading(np.zeros(5), np.zeros(5), np.full(5, 3.0))
+    own.reset(state, np.full(5, 3.0), reference([0, 0]))
+    for _ in range(3):
+        own.update(state, reference([0, 0]), CYCLE_S)
+    before = list(own.residual)
+    own.update(reading(np.full(5, 1e300), np.zeros(5), np.full(5, 3.0)), reference([0, 0]), CYCLE_S)
+    np.testing.assert_array_equal(own.residual, before)

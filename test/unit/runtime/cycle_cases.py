@@ -13,7 +13,7 @@ from continuum_robot.control.inverse_dynamics import InverseDynamicsController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
-from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.control_settings import ControlSettings, InverseDynamicsSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
@@ -64,6 +64,10 @@ def random_settings(robot, rng, antiwindup, strategy):
         pretension_n=rng.uniform(0, 2),
         feedforward_stiffness=rng.choice([0.0, 0.6]),
         feedforward_gravity=rng.choice([0.0, 1.0]),
+        feedforward_friction=rng.choice([0.0, 0.8]),
+        inverse_dynamics=InverseDynamicsSettings(
+            observer_rate_per_s=rng.choice([0.0, 60 * rng.random()]), friction=rng.random()
+        ),
         state_timeout_s=robot.control.state_timeout_s,
     )
 

@@ -181,7 +181,7 @@ class ClarkeController:
     def __init__(self, robot, rod_feedforward=None):
         self._per_entry = robot.coordinate_count // len(robot.part_names)
         self.manifold = clarke_manifold(robot)
-        self._rod_feedforward = rod_feedforward
+        self._robot, self._rod_feedforward = robot, rod_feedforward
         self.settings = robot.control
         self._pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))
         self._nothing = np.full(self.manifold.coordinate_count, np.nan)
@@ -212,7 +212,7 @@ class ClarkeController:
             reference=desired.position,
             measurement=clarke,
             measurement_rate=rate,
-            feedforward=self._feedforward(desired.position),
+            feedforward=self._feedforward(desired),
             reference_rate=desired.velocity,
         )
 
@@ -228,17 +228,24 @@ class ClarkeController:
             terms = self._pid.update(self._nothing, self._nothing, None, dt)
             tension = np.full(self.manifold.tendon_count, np.nan)
             return ClarkeOutput(tension, clarke, self._nothing if rate is None else rate, self._nothing, terms)
-        feedforward = self._feedforward(reference.position)
+        feedforward = self._feedforward(reference)
         terms = self._pid.update(reference.position, clarke, rate, dt, feedforward, reference_rate=reference.velocity)
         tension = distribute(self.settings.tendon_forces, terms.output, self.manifold, self.settings.pretension_n)
         return ClarkeOutput(tension, clarke, self._nothing if rate is None else rate, terms.output, terms)
 
-    def _feedforward(self, position):
+    def _feedforward(self, reference):
         stiffness, gravity = self.settings.feedforward_stiffness, self.settings.feedforward_gravity
+        friction = self._friction(reference.velocity)
         if self._rod_feedforward is None or not (stiffness or gravity):
-            return self._no_feedforward
-        elastic_force, gravity_force = self._rod_feedforward(position)
-        return stiffness * elastic_force + gravity * gravity_force  # K_M q and g_M of muhmann (25)
+            return self._no_feedforward + friction
+        elastic_force, gravity_force = self._rod_feedforward(reference.position)
+        return stiffness * elastic_force + gravity * gravity_force + friction  # K_M q and g_M of muhmann (25)
+
+    def _friction(self, rate):
+        """Viscous and dry friction of motors that have no past."""
+        motors, tendon_rate = self._robot.actuators, self.manifold.displacement(rate)
+        resisting = motors.viscous_ns_per_m * tendon_rate + motors.coulomb_n * np.tanh(tendon_rate / 1e-3)
+        return self.settings.feedforward_friction * self.manifold.generalized_force(resisting)
 
 
 class ReferenceInput:

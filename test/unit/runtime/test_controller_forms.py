@@ -56,7 +56,7 @@ def everything(loop):
 @pytest.mark.parametrize("antiwindup", ANTIWINDUP_STRATEGIES)
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
 def test_both_forms_give_the_same_bits(compiled, name, antiwindup, strategy):
-    robot = robot_with(name)
+    robot = remembering(robot_with(name)) if strategy == "shift" else robot_with(name)
     rng = np.random.default_rng([len(name), len(antiwindup), len(strategy)])
     robot = dataclasses.replace(robot, control=random_settings(robot, rng, antiwindup, strategy))
     feedforward = clarke_feedforward(robot)
@@ -81,7 +81,7 @@ def test_inverse_dynamics_gives_the_same_bits(compiled, name, past):
     ]
     assert_same_bits(loops, robot, rng, lambda: random_settings(robot, rng, "none", "shift"))
     residual = np.array(controllers[0].residual)
-    assert np.abs(residual).min() > 0
+    assert np.abs(residual).min() > 0 or controllers[0].settings.inverse_dynamics.observer_rate_per_s == 0
     np.testing.assert_array_equal(residual, np.array(controllers[1].residual))
 
 
