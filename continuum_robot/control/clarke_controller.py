@@ -12,7 +12,7 @@ import numpy as np
 from cython.cimports.libc.math import isfinite
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.controller import ClarkeOutput
+from continuum_robot.control.controller import ClarkeOutput, control_settings
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.friction_force import FrictionForce
 from continuum_robot.control.pid import Pid
@@ -87,12 +87,13 @@ class ClarkeController(CycleController):
         self.friction = None  # type: ignore[assignment]
         if robot.traits.kind == ROD:
             self.friction = FrictionForce(robot)
-        self._check(robot.control)  # type: ignore[arg-type] - the base class does not go on without
+        settings = control_settings(robot)
+        self._check(settings)
         coordinates = self.coordinate_count
         self.feedforward, self.start_force = vector(coordinates), vector(coordinates)
         self.nothing, self.zero = vector([math.nan] * coordinates), vector(coordinates)
-        self.pid = Pid(PidParameters.from_gains(robot.control.gains, self._per_entry))  # type: ignore[union-attr]
-        self._take_settings(robot.control)  # type: ignore[arg-type]
+        self.pid = Pid(PidParameters.from_gains(settings.gains, self._per_entry))
+        self._take_settings(settings)
 
     def with_settings(self, settings: ControlSettings) -> ClarkeController:
         """The same controller in the same state with other settings.

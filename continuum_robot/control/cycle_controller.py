@@ -10,7 +10,7 @@ import numpy as np
 from cython.cimports.libc.math import isfinite
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.controller import ClarkeOutput, checked_pretension
+from continuum_robot.control.controller import ClarkeOutput, checked_pretension, control_settings
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
@@ -62,8 +62,7 @@ class CycleController:
     _per_entry: cython.int
 
     def __init__(self, robot: Robot) -> None:
-        if robot.control is None:
-            raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
+        control_settings(robot)
         self._per_entry = robot.coordinate_count // len(robot.part_names)
         self.manifold = manifold = controlled_manifold(robot)
         tendons, coordinates = manifold.tendon_count, manifold.coordinate_count

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction of motors and backbone against a motion, on the coordinates of the tendons. Stepped code."""
+"""Friction of motors and backbone against a motion, on the coordinates of the tendons. Stepped code.
+
+Derived here: viscous and dry friction at each tendon, and what the way so far leaves, as forces by muhmann (27).
+"""
 
 from __future__ import annotations
 

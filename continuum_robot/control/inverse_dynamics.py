@@ -20,17 +20,16 @@ import numpy as np
 from cython.cimports.libc.math import exp, isfinite
 from numpy.typing import NDArray
 
-from continuum_robot.control.controller import MeasuredTendons
+from continuum_robot.control.controller import MeasuredTendons, control_settings
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.friction_force import FrictionForce
 from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.code.generated_call import GeneratedCall
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.generated_call import GeneratedCall
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
@@ -135,7 +134,7 @@ class InverseDynamicsController(CycleController):
         self.model_force, self.bounded, self.saturated = vector(size), vector(size), integers(size)
         self.momentum_now, self.balance = vector(size), vector(size)
         self.pulled, self.on_coordinates, self.on_tendons = vector(size), vector(size), vector(self.tendon_count)
-        self.set_settings(robot.control)  # type: ignore[arg-type] - the base class does not go on without
+        self.set_settings(control_settings(robot))
 
     def _take_settings(self, settings: ControlSettings) -> None:
         gains = PidParameters.from_gains(settings.gains, self._per_entry)
@@ -319,8 +318,7 @@ def under_inverse_dynamics(robot: Robot, **settings: float) -> Robot:
     ------
     ParameterError : a robot without control settings
     """
-    if robot.control is None:
-        raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
-    own = dataclasses.replace(robot.control.inverse_dynamics, **settings)
-    control = dataclasses.replace(robot.control, law=INVERSE_DYNAMICS_LAW, inverse_dynamics=own)
+    control = control_settings(robot)
+    own = dataclasses.replace(control.inverse_dynamics, **settings)
+    control = dataclasses.replace(control, law=INVERSE_DYNAMICS_LAW, inverse_dynamics=own)
     return robot.changed(control=control)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers of one robot compared: PD, PID, PID with static feed-forward, inverse dynamics, and that with observer.
+"""Controllers of one robot compared: PD, PID, that with static force or friction fed forward, inverse dynamics.
+
+Inverse dynamics without and with its observer.
 
 Each follows circles of the Clarke coordinates at rising speed, under the shipped driver with its limits, on the plant
 of the robot file and on plants that differ from what the controllers know: a mass at the tip, more cogging, more dry
@@ -96,9 +98,8 @@ def _clarke(change: Callable[[Robot], Robot]) -> Maker:
     return lambda robot, _settings: change(robot)
 
 
-def _with_static_feedforward(robot: Robot) -> Robot:
-    control = dataclasses.replace(_control(robot), feedforward_stiffness=1.0, feedforward_gravity=1.0)
-    return dataclasses.replace(robot, control=control)
+def _feeding_forward(**fractions: float) -> Callable[[Robot], Robot]:
+    return lambda robot: dataclasses.replace(robot, control=dataclasses.replace(_control(robot), **fractions))
 
 
 def _inverse(*, observer: bool) -> Maker:
@@ -110,7 +111,11 @@ def _inverse(*, observer: bool) -> Maker:
 CONTROLLERS: dict[str, tuple[str, Maker]] = {
     "pd": ("PD", _clarke(without_integral)),
     PID: ("PID", _clarke(lambda robot: robot)),
-    "pid_static": ("PID, static feed-forward", _clarke(_with_static_feedforward)),
+    "pid_static": (
+        "PID, static feed-forward",
+        _clarke(_feeding_forward(feedforward_stiffness=1.0, feedforward_gravity=1.0)),
+    ),
+    "pid_friction": ("PID, friction fed forward", _clarke(_feeding_forward(feedforward_friction=1.0))),
     "inverse_dynamics": ("inverse dynamics", _inverse(observer=False)),
     OBSERVED: ("inverse dynamics, observer", _inverse(observer=True)),
 }
@@ -250,7 +255,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     settings, fastest, runs = result.series
     file = folder / "control_comparison.png"
     frequencies = np.array(settings.frequencies_hz)
-    with figure(file, "Circles under five controllers", 1, len(runs), sharey=True) as (drawing, axes):
+    with figure(file, "Circles under six controllers", 1, len(runs), sharey=True) as (drawing, axes):
         for axis, (case, of) in zip(axes, runs.items(), strict=True):
             for colour, (name, (label, _)) in zip(COLOURS, CONTROLLERS.items(), strict=False):
                 axis.plot(
@@ -265,7 +270,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
 
 COMPARISON = Experiment(
     name="control.comparison",
-    summary="PD, PID, static feed-forward, inverse dynamics and disturbance observer on circles of rising speed.",
+    summary="PD, PID, what it feeds forward, inverse dynamics and disturbance observer on circles of rising speed.",
     source="no paper: muhmann (25) as a controller, johnston (47) as its observer",
     paper={},
     settings=ComparisonSettings,

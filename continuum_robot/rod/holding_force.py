@@ -7,8 +7,8 @@ import cython
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.rod.code.generated_call import GeneratedCall
 from continuum_robot.rod.code.generation import FastFunction
-from continuum_robot.rod.generated_call import GeneratedCall
 from continuum_robot.stepped.buffers import matrix, stepped, vector
 from continuum_robot.stepped.products import multiply, multiply_transposed
 

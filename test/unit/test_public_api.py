@@ -56,6 +56,7 @@ SOURCE = re.compile(
 WITHOUT_FORMULAS = {
     "app/bench/rod_dynamics.py",
     "rod/code/batches.py",
+    "rod/code/generated_call.py",
     "rod/code/generation.py",
     "rod/code/library.py",
     "rod/code/splitting.py",

@@ -46,7 +46,7 @@ MODULES = (
     "control.pid",
     "control.tendon_forces",
     "control.cogging",
-    "rod.generated_call",
+    "rod.code.generated_call",
     "rod.holding_force",
     "rod.friction.maxwell_slip",
     "rod.friction.hysteresis",

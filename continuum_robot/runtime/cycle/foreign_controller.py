@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller of a user's own in the place of the Clarke controller, for the interpreted cycle."""
+"""A controller of a user's own in the place of this package's, for the interpreted cycle.
+
+Another package offers a class that is made with a robot, and is a
+:class:`~continuum_robot.control.controller.Controller`, under a name of the entry points
+``continuum_robot.controllers``; where it has a dataclass as ``settings``, it is made with these too.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +17,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import RodFeedforward
 from continuum_robot.control.controller import ClarkeOutput, Controller
-from continuum_robot.control.laws import foreign_law
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, ControlSettings
+from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, LAWS, PID_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTROLLERS, made
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
@@ -38,7 +43,7 @@ def controller_of(
     robot : with ``control`` settings
     parts : of the cycle's form, by their names
     feedforward : makes the rod's feed-forward, where the PID needs it
-    settings : as of :func:`..laws.foreign_law`
+    settings : as of :func:`foreign_law`
     progress : receives a line where a model has to be compiled
 
     Raises
@@ -51,6 +56,23 @@ def controller_of(
     if law == INVERSE_DYNAMICS_LAW:
         return parts.InverseDynamicsController(robot, progress=progress)
     return ForeignController(foreign_law(robot, settings), robot)
+
+
+def foreign_law(robot: Robot, settings: Callable[[str, Any], Any] | None = None) -> Controller:
+    """The controller of another package that a robot's file asks for.
+
+    Parameters
+    ----------
+    robot : with ``control`` settings
+    settings : gives the controller its settings, from its name and the defaults; None: these
+
+    Raises
+    ------
+    ParameterError : no such controller; names those there are
+    """
+    law = "" if robot.control is None else robot.control.law
+    own: Controller = made(CONTROLLERS, law, "control.law", robot, known=LAWS, settings=settings)
+    return own
 
 
 class ForeignController:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from continuum_robot.control import laws
 from continuum_robot.control.inverse_dynamics import InverseDynamicsController, under_inverse_dynamics
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
@@ -18,6 +17,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.runtime.cycle import foreign_controller
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -177,7 +177,9 @@ def test_controllers_of_other_packages_are_found_by_their_entry_point(monkeypatc
     monkeypatch.setattr(doors, "entry_points", lambda group: [Entry()] if group == doors.CONTROLLERS else [])
 
     def law(name):
-        return laws.foreign_law(dataclasses.replace(ROBOT, control=dataclasses.replace(ROBOT.control, law=name)))
+        return foreign_controller.foreign_law(
+            dataclasses.replace(ROBOT, control=dataclasses.replace(ROBOT.control, law=name))
+        )
 
     assert law("mine") == ("made for", ROBOT.name)
     with pytest.raises(ParameterError, match=r"control\.law = 'yours' -- expected one of pid, inverse_dynamics, mine"):
