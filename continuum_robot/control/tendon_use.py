@@ -78,36 +78,52 @@ class TendonUse:
 
     def use(self, clarke: Vector) -> Vector:
         """Fractions of all limits, (rows,), that Clarke coordinates (2m,), m, need at rest."""
-        return self._use(clarke, self._force(clarke))
+        force = self._force(clarke)
+        return np.asarray(self._fractions(clarke[None], force[None], self._distributed(force)[None])[0])
 
     def under_motion(self, clarke: Vector, motion_n: Vector, stiffness: Vector) -> tuple[Vector, Vector, Vector]:
-        """Fractions of all limits in motion, and their slopes.
+        """Fractions of all limits in motion, and their slopes, at k moments.
 
         Parameters
         ----------
-        clarke : Clarke coordinates, (2m,), m
-        motion_n : generalised force of the motion, on top of that which holds the robot there, (2m,), N
+        clarke : Clarke coordinates, (k, 2m), m
+        motion_n : generalised force of the motion, on top of that which holds the robot there, (k, 2m), N
         stiffness : of :meth:`stiffness` there or nearby, (2m, 2m), N/m
 
         Returns
         -------
-        fractions, (rows,); slopes by the coordinates, (rows, 2m), 1/m, and by the force, (rows, 2m), 1/N
+        fractions, (k, rows); slopes by the coordinates, (k, rows, 2m), 1/m, and by the force, (k, rows, 2m), 1/N
         """
-        force = self._force(clarke) + motion_n
-        here = self._use(clarke, force)
-        by_force, change_n = np.empty((here.size, clarke.size)), 1e-4 * self._maximum_n
-        for index in range(clarke.size):
-            other = force.copy()
-            other[index] += change_n
-            by_force[:, index] = (self._use(clarke, other) - here) / change_n
+        force = np.array([self._force(one) for one in clarke]) + motion_n
+        size, change_n = force.shape[1], 1e-4 * self._maximum_n
+        changed = force[:, None] + np.vstack([np.zeros(size), change_n * np.eye(size)])
+        tension = np.array([self._distributed(one) for one in changed.reshape(-1, size)]).reshape(
+            *changed.shape[:2], -1
+        )
+        by_force = np.zeros((len(force), self.count, size))
+        of_tension = ((tension[:, 1:] - tension[:, :1]) / change_n).transpose(0, 2, 1)
+        by_force[:, self.rows["tension"]] = np.concatenate(
+            [of_tension / self._maximum_n, of_tension.sum(axis=1, keepdims=True) / self._total_n], axis=1
+        )
+        by_force[:, self.rows["force"]] = np.vstack([np.diag(1 / self._largest_force), np.diag(1 / self._least_force)])
         by_position = by_force @ stiffness
-        by_position[self.rows["displacement"]] += self._displacement
-        return here, by_position, by_force
+        by_position[:, self.rows["displacement"]] += self._displacement
+        return self._fractions(clarke, force, tension[:, 0]), by_position, by_force
 
     def tensions(self, use: Vector, slopes: Vector) -> tuple[Vector, Vector]:
-        """Tensions, (N,), N, and their slopes, (N, k), out of fractions ``use`` and ``slopes``, (rows, k)."""
+        """Tensions and slopes out of the fractions of :meth:`under_motion`.
+
+        Parameters
+        ----------
+        use : fractions, (k, rows)
+        slopes : of them, (k, rows, c)
+
+        Returns
+        -------
+        tensions, (k, N), N, and their slopes, (k, N, c)
+        """
         rows = slice(self.rows["tension"].start, self.rows["tension"].stop - 1)
-        return self._maximum_n * use[rows], self._maximum_n * slopes[rows]
+        return self._maximum_n * use[:, rows], self._maximum_n * slopes[:, rows]
 
     def stiffness(self, clarke: Vector) -> Vector:
         """Slope of the holding force at Clarke coordinates (2m,), m, by them, (2m, 2m), N/m."""
@@ -125,16 +141,17 @@ class TendonUse:
         self._distribution.step(vector(force))
         return np.array(self._distribution.tension)
 
-    def _use(self, clarke: Vector, force: Vector) -> Vector:
-        tension = self._distributed(force)
+    def _fractions(self, clarke: Vector, force: Vector, tension: Vector) -> Vector:
+        """Of all limits at k moments, (k, rows), by coordinates (k, 2m), forces (k, 2m) and tensions (k, N)."""
         return np.concatenate(
             [
-                self._displacement @ clarke,
+                clarke @ self._displacement.T,
                 tension / self._maximum_n,
-                [tension.sum() / self._total_n],
+                tension.sum(axis=1, keepdims=True) / self._total_n,
                 force / self._largest_force,
                 force / self._least_force,
-            ]
+            ],
+            axis=1,
         )
 
     def exceeded(self, clarke: Vector) -> bool:

@@ -23,7 +23,7 @@ from continuum_robot.control.motion import Halt, motion_limits
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.control.tip.inverse import TipInverse, TipKinematics, finite
-from continuum_robot.control.tip.predictive_problem import SOLVERS, Plan, PredictiveProblem, Stage
+from continuum_robot.control.tip.predictive_problem import SOLVERS, Plan, PredictiveProblem, Stages
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.obstacles import ConvexObstacle, least_distance
 from continuum_robot.robot.coordinates import coordinate_scale_m
@@ -166,12 +166,18 @@ class PredictiveTip:
         self._nearest = min(self.settings.nearest, self.settings.points) if self.obstacles else 0
         kinds = [OBSTACLE] * self._nearest
         kinds += [LIMIT] * (self._use.count + count + len(self._motion_rows))
+        filled = np.ones((len(kinds), 3 * size), dtype=bool)
+        filled[: self._nearest, size:] = False  # distances and displacements depend on the place alone
+        displaced = self._use.rows["displacement"]
+        filled[self._nearest + displaced.start : self._nearest + displaced.stop, size:] = False
+        filled[-len(self._motion_rows) :] = self._motion_rows != 0
         weight = self.settings.effort_weight * self.settings.stages
         self._problem = PredictiveProblem(
             self._scale_m,
             self.settings.stages,
             self._stage_s,
             np.array(kinds, dtype=np.intp),
+            filled=filled,
             rate_weight=np.full(size, 1e-2 * weight / self._motion.speed_m_per_s**2),
             acceleration_weight=np.full(size, weight / self._motion.acceleration_m_per_s2**2),
             penalties=_PENALTIES,
@@ -386,18 +392,21 @@ class PredictiveTip:
         if self._target is None:
             return None
         self._stiffness = self._use.stiffness(plan.position[0])
-        aim, mass = self._target - self._bias, self._mass(plan.position[0])
-        self._outlook = math.inf, 0.0
         moved = [self._moved(q) for q in plan.position[1:]]
+        points, jacobians = (np.array(part) for part in zip(*moved, strict=True))
         # All points of all stages at once: NumPy spends its time on calls.
-        distance, gradient = least_distance(self.obstacles, np.concatenate([points for points, _ in moved]))
-        free = distance.reshape(len(moved), -1) - self._radius_m - self.settings.clearance_m
-        gradients = gradient.reshape(*free.shape, 3)
-        stages = [
-            self._stage(plan, k + 1, aim, mass, points, jacobians, free[k], gradients[k])
-            for k, (points, jacobians) in enumerate(moved)
-        ]
-        self._outlook = float(free.min()) + self.settings.clearance_m, self._outlook[1]
+        distance, gradient = least_distance(self.obstacles, points.reshape(-1, 3))
+        free = distance.reshape(points.shape[:2]) - self._radius_m - self.settings.clearance_m
+        use, rows, bounds = self._kept(plan)
+        if self._nearest:
+            near_rows, near_bounds = self._apart(plan, free, gradient.reshape(points.shape), jacobians)
+            rows, bounds = np.hstack([near_rows, rows]), np.hstack([near_bounds, bounds])
+        self._outlook = (
+            float(free.min()) + self.settings.clearance_m,
+            max(0.0, float(use.max()) * self.settings.limit_fraction),
+        )
+        hessian, slope = self._wish(plan, points[:, -1], jacobians[:, -1])
+        stages = Stages(hessian, slope, rows, bounds)
         found = self._problem.solve(self._state.position, self._state.velocity, stages)
         if found is None or whole:
             return found
@@ -408,45 +417,57 @@ class PredictiveTip:
         """Largest change of a bending angle from one plan to another, rad."""
         return float(np.abs((after.position - before.position) / self._scale_m).max())
 
-    def _stage(
-        self,
-        plan: Plan,
-        k: int,
-        aim: Vector,
-        mass: Vector,
-        points: Vector,
-        jacobians: Vector,
-        free: Vector,
-        gradient: Vector,
-    ) -> Stage:
-        """Terms at the end of stage k, linearised along a plan; ``free``: of each point from its clearance, m."""
-        q, v, a = plan.position[k], plan.velocity[k], plan.acceleration[k - 1]
-        jacobian, missing = jacobians[-1] / self._length_m, (aim - points[-1]) / self._length_m
-        weight = self.settings.end_weight if k == self.settings.stages else 1.0
+    def _wish(self, plan: Plan, tips: Vector, jacobians: Vector) -> tuple[Vector, Vector]:
+        """Cost of the tips, (N, 3), m, away from the target: its second and first derivative by the coordinates."""
+        q = plan.position[1:]
+        aim = self._target - self._bias  # type: ignore[operator] - there is one
+        jacobian, missing = jacobians / self._length_m, (aim - tips) / self._length_m
+        weight = np.ones(len(q))
+        weight[-1] = self.settings.end_weight
         damping = 1e-4 / self._scale_m**2
-        hessian = weight * jacobian.T @ jacobian + np.diag(damping)
-        slope = -weight * jacobian.T @ (missing + jacobian @ q) - damping * q
-        rows, bounds = [], []
-        if self._nearest:
-            near = np.argsort(free)[: self._nearest]
-            slopes = np.einsum("ki,kij->kj", gradient[near], jacobians[near])
-            rows.append(np.hstack([-slopes, np.zeros((self._nearest, 2 * self._size))]) / _OBSTACLE_UNIT_M)
-            bounds.append(np.minimum(free[near] - slopes @ q, self._length_m) / _OBSTACLE_UNIT_M)
-        use, by_position, by_force = self._use.under_motion(q, mass @ a + self._viscous @ v, self._stiffness)
-        self._outlook = self._outlook[0], max(self._outlook[1], float(use.max()) * self.settings.limit_fraction)
-        slopes = np.hstack([by_position, by_force @ self._viscous, by_force @ mass])
-        state = np.concatenate([q, v, a])
-        rows.append(slopes / _LIMIT_UNIT)
-        bounds.append((1.0 - use + slopes @ state) / _LIMIT_UNIT)
+        weighted = weight[:, None, None] * jacobian.transpose(0, 2, 1)
+        hessian = weighted @ jacobian + np.diag(damping)
+        away = missing + np.einsum("kij,kj->ki", jacobian, q)
+        return hessian, -np.einsum("kij,kj->ki", weighted, away) - damping * q
+
+    def _apart(self, plan: Plan, free: Vector, gradient: Vector, jacobians: Vector) -> tuple[Vector, Vector]:
+        """Rows that keep the nearest points apart from obstacles; ``free``: of all points from their clearance, m."""
+        near = np.argsort(free, axis=1)[:, : self._nearest, None]
+        nearest = np.take_along_axis(free, near[:, :, 0], axis=1)
+        slopes = np.einsum(
+            "kpi,kpij->kpj",
+            np.take_along_axis(gradient, near, axis=1),
+            np.take_along_axis(jacobians, near[..., None], axis=1),
+        )
+        rows = np.zeros((*near.shape[:2], 3 * self._size))
+        rows[:, :, : self._size] = -slopes / _OBSTACLE_UNIT_M
+        here = np.einsum("kpj,kj->kp", slopes, plan.position[1:])
+        return rows, np.minimum(nearest - here, self._length_m) / _OBSTACLE_UNIT_M
+
+    def _kept(self, plan: Plan) -> tuple[Vector, Vector, Vector]:
+        """Fractions of the limits along a plan, and the rows that keep them."""
+        q, v, a = plan.position[1:], plan.velocity[1:], plan.acceleration
+        mass = self._mass(plan.position[0])
+        motion_n = a @ mass.T + v @ self._viscous.T
+        use, by_position, by_force = self._use.under_motion(q, motion_n, self._stiffness)
+        slopes = np.concatenate([by_position, by_force @ self._viscous, by_force @ mass], axis=2)
+        state = np.concatenate([q, v, a], axis=1)
         # A tendon pulls with what its motor's inertia and friction leave of the commanded tension.
         tension, of_tension = self._use.tensions(use, slopes)
         of_left = of_tension - self._motors
-        rows.append(-of_left / (_LIMIT_UNIT * self._pretension_n))
-        left = tension - self._motors @ state - self._kept_n
-        bounds.append((left - of_left @ state) / (_LIMIT_UNIT * self._pretension_n))
-        rows.append(self._motion_rows)
-        bounds.append(np.full(len(self._motion_rows), 1 / _LIMIT_UNIT))
-        return Stage(hessian, slope, np.vstack(rows), np.concatenate(bounds))
+        left = tension - state @ self._motors.T - self._kept_n
+        unit_n = _LIMIT_UNIT * self._pretension_n
+        motion = np.broadcast_to(self._motion_rows, (len(q), *self._motion_rows.shape))
+        rows = np.concatenate([slopes / _LIMIT_UNIT, -of_left / unit_n, motion], axis=1)
+        bounds = np.concatenate(
+            [
+                (1.0 - use + np.einsum("krj,kj->kr", slopes, state)) / _LIMIT_UNIT,
+                (left - np.einsum("krj,kj->kr", of_left, state)) / unit_n,
+                np.full(motion.shape[:2], 1 / _LIMIT_UNIT),
+            ],
+            axis=1,
+        )
+        return use, rows, bounds
 
     def _moved(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Points of the backbone, (p, 3), m, and their Jacobians over the Clarke coordinates, (p, 3, 2m)."""

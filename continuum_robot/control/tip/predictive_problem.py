@@ -33,15 +33,15 @@ SOLVERS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Terms of one stage, about the trajectory that they were linearised at.
+class Stages:
+    """Terms of all N stages, about the trajectory that they were linearised at.
 
     Attributes
     ----------
-    hessian : of the cost by q, (n, n), 1/m^2
-    slope : of the cost by q at 0, (n,), 1/m
-    rows : of the inequalities over (q, v, a), (r, 3 n), per m, m/s and m/s^2
-    bounds : their upper bounds, (r,), without unit
+    hessian : of the cost by q, (N, n, n), 1/m^2
+    slope : of the cost by q at 0, (N, n), 1/m
+    rows : of the inequalities over (q, v, a), (N, r, 3 n), per m, m/s and m/s^2
+    bounds : their upper bounds, (N, r), without unit
     """
 
     hessian: Vector
@@ -75,6 +75,7 @@ class PredictiveProblem:
     unit_m : size of each coordinate in the program, (n,), m: numbers about 1 suit the solvers
     stages, stage_s : N and h, s
     kinds : which slack each row has, (r,), from 0
+    filled : which entries of a stage's rows may differ from zero, (r, 3 n)
     rate_weight, acceleration_weight : Rv and Ra, diagonal, (n,)
     penalties : of each kind of slack, linear and quadratic, (kinds, 2)
     solver : of ``SOLVERS``
@@ -91,6 +92,7 @@ class PredictiveProblem:
         stage_s: float,
         kinds: NDArray[np.intp],
         *,
+        filled: NDArray[np.bool_],
         rate_weight: Vector,
         acceleration_weight: Vector,
         penalties: Vector,
@@ -102,7 +104,7 @@ class PredictiveProblem:
             )
         self._unit = np.asarray(unit_m, dtype=float)
         self._n, self._stages, self._h, self._slacks = len(unit_m), stages, stage_s, len(penalties)
-        self._rows, self._kinds = len(kinds), kinds
+        self._rows, self._kinds, self._filled = len(kinds), kinds, np.nonzero(filled)
         self._rate, self._effort = rate_weight * self._unit**2, acceleration_weight * self._unit**2
         self._penalties = np.asarray(penalties)
         self._width = 3 * self._n + self._slacks  # of a stage: a, q, v, slacks
@@ -116,40 +118,37 @@ class PredictiveProblem:
         self._constant = self._dynamics()
         self._guess = np.zeros(count)
 
-    def solve(self, position: Vector, velocity: Vector, stages: list[Stage]) -> Plan | None:
+    def solve(self, position: Vector, velocity: Vector, stages: Stages) -> Plan | None:
         """The plan from a state, or None where the solver found none.
 
         Parameters
         ----------
         position, velocity : where it begins, (n,), m and m/s
-        stages : N, of the ends of the stages
+        stages : of the ends of the stages
         """
-        n, h, width, rows = self._n, self._h, self._width, self._rows
-        count, equalities = self._stages * width, 2 * n * self._stages
-        values_h, g = [], np.zeros(count)
+        n, h, width, rows, many = self._n, self._h, self._width, self._rows, self._stages
+        equalities = 2 * n * many
         unit, units = self._unit, np.tile(self._unit, 3)
-        squared, position, velocity = np.outer(unit, unit), position / unit, velocity / unit
-        lower = np.concatenate([np.zeros(equalities), np.full(rows * self._stages, -np.inf)])
-        upper = np.zeros(lower.size)
+        position, velocity = position / unit, velocity / unit
+        lower = np.concatenate([np.zeros(equalities), np.full(rows * many, -np.inf)])
+        upper = np.concatenate([np.zeros(equalities), stages.bounds.ravel()])
         lower[:n] = upper[:n] = position + h * velocity
         lower[n : 2 * n] = upper[n : 2 * n] = velocity
-        values_a = [self._constant]
-        for k, stage in enumerate(stages):
-            at = k * width
-            g[at + n : at + 2 * n] = stage.slope * unit
-            g[at + 3 * n : at + width] = self._penalties[:, 0]
-            values_h += [self._effort, (stage.hessian * squared).ravel(), self._rate, self._penalties[:, 1]]
-            values_a += [(stage.rows * units).ravel(), np.full(rows, -1.0)]
-            first = equalities + k * rows
-            upper[first : first + rows] = stage.bounds
+        g = np.zeros((many, width))
+        g[:, n : 2 * n], g[:, 3 * n :] = stages.slope * unit, self._penalties[:, 0]
+        entries = (stages.rows * units)[:, self._filled[0], self._filled[1]]
+        values_a = np.hstack([entries, np.full((many, rows), -1.0)]).ravel()
+        squared = (stages.hessian * np.outer(unit, unit)).reshape(many, -1)
+        known = [np.tile(one, (many, 1)) for one in (self._effort, self._rate, self._penalties[:, 1])]
+        values_h = np.hstack([known[0], squared, *known[1:]]).ravel()
         low, high = np.full((self._stages, width), -np.inf), np.full((self._stages, width), np.inf)
         low[:, 3 * n :] = 0.0
         low[-1, 2 * n : 3 * n] = high[-1, 2 * n : 3 * n] = 0.0  # a plan ends at rest
         try:
             found = self._solve(
-                h=ca.DM(self._h_pattern, np.concatenate(values_h)[self._h_order]),
-                a=ca.DM(self._a, np.concatenate(values_a)[self._a_order]),
-                g=g,
+                h=ca.DM(self._h_pattern, values_h[self._h_order]),
+                a=ca.DM(self._a, np.concatenate([self._constant, values_a])[self._a_order]),
+                g=g.ravel(),
                 lba=lower,
                 uba=upper,
                 lbx=low.ravel(),
@@ -191,8 +190,8 @@ class PredictiveProblem:
         order = np.concatenate([n + each, 2 * n + each, each])  # q, v, a in the stage
         for k in range(self._stages):
             rows = first + k * self._rows + np.arange(self._rows)
-            row += [np.repeat(rows, 3 * n), rows]
-            column += [np.tile(k * width + order, self._rows), k * width + 3 * n + self._kinds]
+            row += [rows[self._filled[0]], rows]
+            column += [k * width + order[self._filled[1]], k * width + 3 * n + self._kinds]
         return np.concatenate(row), np.concatenate(column)
 
     def _dynamics(self) -> Vector:

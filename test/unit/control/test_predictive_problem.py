@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
 
-from continuum_robot.control.tip.predictive_problem import PredictiveProblem, Stage
+from continuum_robot.control.tip.predictive_problem import PredictiveProblem, Stages
 from continuum_robot.errors import ParameterError
 
 SIZE, STAGES, STAGE_S = 2, 5, 0.2
@@ -15,22 +15,29 @@ UNIT_M = np.array([0.01, 0.02])
 RATE, EFFORT = np.array([0.3, 0.5]), np.array([0.05, 0.02])
 PENALTIES = np.array([[20.0, 100.0], [5.0, 50.0]])
 KINDS = np.array([0, 1])
+FILLED = np.array([[1, 1, 0, 0, 1, 0], [1, 1, 1, 1, 1, 1]], dtype=bool)
 
 
 def made(solver="piqp"):
     return PredictiveProblem(
-        UNIT_M, STAGES, STAGE_S, KINDS, rate_weight=RATE, acceleration_weight=EFFORT, penalties=PENALTIES, solver=solver
+        UNIT_M,
+        STAGES,
+        STAGE_S,
+        KINDS,
+        filled=FILLED,
+        rate_weight=RATE,
+        acceleration_weight=EFFORT,
+        penalties=PENALTIES,
+        solver=solver,
     )
 
 
 def stages(bound):
     rng = np.random.default_rng(7)
-    found = []
-    for _ in range(STAGES):
-        root = rng.normal(size=(3, SIZE))
-        rows = rng.normal(size=(len(KINDS), 3 * SIZE)) / np.tile(UNIT_M, 3)
-        found.append(Stage(1e3 * root.T @ root, rng.normal(size=SIZE), rows, np.full(len(KINDS), bound)))
-    return found
+    root = rng.normal(size=(STAGES, 3, SIZE))
+    rows = FILLED * rng.normal(size=(STAGES, len(KINDS), 3 * SIZE)) / np.tile(UNIT_M, 3)
+    slope, bounds = rng.normal(size=(STAGES, SIZE)), np.full((STAGES, len(KINDS)), bound)
+    return Stages(1e3 * root.transpose(0, 2, 1) @ root, slope, rows, bounds)
 
 
 def trajectory(accelerations, position, velocity):
@@ -44,8 +51,8 @@ def trajectory(accelerations, position, velocity):
 
 def cost(plan, slack, given):
     total = 0.0
-    for (q, v, a), s, stage in zip(plan, slack, given, strict=True):
-        total += q @ stage.hessian @ q / 2 + stage.slope @ q + (v @ (RATE * v) + a @ (EFFORT * a)) / 2
+    for (q, v, a), s, hessian, slope in zip(plan, slack, given.hessian, given.slope, strict=True):
+        total += q @ hessian @ q / 2 + slope @ q + (v @ (RATE * v) + a @ (EFFORT * a)) / 2
         total += PENALTIES[:, 0] @ s + s @ (PENALTIES[:, 1] * s) / 2
     return total
 
@@ -66,7 +73,7 @@ def test_the_plan_is_the_minimum(bound, solver):
 
     def rows(x):
         motion, slack = spread(x)
-        kept = [stage.rows @ np.concatenate(one) - s for one, s, stage in zip(motion, slack, given, strict=True)]
+        kept = [of @ np.concatenate(one) - s for one, s, of in zip(motion, slack, given.rows, strict=True)]
         return np.concatenate([*kept, motion[-1][1] / UNIT_M])
 
     zero, count = np.zeros(STAGES * (SIZE + 2)), STAGES * 2
@@ -83,7 +90,7 @@ def test_the_plan_is_the_minimum(bound, solver):
     )
     assert oracle.success
     # What is allowed and costs no more than the oracle's minimum is the minimum.
-    left = [stage.rows @ np.concatenate(one) - s for one, s, stage in zip(found, plan.slack, given, strict=True)]
+    left = [of @ np.concatenate(one) - s for one, s, of in zip(found, plan.slack, given.rows, strict=True)]
     assert np.max(left) <= bound + 1e-3
     assert plan.slack.min() > -1e-6
     assert cost(found, plan.slack, given) <= oracle.fun + 2e-3 * abs(oracle.fun) + 1e-5
