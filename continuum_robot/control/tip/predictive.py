@@ -405,7 +405,7 @@ class PredictiveTip:
             float(free.min()) + self.settings.clearance_m,
             max(0.0, float(use.max()) * self.settings.limit_fraction),
         )
-        hessian, slope = self._wish(plan, points[:, -1], jacobians[:, -1])
+        hessian, slope = self._wish(plan, self._target - self._bias, points[:, -1], jacobians[:, -1])
         stages = Stages(hessian, slope, rows, bounds)
         found = self._problem.solve(self._state.position, self._state.velocity, stages)
         if found is None or whole:
@@ -417,10 +417,9 @@ class PredictiveTip:
         """Largest change of a bending angle from one plan to another, rad."""
         return float(np.abs((after.position - before.position) / self._scale_m).max())
 
-    def _wish(self, plan: Plan, tips: Vector, jacobians: Vector) -> tuple[Vector, Vector]:
-        """Cost of the tips, (N, 3), m, away from the target: its second and first derivative by the coordinates."""
+    def _wish(self, plan: Plan, aim: Vector, tips: Vector, jacobians: Vector) -> tuple[Vector, Vector]:
+        """Cost of the tips, (N, 3), m, away from an aim: its second and first derivative by the coordinates."""
         q = plan.position[1:]
-        aim = self._target - self._bias  # type: ignore[operator] - there is one
         jacobian, missing = jacobians / self._length_m, (aim - tips) / self._length_m
         weight = np.ones(len(q))
         weight[-1] = self.settings.end_weight
