@@ -350,6 +350,12 @@ class PredictiveTipNode(ManagedNode):
         status.summary(Level.OK, self._state or self.state)
         status.add("clearance_m", np.nan if output is None else output.clearance_m)
         status.add("limit_use", np.nan if output is None else output.limit_use)
+        if self._loops:
+            report = self._loops[0].statistics.report()
+            status.add("plan_rate_hz", report.rate_hz)
+            status.add("missed_plans_percent", report.missed_percent)
+            status.add("plan_mean_ms", 1e-3 * report.execution_mean_us)
+            status.add("plan_p99_ms", 1e-3 * report.execution_p99_us)
         status.add("slowest_cycle_ms", 1e3 * self._slowest_s)
         status.add("targets_accepted", self._accepted)
         status.add("targets_refused", self._refused)

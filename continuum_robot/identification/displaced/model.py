@@ -120,6 +120,7 @@ class DisplacedModel:
             zero_m=tuple(map(float, zero)),
             gain=tuple(map(float, 1 + _of(values, "gain_of_tendon", count))),
             friction_fraction=tuple(map(float, friction)),
+            spiral_rad_per_m=float(_of(values, "spiral_rad_per_m", 1)[0]),
         )
 
     def marker(self, values: Values, displacement_m: Array) -> Array:
@@ -173,6 +174,7 @@ class DisplacedModel:
             "log_tendon_stiffness": lambda: raw["log_tendon_stiffness"] @ everywhere[:, None],
             "zero_m": lambda: raw["zero_m"] @ by_segment,
             "gravity_turn_rad": lambda: raw["gravity_m_per_s2"] @ gravity_slope,
+            "spiral_rad_per_m": lambda: raw["spiral_rad_per_m"],
             "log_tendon_stiffness_of_segment": lambda: raw["log_tendon_stiffness"] @ by_segment,
             "zero_of_tendon_m": lambda: raw["zero_m"],
             "gain_of_tendon": lambda: raw["gain"],

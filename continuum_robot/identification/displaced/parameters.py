@@ -50,6 +50,7 @@ PARAMETERS = {
     "marker_m": Parameter("constant_curvature", 0.01, "xyz", "marker_in_tip_{}_m"),
     "base_m": Parameter("constant_curvature", 0.002, "xyz", "base_in_tracker_{}_m"),
     "tilt_rad": Parameter("constant_curvature", 0.03, "xy", "base_rotation_in_tracker_{}_rad"),
+    "spiral_rad_per_m": Parameter("constant_curvature", 3.0, "robot", "tendon_spiral_rad_per_m"),
     "log_bending_stiffness": Parameter("statics", 2.0, "robot", "log_bending_stiffness_segment_1"),
     "log_tendon_stiffness": Parameter("statics", 1.5, "robot", "log_tendon_over_bending_stiffness"),
     "zero_m": Parameter("statics", 0.002, "segment", "tendon_zero_{}_m"),

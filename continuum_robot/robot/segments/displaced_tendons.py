@@ -11,7 +11,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplacedTendons:
-    """Stretch, zero and friction of tendons driven by displacement, one value a tendon, in tendon order."""
+    """Stretch, zero, friction and way of tendons driven by displacement; lists in tendon order."""
 
     stiffness_n_per_m: tuple[float, ...] = quantity(
         "tension per stretch of a tendon and its drive", "N/m", gt=0, le=1e12
@@ -22,6 +22,14 @@ class DisplacedTendons:
     gain: tuple[float, ...] = quantity("tendon spooled over what the servo reads", "", gt=0, le=10)
     friction_fraction: tuple[float, ...] = quantity(
         "fraction of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
+    )
+    spiral_rad_per_m: float = quantity(
+        "turn of all tendons about the backbone from base to tip, counter-clockwise seen from the tip; a segment's tendons "
+        "have their angles in its middle",
+        "rad/m",
+        default=0.0,
+        ge=-100,
+        le=100,
     )
     fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
     fitted_sha256: str = quantity("its SHA-256", default="")

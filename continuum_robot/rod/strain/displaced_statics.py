@@ -2,7 +2,8 @@
 """Shapes of a robot whose tendons are held at displacements: elastic tendons that may be slack, weight, dry friction.
 
 The rod is the engine's with a constant basis, so that the tendons' paths are linear in the curvatures c: d = D c
-(muhmann (8), (13)). A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0),
+(muhmann (8), (13)). Tendons that turn about the backbone by a rad/m have in a segment of length l the angle of its
+middle, and sin(a l / 2) / (a l / 2) of the lever: the mean of the direction along it, derived here. A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0),
 and on its way through the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`),
 of which the most is a fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
 
@@ -81,7 +82,7 @@ class DisplacedStatics:
     Attributes
     ----------
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
-        ``gravity_m_per_s2`` (3), ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
+        ``gravity_m_per_s2`` (3), ``spiral_rad_per_m`` (1), ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
 
     Raises
     ------
@@ -111,6 +112,7 @@ class DisplacedStatics:
         # cos(psi + pi/2) and sin(psi + pi/2) are the derivatives of cos(psi) and sin(psi).
         turned = robot.changed(segments=quarter)
         self._paths_slope = clarke_manifold(turned).displacement_matrix @ clarke_from_curvature(turned)
+        self._turn_along(robot, tendons.spiral_rad_per_m)
         self._stiffness = np.array(tendons.stiffness_n_per_m)
         self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
         self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
@@ -121,6 +123,7 @@ class DisplacedStatics:
             ("angle_rad", len(robot.segments)),
             ("log_bending_stiffness", len(robot.segments)),
             ("gravity_m_per_s2", 3),
+            ("spiral_rad_per_m", 1),
             *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_fraction")),
         )
         ends = np.cumsum([count for _, count in counts])
@@ -128,6 +131,22 @@ class DisplacedStatics:
             name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts, ends, strict=True)
         }
         self._parameter_count = int(ends[-1])
+
+    def _turn_along(self, robot: Robot, spiral_rad_per_m: float) -> None:
+        """Turn the paths of straight tendons by a spiral, and find their derivative by it."""
+        lengths_m = np.array([segment.length_m for segment in robot.segments])
+        middles_m = np.cumsum(lengths_m) - lengths_m / 2
+        owner = np.repeat(np.arange(len(lengths_m)), [rows.stop - rows.start for rows in robot.tendon_slices])
+        away_m = np.repeat(middles_m - middles_m[owner, None], 2, axis=1)  # of each segment, from the tendon's own
+        half = np.repeat(spiral_rad_per_m * lengths_m / 2, 2)
+        mean = np.sinc(half / np.pi)
+        small = np.abs(half) < 1e-4
+        by_half = np.where(small, -half / 3, (np.cos(half) - mean) / np.where(small, 1.0, half))
+        cosine, sine = np.cos(spiral_rad_per_m * away_m), np.sin(spiral_rad_per_m * away_m)
+        straight, quarter = self._paths, self._paths_slope
+        turned, ahead = cosine * straight + sine * quarter, cosine * quarter - sine * straight
+        self._paths, self._paths_slope = mean * turned, mean * ahead
+        self._paths_by_spiral = by_half * np.repeat(lengths_m / 2, 2) * turned + mean * away_m * ahead
 
     def replay(
         self, displacement: ArrayLike, *, point_m: ArrayLike = (0.0, 0.0, 0.0), sensitivities: bool = False
@@ -197,6 +216,7 @@ class DisplacedStatics:
         moved = self._paths @ slope
         for index, rows in enumerate(self._slices):
             moved[rows, self.parameters["angle_rad"].start + index] += self._paths_slope[rows] @ c
+        moved[:, self.parameters["spiral_rad_per_m"].start] += self._paths_by_spiral @ c
         return moved
 
     def _memory(self, moved: Array, state: _Solution, before: Array, limit_slope: Array) -> Array:
@@ -294,6 +314,8 @@ class _Solution:
             right[:, at["angle_rad"].start + index] = (
                 D[rows].T @ (along[rows] * (turned @ self.c)) - pull[rows] @ turned
             )
+        by_spiral = model._paths_by_spiral
+        right[:, at["spiral_rad_per_m"].start] = D.T @ (along * (by_spiral @ self.c)) - pull @ by_spiral
         if len(model._masses):
             frames, station = self.weight.frames, model._loaded.station
             turning, place = frames.jacobian[station, :3], frames.position[station]

@@ -30,6 +30,7 @@ from continuum_robot.rod.strain.displaced_statics import DisplacedStatics
 COLUMNS = tuple(f"servo_{number}_mm" for number in range(1, 10))
 ANGLES = (0.1, 0.75, 1.3)
 SHARE, STIFFNESS, RATIO = 0.08, 0.009, 2.6
+SPIRAL = 1.5  # rad/m
 
 
 def robot_with(angles: tuple[float, ...], marker: tuple[float, float, float]) -> Robot:
@@ -58,6 +59,7 @@ def true_robot() -> Robot:
         zero_m=tuple(map(float, zeros)),
         gain=(1.0,) * 9,
         friction_fraction=(SHARE,) * 9,
+        spiral_rad_per_m=SPIRAL,
     )
     return robot.changed(segments=segments, displaced_tendons=tendons)
 
@@ -122,6 +124,9 @@ def test_known_parameters_are_found_again():
     stated = {value.name: value for value in tendons.fitted_values}
     fraction = stated["log_friction_fraction"]
     assert abs(fraction.value - math.log(SHARE)) < 4 * fraction.deviation + 0.02
+    spiral = stated["tendon_spiral_rad_per_m"]
+    assert tendons.spiral_rad_per_m == spiral.value == pytest.approx(SPIRAL, abs=0.4)
+    assert abs(spiral.value - SPIRAL) < 4 * spiral.deviation
     assert fit.numbers()["steps_kept"] == ["constant_curvature", "statics", "friction"]
 
 

@@ -168,13 +168,14 @@ def test_shape_is_that_of_the_general_rod():
 
 def test_sensitivities_are_derivatives():
     robot = rubbing()
+    tendons = replace(robot.displaced_tendons, spiral_rad_per_m=2.0)
+    robot = robot.changed(displaced_tendons=tendons)
     fractions = np.concatenate([np.linspace(0.03, 1, 15), np.linspace(0.93, 0.1, 12)])
     readings = bent(4e-3, fractions) + 1e-4 * np.sin(np.arange(27)[:, None] + np.arange(9))
     model = DisplacedStatics(robot)
     found = model.replay(readings, point_m=(0.001, 0.002, 0.003), sensitivities=True)
-    tendons = robot.displaced_tendons
 
-    def moved(**change: tuple[float, ...]) -> np.ndarray:
+    def moved(**change: object) -> np.ndarray:
         other = robot.changed(displaced_tendons=replace(tendons, **change))
         return DisplacedStatics(other).replay(readings, point_m=(0.001, 0.002, 0.003)).point
 
@@ -187,6 +188,30 @@ def test_sensitivities_are_derivatives():
         numeric = (both[0] - both[1]) / (2 * step)
         exact = found.sensitivity[:, :, model.parameters[name].start + 4]
         assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
+    both = [moved(spiral_rad_per_m=2.0 + step) for step in (1e-4, -1e-4)]
+    numeric = (both[0] - both[1]) / 2e-4
+    exact = found.sensitivity[:, :, model.parameters["spiral_rad_per_m"].start]
+    assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max()
+
+
+@pytest.mark.parametrize("spiral_rad_per_m", [0.0, 1e-3, -3.0, 40.0])
+def test_a_spiral_turns_the_lever_along_the_way(spiral_rad_per_m: float):
+    """Paths of taut tendons without friction against the integral of their lever over the bent robot."""
+    robot = rubbing(0.0)
+    tendons = replace(robot.displaced_tendons, spiral_rad_per_m=spiral_rad_per_m)
+    found = DisplacedStatics(robot.changed(displaced_tendons=tendons)).replay(bent(2e-3, np.array([1.0])))
+    starts, owner = robot.segment_starts_m, np.repeat(np.arange(3), 3)
+    for j, own in enumerate(owner):
+        segment = robot.segments[own]
+        angle = segment.tendons.angle_offset_rad + 2 * np.pi * (j - 3 * own) / 3
+        path = 0.0
+        for k in range(own + 1):
+            s = starts[k] + robot.segments[k].length_m * (np.arange(2000) + 0.5) / 2000
+            psi = angle + spiral_rad_per_m * (s - starts[own] - segment.length_m / 2)
+            kappa_x, kappa_y = found.curvature[0, 2 * k : 2 * k + 2]
+            lever = segment.tendons.pitch_radius_m * (kappa_y * np.cos(psi) - kappa_x * np.sin(psi))
+            path += robot.segments[k].length_m * lever.mean()
+        assert found.path[0, j] == pytest.approx(path, rel=1e-6, abs=1e-10)
 
 
 def test_bad_input_is_named():
