@@ -24,8 +24,8 @@ class DisplacedTendons:
         "fraction of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
     )
     spiral_rad_per_m: float = quantity(
-        "turn of all tendons about the backbone from base to tip, counter-clockwise seen from the tip; a segment's tendons "
-        "have their angles in its middle",
+        "turn of all tendons about the backbone from base to tip, counter-clockwise seen from the tip; the angles are "
+        "those in the middle of a segment",
         "rad/m",
         default=0.0,
         ge=-100,

@@ -3,9 +3,11 @@
 
 The rod is the engine's with a constant basis, so that the tendons' paths are linear in the curvatures c: d = D c
 (muhmann (8), (13)). Tendons that turn about the backbone by a rad/m have in a segment of length l the angle of its
-middle, and sin(a l / 2) / (a l / 2) of the lever: the mean of the direction along it, derived here. A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0),
-and on its way through the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`),
-of which the most is a fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
+middle, and sin(a l / 2) / (a l / 2) of the lever: the mean of the direction along it, derived here.
+
+A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0), and on its way through
+the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), of which the most is a
+fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
 
     c K c / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
 
@@ -82,7 +84,8 @@ class DisplacedStatics:
     Attributes
     ----------
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
-        ``gravity_m_per_s2`` (3), ``spiral_rad_per_m`` (1), ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
+        ``gravity_m_per_s2`` (3), ``spiral_rad_per_m`` (1), ``log_tendon_stiffness``, ``zero_m``, ``gain``,
+        ``friction_fraction`` (N each)
 
     Raises
     ------
