@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers of one robot compared: PD, PID, that with static force or friction fed forward, inverse dynamics.
-
-Inverse dynamics without and with its observer.
+"""Controllers of one robot compared: PD, PID, PID with more fed forward, inverse dynamics without and with observer.
 
 Each follows circles of the Clarke coordinates at rising speed, under the shipped driver with its limits, on the plant
 of the robot file and on plants that differ from what the controllers know: a mass at the tip, more cogging, more dry
