@@ -17,7 +17,6 @@ from continuum_robot import load_robot
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
@@ -41,7 +40,7 @@ def measure(robot: Robot, form: Form) -> tuple[float, float]:
     controller = controller_of(robot, parts, robot_model(robot).feedforward)
     reference = parts.ReferenceInput(robot.coordinate_count, 0.0)
     cycle = parts.ControllerCycle(controller, reference, 0.02, PERIOD_S)
-    buffer = getattr(parts, "ReadingBuffer", ReadingBuffer)(robot.tendon_count)
+    buffer = parts.ReadingBuffer(robot.tendon_count)
     manifold, size, count = controlled_manifold(robot), robot.coordinate_count, robot.tendon_count
     nothing, tension, taken_us = np.zeros(count), np.full(count, 3.0), []
     for k in range(ANSWERS):

@@ -12,7 +12,7 @@ import numpy as np
 from cython.cimports.libc.math import isfinite
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.controller import ClarkeOutput, control_settings
+from continuum_robot.control.controller import ClarkeOutput
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.friction_force import FrictionForce
 from continuum_robot.control.pid import Pid
@@ -87,7 +87,7 @@ class ClarkeController(CycleController):
         self.friction = None  # type: ignore[assignment]
         if robot.traits.kind == ROD:
             self.friction = FrictionForce(robot)
-        settings = control_settings(robot)
+        settings = robot.control_settings
         self._check(settings)
         coordinates = self.coordinate_count
         self.feedforward, self.start_force = vector(coordinates), vector(coordinates)
@@ -173,6 +173,12 @@ class ClarkeController(CycleController):
             self.begin(vector(pulled), self.clarke, self.zero, self.zero)
         else:
             self.begin(vector(pulled), vector(reference.position), vector(reference.velocity), self.zero)
+
+    def _finite(self, name: str, value: ArrayLike) -> Vector:
+        array = np.asarray(value, dtype=float)
+        if array.shape != (self.tendon_count,) or not np.all(np.isfinite(array)):
+            raise ParameterError(name, array, f"{self.tendon_count} finite values, one a tendon")
+        return array
 
     def update(
         self, displacement: Vector, velocity: Vector | None, reference: ClarkeReference, dt: float

@@ -13,26 +13,8 @@ from numpy.typing import NDArray
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import ControlSettings
-from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
-
-
-def control_settings(robot: Robot) -> ControlSettings:
-    """Control settings of a robot.
-
-    Parameters
-    ----------
-    robot : whose file has some
-
-    Raises
-    ------
-    ParameterError : it has none
-    """
-    if robot.control is None:
-        raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
-    return robot.control
 
 
 def checked_pretension(pretension_n: float) -> float:

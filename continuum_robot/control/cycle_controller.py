@@ -8,9 +8,8 @@ import math
 import cython
 import numpy as np
 from cython.cimports.libc.math import isfinite
-from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.control.controller import ClarkeOutput, checked_pretension, control_settings
+from continuum_robot.control.controller import ClarkeOutput, checked_pretension
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
@@ -19,8 +18,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply
-
-Vector = NDArray[np.float64]
 
 
 @cython.cclass
@@ -62,7 +59,7 @@ class CycleController:
     _per_entry: cython.int
 
     def __init__(self, robot: Robot) -> None:
-        control_settings(robot)
+        settings = robot.control_settings
         self._per_entry = robot.coordinate_count // len(robot.part_names)
         self.manifold = manifold = controlled_manifold(robot)
         tendons, coordinates = manifold.tendon_count, manifold.coordinate_count
@@ -71,7 +68,7 @@ class CycleController:
         self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
         self.clarke, self.clarke_rate = vector([math.nan] * coordinates), vector([math.nan] * coordinates)
         self.force, self.tension = vector([math.nan] * coordinates), vector([math.nan] * tendons)
-        self.forces = TendonForces(manifold)
+        self.forces = TendonForces(manifold, settings.tendon_forces, settings.pretension_n)
         self.needs_python = False
         self.settings = None
 
@@ -137,14 +134,7 @@ class CycleController:
 
     def terms(self) -> PidTerms:
         """Of the force of the last step, as arrays of their own; what a controller does not have is NaN."""
-        nothing = np.full(self.coordinate_count, np.nan)
-        return PidTerms(*(nothing,) * 6, np.zeros(nothing.shape, dtype=bool))
-
-    def _finite(self, name: str, value: ArrayLike) -> Vector:
-        array = np.asarray(value, dtype=float)
-        if array.shape != (self.tendon_count,) or not np.all(np.isfinite(array)):
-            raise ParameterError(name, array, f"{self.tendon_count} finite values, one a tendon")
-        return array
+        return PidTerms.unknown(self.coordinate_count)
 
     @stepped
     def observe(self, displacement: cython.double[::1], velocity: cython.double[::1]) -> cython.bint:

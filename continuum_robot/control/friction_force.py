@@ -84,13 +84,14 @@ class FrictionForce:
         """Go on to a ``position`` of the coordinates, m, at a ``rate``, m/s; what resists is in ``force``."""
         j: cython.int
         k: cython.int
-        self.place(position)
-        self.past.motor_fraction = self.dry_fraction
-        self.past.step(self.coefficients, self.on_tendons)
-        multiply_transposed(self.shape, self.past.force, self.coefficient_count, self.coordinate_count, self.force)
-        multiply(self.viscous, rate, self.coordinate_count, self.coordinate_count, self.added)
-        for k in indices(self.coordinate_count):
-            self.force[k] += self.added[k]
+        multiply(self.viscous, rate, self.coordinate_count, self.coordinate_count, self.force)
+        if self.past.acts:
+            self.place(position)
+            self.past.motor_fraction = self.dry_fraction
+            self.past.step(self.coefficients, self.on_tendons)
+            multiply_transposed(self.shape, self.past.force, self.coefficient_count, self.coordinate_count, self.added)
+            for k in indices(self.coordinate_count):
+                self.force[k] += self.added[k]
         dry_n: cython.double = self.dry_fraction * self.dry_n
         if dry_n == 0.0:
             return

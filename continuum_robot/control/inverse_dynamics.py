@@ -20,7 +20,7 @@ import numpy as np
 from cython.cimports.libc.math import exp, isfinite
 from numpy.typing import NDArray
 
-from continuum_robot.control.controller import MeasuredTendons, control_settings
+from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.friction_force import FrictionForce
 from continuum_robot.control.pid_parameters import PidParameters, PidTerms
@@ -86,6 +86,7 @@ class InverseDynamicsController(CycleController):
     asked_friction: FrictionForce
     moved_friction: FrictionForce
     # State
+    observing: cython.bint  # whether the momentum is that of the state before
     momentum: cython.double[::1]
     start_offset: cython.double[::1]
     # Of the last step
@@ -134,7 +135,8 @@ class InverseDynamicsController(CycleController):
         self.model_force, self.bounded, self.saturated = vector(size), vector(size), integers(size)
         self.momentum_now, self.balance = vector(size), vector(size)
         self.pulled, self.on_coordinates, self.on_tendons = vector(size), vector(size), vector(self.tendon_count)
-        self.set_settings(control_settings(robot))
+        self.observing = False
+        self.set_settings(robot.control_settings)
 
     def _take_settings(self, settings: ControlSettings) -> None:
         gains = PidParameters.from_gains(settings.gains, self._per_entry)
@@ -187,6 +189,7 @@ class InverseDynamicsController(CycleController):
         k: cython.int
         for k in indices(self.coordinate_count):
             self.residual[k] = 0.0
+        self.observing = True
         self.asked_friction.rest(position)
         self.moved_friction.rest(self.clarke)
         self.find_momentum()
@@ -287,7 +290,13 @@ class InverseDynamicsController(CycleController):
         known: cython.double = 0.0
         gain: cython.double = self.observer_rate_per_s
         if gain == 0.0:
+            for k in indices(self.coordinate_count):  # what it held fades away like a start
+                self.start_offset[k] -= self.residual[k]
+                self.residual[k] = 0.0
+            self.observing = False
             return
+        if not self.observing:
+            self.moved_friction.rest(self.clarke)
         self.find_momentum()
         self.gather(measured_tension, self.pulled)
         for k in indices(self.coordinate_count):
@@ -296,8 +305,9 @@ class InverseDynamicsController(CycleController):
             return
         for k in indices(self.coordinate_count):
             known += self.pulled[k]
-        if not isfinite(known):  # the momentum goes on, and the residual stays
+        if not self.observing or not isfinite(known):  # the momentum goes on, and the residual stays
             copy_into(self.momentum, self.momentum_now, self.coordinate_count)
+            self.observing = True
             return
         for k in indices(self.coordinate_count):
             # Of the interval before, at whose end this state is: implicit in r, so that any gain and step are stable.
@@ -318,7 +328,6 @@ def under_inverse_dynamics(robot: Robot, **settings: float) -> Robot:
     ------
     ParameterError : a robot without control settings
     """
-    control = control_settings(robot)
-    own = dataclasses.replace(control.inverse_dynamics, **settings)
-    control = dataclasses.replace(control, law=INVERSE_DYNAMICS_LAW, inverse_dynamics=own)
+    own = dataclasses.replace(robot.control_settings.inverse_dynamics, **settings)
+    control = dataclasses.replace(robot.control_settings, law=INVERSE_DYNAMICS_LAW, inverse_dynamics=own)
     return robot.changed(control=control)

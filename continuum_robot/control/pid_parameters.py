@@ -97,6 +97,17 @@ class PidTerms:
     output: Vector
     saturated: Flags
 
+    @classmethod
+    def unknown(cls, size: int) -> PidTerms:
+        """Terms of a controller that has none: NaN, and nothing saturated.
+
+        Parameters
+        ----------
+        size : number of coordinates
+        """
+        nothing = np.full(size, np.nan)
+        return cls(*(nothing,) * 6, np.zeros(size, dtype=bool))
+
 
 def _back_calculation_rate(gains: PidGains) -> float:
     if gains.antiwindup_strategy != "back_calculation" or gains.i == 0:

@@ -20,6 +20,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.control_settings import TENDON_FORCE_STRATEGIES
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, indices, integers, matrix, stepped, vector
+from continuum_robot.stepped.products import multiply_transposed
 
 Vector = NDArray[np.float64]
 
@@ -174,17 +175,7 @@ class TendonForces:
     @stepped
     def least(self, force: cython.double[::1]) -> cython.void:
         """The least tensions, negative ones among them, that make a generalised force, N: muhmann (26), with (13)."""
-        j: cython.int
-        k: cython.int
-        tendons: cython.int = self.tendon_count
-        coordinates: cython.int = self.coordinate_count
-        clarke_matrix: cython.double[::1] = self.clarke_matrix
-        initial: cython.double[::1] = self.initial
-        for j in indices(tendons):
-            total: cython.double = 0.0
-            for k in indices(coordinates):
-                total += force[k] * clarke_matrix[k * tendons + j]
-            initial[j] = total
+        multiply_transposed(self.clarke_matrix, force, self.coordinate_count, self.tendon_count, self.initial)
 
     @stepped
     def least_sum(self, force: cython.double[::1]) -> cython.void:

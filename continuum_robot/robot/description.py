@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.construction import Construction
 from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
@@ -246,6 +247,13 @@ class Robot:
             return self.mechanism
         law = PID_LAW if self.control is None else self.control.law
         return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.simulation.time_steps)
+
+    @property
+    def control_settings(self) -> ControlSettings:
+        """Its control section. Raises :class:`ParameterError` where its file has none."""
+        if self.control is None:
+            raise ParameterError("robot.control", None, f"control settings in the file of robot {self.name!r}")
+        return self.control
 
     @property
     def traits(self) -> Traits:

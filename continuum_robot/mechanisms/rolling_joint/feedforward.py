@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
@@ -31,10 +30,8 @@ class RollingFeedforward:
     """
 
     def __init__(self, robot: Robot) -> None:
-        if robot.control is None:
-            raise ParameterError("robot.control", None, f"control settings in the file of robot {robot.name!r}")
+        self._pretension_n = robot.control_settings.pretension_n
         self._curve = UnloadedCurve(RollingStatics(make_linkage(rolling_joint_of(robot))))
-        self._pretension_n = robot.control.pretension_n
 
     def __call__(self, coordinate_m: Array) -> tuple[Array, Array]:
         """Force that holds a coordinate.

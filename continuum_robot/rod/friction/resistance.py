@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
+from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip, motor_slip
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.stepped.buffers import copy_into, indices, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply_transposed
@@ -46,13 +46,12 @@ class Resistance:
 
     def __init__(self, robot: Robot, *, motors: bool = True) -> None:
         actuators, self.tendon_count, self.size = robot.actuators, robot.tendon_count, robot.coefficient_count
-        limit_n, travel_m = 0.0, 0.0
+        self.rod, self.motors = RodHysteresis(robot), None  # type: ignore[assignment]
         if motors and actuators is not None:
-            limit_n, travel_m = actuators.coulomb_n, actuators.friction_travel_m
-        self.of_motors, self.motor_fraction = travel_m > 0, 1.0
-        self.rod = RodHysteresis(robot)
-        one_each = np.ones(self.tendon_count)
-        self.motors = MaxwellSlip(limit_n * one_each, (travel_m or 1.0) * one_each, 0.0 * one_each)
+            self.motors = motor_slip(  # type: ignore[assignment]
+                actuators.coulomb_n, actuators.friction_travel_m, np.zeros(self.tendon_count)
+            )
+        self.of_motors, self.motor_fraction = self.motors is not None, 1.0
         self.acts = self.rod.acts or self.of_motors
         # Where the tendons' levers depend on the shape, that of the straight rod is near enough for friction.
         lever = np.zeros((self.tendon_count, self.size))
@@ -115,7 +114,8 @@ class Resistance:
         """As :meth:`reset`, at coefficients ``c``, 1/m, and displacements ``displacement_m``."""
         k: cython.int
         self.rod.rest(c)
-        self.motors.rest(displacement_m)
+        if self.of_motors:
+            self.motors.rest(displacement_m)
         for k in indices(self.size):
             self.force[k] = 0.0
 

@@ -70,8 +70,7 @@ def foreign_law(robot: Robot, settings: Callable[[str, Any], Any] | None = None)
     ------
     ParameterError : no such controller; names those there are
     """
-    law = "" if robot.control is None else robot.control.law
-    own: Controller = made(CONTROLLERS, law, "control.law", robot, known=LAWS, settings=settings)
+    own: Controller = made(CONTROLLERS, robot.control_settings.law, "control.law", robot, known=LAWS, settings=settings)
     return own
 
 
@@ -163,8 +162,7 @@ class ForeignController:
 
     def output(self) -> ClarkeOutput:
         """What the last step gave; the terms of a PID, which there are not, are NaN."""
-        nothing = np.full(self.manifold.coordinate_count, np.nan)
-        terms = PidTerms(*(nothing,) * 6, np.zeros(nothing.shape, dtype=bool))
+        terms = PidTerms.unknown(self.manifold.coordinate_count)
         return ClarkeOutput(
             np.array(self.tension), np.array(self.clarke), np.array(self.clarke_rate), np.array(self.force), terms
         )

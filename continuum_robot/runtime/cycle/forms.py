@@ -12,6 +12,7 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.inverse_dynamics import InverseDynamicsController
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.runtime.cycle.actuators import CycleActuators
@@ -27,6 +28,7 @@ INTERPRETED = SimpleNamespace(
     InverseDynamicsController=InverseDynamicsController,
     ControllerCycle=ControllerCycle,
     ReferenceInput=ReferenceInput,
+    ReadingBuffer=ReadingBuffer,
     DriverCycle=DriverCycle,
     CycleLoop=CycleLoop,
 )

@@ -258,3 +258,34 @@ def test_a_state_that_no_model_can_have_leaves_the_observer_as_it_is():
     before = list(own.residual)
     own.update(reading(np.full(5, 1e300), np.zeros(5), np.full(5, 3.0)), reference([0, 0]), CYCLE_S)
     np.testing.assert_array_equal(own.residual, before)
+
+
+def test_an_observer_that_is_switched_off_and_on_again_leaves_no_jump():
+    """What it held fades away, and it begins anew where the robot is, not where it was left."""
+    pushed = np.array([0.004, -0.002])
+    own = controller(observer_rate_per_s=30.0)
+    loop = Loop(own)
+    loop.run(lambda _time_s: reference([2e-3, 1e-3]), 2.0, pushed)
+
+    def switched(rate_per_s):
+        settings = dataclasses.replace(SOFT.control.inverse_dynamics, observer_rate_per_s=rate_per_s)
+        own.set_settings(dataclasses.replace(SOFT.control, inverse_dynamics=settings))
+
+    def force(velocity):
+        moved = np.asarray(MANIFOLD.displacement_matrix) @ velocity
+        state = reading(loop.plant.rod_displacement, moved, loop.tension)
+        own.update(state, reference([2e-3, 1e-3]), CYCLE_S)
+        return np.array(own.force)
+
+    held = np.array(own.residual)
+    before = np.array(own.force)
+    switched(0.0)
+    loop.run(lambda _time_s: reference([2e-3, 1e-3]), CYCLE_S, pushed)
+    np.testing.assert_allclose(own.force, before, atol=5e-3 * np.abs(held).max())
+    np.testing.assert_array_equal(own.residual, 0.0)
+    loop.run(lambda _time_s: reference([2e-3, 1e-3]), 3.0)
+    np.testing.assert_allclose(own.terms().i_term, 0.0, atol=5e-3 * np.abs(held).max())
+    fast = np.array([0.3, 0.0])
+    without = force(fast)
+    switched(30.0)
+    np.testing.assert_allclose(force(fast), without, atol=5e-3 * np.abs(held).max())

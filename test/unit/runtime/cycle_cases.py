@@ -4,31 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 
-from continuum_robot.control.clarke_controller import ClarkeController
-from continuum_robot.control.inverse_dynamics import InverseDynamicsController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.robot.control_settings import ControlSettings, InverseDynamicsSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
-from continuum_robot.runtime.cycle.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.forms import INTERPRETED
 
 PERIOD_S = 1e-3
 TIMEOUT_S = 0.02
 PLACE_M = np.array([2e-3, -1e-3])
 TENSION_N = np.array([1.0, 3.0, 2.0, 0.7, 1.5])
-INTERPRETED = SimpleNamespace(
-    ControllerCycle=ControllerCycle,
-    ClarkeController=ClarkeController,
-    InverseDynamicsController=InverseDynamicsController,
-    ReferenceInput=ReferenceInput,
-    ReadingBuffer=ReadingBuffer,
-)
 
 
 def robot_with(name="opencr_five_tendon", gains=None, **control):
