@@ -273,6 +273,11 @@ class Probe:
             self.trigger("reference_source/restart")
         return not holding
 
+    def travel_m(self, tendon: int = 0) -> float:
+        """How far a tendon has been pulled to and fro in the states received; 0 before the first."""
+        pulled = [message.displacement[tendon] for message in self.received["tendon_states"]]
+        return max(pulled) - min(pulled) if pulled else 0.0
+
     def wait_for_fault(self, name: str, timeout_s: float = 30.0) -> None:
         """Latched, and the tensions ramped to the safe value."""
         self.wait(lambda: name in self.faults(), timeout_s, f"no fault {name}")

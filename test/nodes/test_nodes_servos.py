@@ -22,7 +22,7 @@ OPTIONS = {"simulation_level": "wire", "contact": False}
 def test_it_moves_over_the_serial_bus(probe):
     assert (simulator_folder("", "five_servos") / SERVOS).exists()
     probe.wait(probe.moving, 20.0, "no motion is started")
-    probe.wait(lambda: np.ptp([m.displacement[0] for m in probe.received["tendon_states"]]) > 2e-3, 20.0)
+    probe.wait(lambda: probe.travel_m() > 2e-3, 20.0, "no tendon moves")
     states = probe.newest("tendon_states")
     assert states.simulated
     assert np.isfinite([*states.tension, *states.current]).all()
