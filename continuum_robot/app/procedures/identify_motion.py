@@ -37,7 +37,7 @@ def run_identify_motion(
 
     Parameters
     ----------
-    robot : a rod that bends under parallel tendons with a motor on each
+    robot : a rod with a motor on each tendon
     data : recording; None: the robot moves, and the recording is written beside ``out``
     out : the robot file to write
     simulated : simulated devices instead of the robot's

@@ -17,6 +17,7 @@ from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
 from continuum_robot.identification.motion.parameters import Parameters, with_values
+from continuum_robot.identification.motion.unknowns import MotionFitSettings
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -43,9 +44,7 @@ OF_VALUES = {
 class UnlikeSettings:
     """The robot, how the simulated ones differ from what the fit knows, and how they move."""
 
-    robot: str = quantity(
-        "robot file or name: a rod with parallel tendons and a motor on each", default="opencr_five_tendon"
-    )
+    robot: str = quantity("robot file or name: a rod with a motor on each tendon", default="opencr_five_tendon")
     spread: float = quantity("largest factor on a value, and one over it the least", default=1.4, ge=1, le=3)
     duration_s: float = quantity("of the chirps", "s", default=60.0, ge=10, le=3600)
     current_noise_a: float = quantity("standard deviation of the measured currents", "A", default=0.02, ge=0, le=1)
@@ -97,7 +96,14 @@ class Case:
         return with_values(robot, self.fit.parameters, values)
 
 
-def chirped_robot(robot: Robot, plant: str, seed: int, settings: UnlikeSettings, progress: Progress) -> Case:
+def chirped_robot(
+    robot: Robot,
+    plant: str,
+    seed: int,
+    settings: UnlikeSettings,
+    progress: Progress,
+    fitting: MotionFitSettings | None = None,
+) -> Case:
     """Move a robot that is unlike a file in chirps under the shipped driver, and find its values.
 
     Parameters
@@ -107,6 +113,7 @@ def chirped_robot(robot: Robot, plant: str, seed: int, settings: UnlikeSettings,
     seed : of the factors on its values, the rotors' angles and the noise
     settings : how far it differs
     progress : receives what is done
+    fitting : how the fit uses the samples
 
     Raises
     ------
@@ -129,7 +136,7 @@ def chirped_robot(robot: Robot, plant: str, seed: int, settings: UnlikeSettings,
     if chirps.result is None:
         raise ContinuumRobotError("the chirps left no readings")
     progress(f"{plant}, robot {seed}: fitting")
-    return Case(plant, seed, truth, fit_motion(robot, chirps.result))
+    return Case(plant, seed, truth, fit_motion(robot, chirps.result, fitting))
 
 
 def case_numbers(cases: Sequence[Case], plant: str) -> dict[str, object]:

@@ -16,9 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.motion.equations import LAG_S, MODEL_ERROR, MotionEquations, MotionFitSettings
+from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
 from continuum_robot.identification.motion.parameters import Parameters
+from continuum_robot.identification.motion.rod_parts import bends_alone, check_driven_rod
 from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.motion.tension_equations import TensionEquations
+from continuum_robot.identification.motion.unknowns import (
+    LAG_S,
+    MODEL_ERROR,
+    ForceEquations,
+    MotionFitSettings,
+    blocks,
+)
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 
@@ -27,6 +36,8 @@ Progress = Callable[[str], None]
 
 # A step that changes every parameter by less, relative to its usual size or to its least deviation, is the last.
 _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
+# A step after which this much more is left is halved: a rod that swings freely is far from linear in its stiffness.
+_WORSE, _HALVINGS = 1.02, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +121,7 @@ def fit_motion(
 
     Parameters
     ----------
-    robot : as its file describes it: a rod with a motor on every tendon
+    robot : as its file describes it: a rod with a motor on each tendon
     samples : of chirps, see :class:`~continuum_robot.identification.procedures.chirps.Chirps`
     settings : how they are used
     progress : receives a line for each step
@@ -121,43 +132,70 @@ def fit_motion(
     ConvergenceError : no fit was found
     """
     settings = settings or MotionFitSettings()
+    check_driven_rod(robot)
+    kind = CoordinateEquations if bends_alone(robot) else TensionEquations
+    return fit_forces(robot, kind(robot, samples.even(), settings), settings, progress)
+
+
+def fit_forces(
+    robot: Robot, equations: ForceEquations, settings: MotionFitSettings, progress: Progress | None = None
+) -> MotionFit:
+    """Find the parameters for which equations leave the least of the forces.
+
+    Parameters
+    ----------
+    robot : as its file describes it
+    equations : of its samples
+    settings : how they are used
+    progress : receives a line for each step
+
+    Raises
+    ------
+    ConvergenceError : no fit was found
+    """
     say = progress or (lambda _: None)
-    equations = MotionEquations(robot, samples.even(), settings)
-    parameters = equations.parameters
-    found = equations.expected.copy()
+    unknowns = equations.unknowns
+    count, found = unknowns.parameters.count, unknowns.expected.copy()
+    rows, slopes, weights = equations.linearised(found)
     for number in range(settings.iterations):
-        rows, slopes, weights = equations.linearised(found)
         system, gradient = _normal(rows, slopes, weights)
-        system += np.diag(equations.precision)
-        gradient += equations.precision * (found - equations.expected)
+        system += np.diag(unknowns.precision)
+        gradient += unknowns.precision * (found - unknowns.expected)
         step = -_solved(system, gradient)
-        found = found + step
-        changes = np.abs(step[: parameters.count])
+        step *= equations.fraction(found, step)
+        before = _cost(rows, weights)
+        for _ in range(_HALVINGS):
+            trial = equations.linearised(found + step)
+            if _cost(trial[0], weights) <= _WORSE * before:
+                break
+            say(f"step {number + 1}: half of it, the whole is worse")
+            step = step / 2
+        found, (rows, slopes, weights) = found + step, trial
+        changes = np.abs(step[:count])
         say(f"step {number + 1}: parameters changed by up to {100 * float(changes.max()):.2g} %")
         # Forces by the past have knots, about which steps go to and fro.
-        least = np.sqrt(np.diag(np.linalg.inv(system)))[: parameters.count]
+        least = np.sqrt(np.diag(np.linalg.inv(system)))[:count]
         if np.all(changes < np.maximum(_CHANGE, _CHANGE_OF_DEVIATION * least)):
             break
     else:
         raise ConvergenceError("the fit of the motion", float(changes.max()), _CHANGE, settings.iterations)
-    rows, slopes, weights = equations.linearised(found)
     say("deviations by leaving out blocks of time")
-    covariance = _covariance(equations, rows, slopes, weights)
-    return _result(robot, equations, found, covariance)
+    covariance = _covariance(equations, blocks(equations.time_s, settings.block_s), rows, slopes, weights)
+    return _result(robot, equations, found, rows, covariance)
 
 
-def _result(robot: Robot, equations: MotionEquations, unknowns: Vector, covariance: Vector) -> MotionFit:
+def _result(robot: Robot, equations: ForceEquations, unknowns: Vector, rows: Vector, covariance: Vector) -> MotionFit:
     """The fit in the units of the file."""
-    parameters = equations.parameters
+    known = equations.unknowns
+    parameters = known.parameters
     count, motors = parameters.count, robot.tendon_count
-    deviations, priors = np.sqrt(np.diag(covariance))[:count], 1 / np.sqrt(equations.precision[:count])
-    rows, _, _ = equations.linearised(unknowns)
+    deviations, priors = np.sqrt(np.diag(covariance))[:count], 1 / np.sqrt(known.precision[:count])
     left, across = np.split(rows, [robot.coordinate_count], axis=1)
-    sine, cosine = unknowns[equations.sine], unknowns[equations.cosine]
+    sine, cosine = unknowns[known.sine], unknowns[known.cosine]
     amplitude = np.hypot(sine, cosine)
     slope = np.zeros(len(unknowns))
-    slope[equations.sine] = sine / np.maximum(amplitude, 1e-12) / motors
-    slope[equations.cosine] = cosine / np.maximum(amplitude, 1e-12) / motors
+    slope[known.sine] = sine / np.maximum(amplitude, 1e-12) / motors
+    slope[known.cosine] = cosine / np.maximum(amplitude, 1e-12) / motors
     lever_m = 1 / driven_parts(robot)[0].motor_rad_per_m
     return MotionFit(
         parameters=parameters,
@@ -167,13 +205,18 @@ def _result(robot: Robot, equations: MotionEquations, unknowns: Vector, covarian
         shown=deviations < 0.5 * priors,
         cogging_nm=float(amplitude.mean() * lever_m),
         cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope) * lever_m),
-        lag_s=float(unknowns[equations.lag] * LAG_S),
-        chords_per_m=unknowns[equations.chords],
+        lag_s=float(unknowns[known.lag] * LAG_S),
+        chords_per_m=unknowns[known.chords],
         time_s=equations.time_s,
         measured_n=equations.pulled,
         modelled_n=equations.pulled - left,
         across_n=float(np.sqrt(np.mean(across**2))) if across.size else 0.0,
     )
+
+
+def _cost(rows: Vector, weights: Vector) -> float:
+    """Sum of the weighed squares."""
+    return float(((rows * weights) ** 2).sum())
 
 
 def _normal(rows: Vector, slopes: Vector, weights: Vector) -> tuple[Vector, Vector]:
@@ -188,17 +231,18 @@ def _solved(system: Vector, right: Vector) -> Vector:
     return np.asarray(scale * np.linalg.solve(system * scale[:, None] * scale, scale * right))
 
 
-def _covariance(equations: MotionEquations, rows: Vector, slopes: Vector, weights: Vector) -> Vector:
+def _covariance(equations: ForceEquations, block_of: Vector, rows: Vector, slopes: Vector, weights: Vector) -> Vector:
     """Of all unknowns, (U, U): of leaving out blocks, of the trust in the model, and of the values before the data."""
     system, _ = _normal(rows, slopes, weights)
-    system = system + np.diag(equations.precision)
+    precision = np.diag(equations.unknowns.precision)
+    system = system + precision
     left_out, mistrusted = [], []
-    for block in np.unique(equations.blocks):
-        inside = equations.blocks == block
+    for block in np.unique(block_of):
+        inside = block_of == block
         own, gradient = _normal(rows[inside], slopes[inside], weights)
         left_out.append(_solved(system - own, gradient))
         mistrusted.append(_normal(MODEL_ERROR * equations.forces[inside], slopes[inside], weights)[1])
     spread, errors = np.array(left_out), np.array(mistrusted)
     inverse = np.linalg.inv(system)
     data = (len(spread) - 1) / len(spread) * spread.T @ spread
-    return np.asarray(data + inverse @ (np.diag(equations.precision) + errors.T @ errors) @ inverse)
+    return np.asarray(data + inverse @ (precision + errors.T @ errors) @ inverse)

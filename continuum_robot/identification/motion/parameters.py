@@ -18,6 +18,7 @@ from continuum_robot.identification.motion.rod_parts import (
     segment_parameters,
     usual_damping_nms,
     with_factor,
+    with_factors,
 )
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
@@ -155,8 +156,7 @@ def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
         travel_m = float(values[parameters.travel])
         changed = changed.changed(actuators=dataclasses.replace(driven_parts(changed)[0], friction_travel_m=travel_m))
     factors = (values / parameters.scales)[parameters.rod]
-    for (kind, index), factor in zip(segment_parameters(robot), factors, strict=True):
-        changed = with_factor(changed, kind, index, float(factor))
+    changed = with_factors(changed, factors)
     segments = list(changed.segments)
     for index, moment, curvature in parameters.hysteresis:
         lagging = Hysteresis(moment_nm=float(values[moment]), curvature_per_m=float(values[curvature]))

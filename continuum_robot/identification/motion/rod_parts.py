@@ -8,6 +8,7 @@ the stiffnesses and in the damping of the segments.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import casadi as ca
 import numpy as np
@@ -27,7 +28,7 @@ _USUAL_DAMPING_S = 0.02
 
 
 def check_driven_rod(robot: Robot) -> None:
-    """Refuse a robot that is not a rod that bends under parallel tendons with a motor on each.
+    """Refuse a robot that is not a rod with a motor on each tendon.
 
     Parameters
     ----------
@@ -35,19 +36,32 @@ def check_driven_rod(robot: Robot) -> None:
 
     Raises
     ------
-    ParameterError : a mechanism, a rod that does more than bend or whose tendons are not parallel, or a robot with
-        capstans, and what fits that one
+    ParameterError : a mechanism, hysteresis of a rod that does more than bend or whose tendons are not parallel, or a
+        robot with capstans, and what fits that one
     """
     if robot.traits.without_statics:
         raise ParameterError("robot", robot.name, "a rod: the dynamics of a mechanism are not identified")
-    if robot.traits.without_clarke or not all(segment.basis.bending_alone for segment in robot.segments):
-        raise ParameterError(
-            "robot", robot.name, "a rod that bends under parallel tendons: others stretch and twist with their tensions"
-        )
     if drives(robot):
         raise ParameterError(
             "robot", robot.name, "a motor on every tendon; with capstans: continuum-robot calibrate dynamics"
         )
+    lagging = [index for index, segment in enumerate(robot.segments) if segment.hysteresis is not None]
+    if lagging and not bends_alone(robot):
+        raise ParameterError(
+            f"segments[{lagging[0]}].hysteresis",
+            robot.segments[lagging[0]].hysteresis,
+            "none where a rod does more than bend or tendons are not parallel: there it is not identified",
+        )
+
+
+def bends_alone(robot: Robot) -> bool:
+    """Whether the rod bends under parallel tendons and does nothing else, so that coordinates say how it is bent.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    return not robot.traits.without_clarke and all(segment.basis.bending_alone for segment in robot.segments)
 
 
 def with_mass(segment: Segment, factor: float) -> Segment:
@@ -135,8 +149,21 @@ def with_factor(robot: Robot, kind: str, index: int, factor: float) -> Robot:
     return robot.changed(segments=tuple(segments))
 
 
+def with_factors(robot: Robot, factors: Vector) -> Robot:
+    """The robot with all parameters of its segments times factors.
+
+    Parameters
+    ----------
+    robot : a rod
+    factors : in the order of :func:`segment_parameters`, shape (R,)
+    """
+    for (kind, index), factor in zip(segment_parameters(robot), factors, strict=True):
+        robot = with_factor(robot, kind, index, float(factor))
+    return robot
+
+
 class RodParts:
-    """Force on the coordinates by parameter, for factors on the robot file's values.
+    """Generalised force on the coefficients, and on the coordinates, by parameter: for factors on the file's values.
 
     Parameters
     ----------
@@ -144,8 +171,14 @@ class RodParts:
 
     Attributes
     ----------
+    names : of the R parameters: kind and index of the segment
+    size : number n of coefficients
+    inertial_function : (c, c_rate, c_acceleration) -> force of inertia and weight of every segment's mass, and of what
+        no factor changes, (n, segments + 1)
+    mass_function : of c: the mass matrices of the same beside each other, (n, n (segments + 1))
+    elastic, damped : stiffness and damping of every segment, (segments, n, n)
+    elastic_rest : stiffness of what no factor changes, (n, n)
     shape : coefficients per coordinate, (n, 2m), 1/m per m
-    names : of the parameters: kind and index of the segment
     straight : stiffness, damping and mass of the coordinates at the straight pose, by the robot file, (2m, 2m)
     """
 
@@ -153,25 +186,26 @@ class RodParts:
         check_driven_rod(robot)
         self.shape = coefficients_from_clarke(robot)
         base = RodModel(robot)
-        inertial = _inertial(base)
+        heavier = [RodModel(with_factor(robot, MASS, index, 2.0)) for index in range(len(robot.segments))]
+        self.size = base.size
         segments = range(len(robot.segments))
         self.names = segment_parameters(robot)
         c, rate, second = (ca.MX.sym(name, base.size) for name in ("c", "c_rate", "c_acceleration"))
-        whole = inertial(c, rate, second)
-        parts = [
-            _inertial(RodModel(with_factor(robot, MASS, index, 2.0)))(c, rate, second) - whole for index in segments
-        ]
-        rest = whole - sum(parts[1:], parts[0])  # of what no segment's factor changes: payload
-        self._function = ca.Function("parts", [c, rate, second], [ca.horzcat(*parts, rest)])
-        self._elastic = [
-            stiffness_matrix(with_factor(robot, STIFFNESS, index, 2.0)) - base.stiffness for index in segments
-        ]
-        self._damped = [
-            damping_matrix(with_factor(robot, DAMPING, index, 2.0))
-            - damping_matrix(with_factor(robot, DAMPING, index, 1.0))
-            for index in segments
-        ]
-        self._elastic_rest = base.stiffness - sum(self._elastic)
+        force = _by_segment(_inertial(base)(c, rate, second), [_inertial(one)(c, rate, second) for one in heavier])
+        self.inertial_function = ca.Function("inertial_parts", [c, rate, second], [force])
+        mass = _by_segment(base.mass_matrix(c), [one.mass_matrix(c) for one in heavier])
+        self.mass_function = ca.Function("mass_parts", [c], [mass])
+        self.elastic = np.array(
+            [stiffness_matrix(with_factor(robot, STIFFNESS, index, 2.0)) - base.stiffness for index in segments]
+        )
+        self.damped = np.array(
+            [
+                damping_matrix(with_factor(robot, DAMPING, index, 2.0))
+                - damping_matrix(with_factor(robot, DAMPING, index, 1.0))
+                for index in segments
+            ]
+        )
+        self.elastic_rest = base.stiffness - self.elastic.sum(axis=0)
         at_rest = np.zeros(base.size)
         weight = np.array(ca.Function("weight", [c], [ca.jacobian(base.gravity_force(c), c)])(at_rest))
         self.straight = tuple(
@@ -192,13 +226,19 @@ class RodParts:
         """
         shape, count = self.shape, len(clarke)
         c, c_rate, second = (values @ shape.T for values in (clarke, rate, acceleration))
-        mapped = self._function.map(count)
-        segments = len(self._elastic)
+        mapped = self.inertial_function.map(count)
+        segments = len(self.elastic)
         every = np.array(mapped(c.T, c_rate.T, second.T)).reshape(c.shape[1], count, segments + 1)
         *inertial, unchanged = (every[:, :, k].T @ shape for k in range(segments + 1))
-        elastic = [c @ matrix @ shape for matrix in self._elastic]
-        damped = [c_rate @ matrix @ shape for matrix in self._damped]
-        return np.array([*inertial, *elastic, *damped]), unchanged + c @ self._elastic_rest @ shape
+        elastic = [c @ matrix @ shape for matrix in self.elastic]
+        damped = [c_rate @ matrix @ shape for matrix in self.damped]
+        return np.array([*inertial, *elastic, *damped]), unchanged + c @ self.elastic_rest @ shape
+
+
+def _by_segment(whole: Any, heavier: list[Any]) -> Any:
+    """What a segment's mass adds, segment by segment, then what no segment's factor changes: payload; side by side."""
+    parts = [one - whole for one in heavier]
+    return ca.densify(ca.horzcat(*parts, whole - sum(parts[1:], parts[0])))
 
 
 def _inertial(model: RodModel) -> ca.Function:

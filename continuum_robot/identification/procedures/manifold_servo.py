@@ -141,10 +141,11 @@ class ServoedMotion(ABC, Generic[Samples]):
 
     def __init__(self, robot: Robot, tension_n: float) -> None:
         _, limits = driven_parts(robot)
-        even_n = min(limits.maximum_n, limits.total_n / robot.tendon_count)
-        level_n = tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
         shift = np.asarray(controlled_manifold(robot).shift_direction)
-        self.base_n: Vector = level_n * shift / shift.min()
+        shares = shift / shift.min()
+        even_n = min(limits.maximum_n / float(shares.max()), limits.total_n / float(shares.sum()))
+        level_n = tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
+        self.base_n: Vector = level_n * shares
         if not (self.base_n < limits.maximum_n).all() or self.base_n.sum() >= limits.total_n:
             raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
         self._take_up = TakeUp(self.base_n, robot.tendon_names)

@@ -13,11 +13,12 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.identification.motion.equations import chord_per_m
-from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_motion
+from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_forces, fit_motion
 from continuum_robot.identification.motion.parameters import Parameters, file_values, with_values
 from continuum_robot.identification.motion.rod_parts import DAMPING, KINDS, MASS, RodParts, with_factor
 from continuum_robot.identification.motion.samples import DriveSamples, read_drive_samples, write_drive_samples
+from continuum_robot.identification.motion.tension_equations import TensionEquations
+from continuum_robot.identification.motion.unknowns import MotionFitSettings, chord_per_m
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, chirp
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.robot_file import write_fitted_robot
@@ -83,10 +84,17 @@ def test_chords_between_disks_shorten_a_tendon_by_beta(gaps):
     assert chord_per_m(segment) * coordinate_m**2 == pytest.approx(gaps * (arc_m - chord_m), rel=2e-3)
 
 
-@pytest.mark.parametrize("name", ["rucker", "mixed_routing", "rolling_five_link", "crem_segment", "vanderbilt_segment"])
+@pytest.mark.parametrize("name", ["rolling_five_link", "crem_segment", "vanderbilt_segment"])
 def test_other_robots_are_refused_with_what_is_expected(name):
     with pytest.raises(ParameterError, match=name):
         RodParts(load_robot(name))
+
+
+def test_hysteresis_of_a_rod_under_routed_tendons_is_refused():
+    robot = load_robot("mixed_routing")
+    lagging = dataclasses.replace(robot.segments[1], hysteresis=Hysteresis(moment_nm=1e-3, curvature_per_m=1.0))
+    with pytest.raises(ParameterError, match=r"segments\[1\]\.hysteresis"):
+        RodParts(robot.changed(segments=(robot.segments[0], lagging)))
 
 
 # --- the procedure
@@ -180,6 +188,19 @@ def test_values_that_the_file_has_not_are_found_within_three_deviations(unlike):
         assert fit.shown[place]
     assert fit.cogging_nm == pytest.approx(0.001, abs=4 * fit.cogging_deviation_nm)
     assert fit.residual_n < 0.1 * np.sqrt(np.mean(fit.measured_n**2))
+
+
+def test_a_rod_that_is_simulated_under_its_tendons_gives_the_same_values(unlike):
+    """The equations for routed tendons hold for parallel ones, too: another way to the same."""
+    _, samples = unlike
+    settings = MotionFitSettings(step_s=8e-3)
+    by_tensions = fit_forces(ROBOT, TensionEquations(ROBOT, samples.even(), settings), settings)
+    by_coordinates = fit_motion(ROBOT, samples)
+    apart = np.abs(by_tensions.values - by_coordinates.values)
+    assert (apart / np.hypot(by_tensions.deviations, by_coordinates.deviations)).max() < 2
+    shown = by_tensions.shown & by_coordinates.shown
+    assert shown.sum() >= 6
+    assert (apart / by_coordinates.values)[shown].max() < 0.15
 
 
 def test_what_chirps_do_not_show_keeps_the_deviation_that_it_had(unlike):
