@@ -38,6 +38,7 @@ def test_a_tracker_brings_the_tip_of_a_robot_that_is_off_to_its_path(tmp_path):
     assert file.stat().st_size > 0
 
 
+@pytest.mark.long  # nine contacts, a minute
 def test_contacts_are_taken_for_what_they_are(tmp_path):
     experiment = experiments()["contact.kinds"]
     result = experiment.run({"plants": "rod", "speeds_m_per_s": "0.02", "pushes_n": "7"}, lambda _text: None)

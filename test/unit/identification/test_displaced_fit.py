@@ -210,7 +210,7 @@ def test_real_robot_on_a_block_left_out(name: str, bound_mm: float):
     recording = read_recording(data_file("ftdcr", f"ftdcr_{name}_train.csv"))
     last = blocks_of(recording.labels) == 4
     pulled = np.array(["_pull" in label for label in recording.labels])
-    kept = ~last & (pulled | (np.arange(len(recording)) % 6 == 0))
+    kept = ~last & (pulled | (np.arange(len(recording)) % 12 == 0))
     fit = identify_displaced(
         load_robot(f"ftdcr_{name}"),
         part(recording, np.flatnonzero(kept)),
