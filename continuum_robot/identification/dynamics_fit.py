@@ -16,6 +16,7 @@ Afterwards the whole record is simulated in one piece from its first pose, for t
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from scipy.optimize import least_squares
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
+from continuum_robot.identification.motion.rod_parts import mass_kg, usual_damping_nms
 from continuum_robot.identification.segment_motion import SegmentMotion, steps_of
 from continuum_robot.identification.shooting_windows import STEP_S, ShootingWindows, covariance
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
@@ -35,6 +37,10 @@ from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import drives
 
 Array = NDArray[np.float64]
+
+MASS_NAME, INERTIA_NAME, DAMPING_NAME = MASSES = "mass_kg", "capstan_inertia_kg_m2", "bending_damping_nms"
+"""What johnston takes as known: all masses of the segment, of each capstan, and of the backbone."""
+_LEAST_FACTOR = 0.02  # on the file's values, for one that has none
 Progress = Callable[[str], None]
 
 
@@ -50,6 +56,11 @@ class DynamicsFitSettings:
     start_rate_sigma: float = quantity(
         "standard deviation of a window's first rates about the smoothed ones", "1/(m.s)", default=0.5, gt=0, le=1e6
     )
+    masses: bool = quantity(
+        "whether the masses, the capstans' inertia and the damping are found, too; johnston takes them as known",
+        default=False,
+    )
+    prior: float = quantity("deviation of these before the record, relative to the file's", "", default=1.0, gt=0)
     iterations: int = quantity("largest number of evaluations of the second step", default=30, ge=1, le=10000)
 
 
@@ -60,9 +71,12 @@ class DynamicsFit:
     Attributes
     ----------
     names : of the parameters: ``bending_stiffness_x_nm2``, ``bending_stiffness_y_nm2``, then the friction coefficients
-        of the segment's capstans
-    values : of the parameters, N.m^2 and dimensionless, shape (p,)
+        of the segment's capstans, and where they were looked for ``mass_kg``, ``capstan_inertia_kg_m2`` and
+        ``bending_damping_nms``
+    values : of the parameters, in the units of their names, shape (p,)
     deviations : their standard deviations, in the same units, shape (p,)
+    shown : whether the record tells them: masses, inertia and damping with half of the deviation that they had before
+        it or less, shape (p,)
     covariance : shape (p, p); errors of neighbouring samples are taken as correlated as the residuals are
     first_guess : of the first step, in the same units, shape (p,)
     segment : index of the segment
@@ -80,6 +94,7 @@ class DynamicsFit:
     names: tuple[str, ...]
     values: Array
     deviations: Array
+    shown: NDArray[np.bool_]
     covariance: Array
     first_guess: Array
     segment: int
@@ -145,7 +160,11 @@ def fit_dynamics(
     say = progress or (lambda _: None)
     own = [drive for drive in drives(robot) if drive.segment == segment]
     if not own or len(own) != len(drives(robot)):
-        raise ParameterError("robot", robot.name, f"a robot with capstans on segment {segment} and on no other")
+        raise ParameterError(
+            "robot",
+            robot.name,
+            f"capstans on segment {segment} and on no other: take the others off and fit each by itself, johnston 13.2",
+        )
     record = SmoothedRecord.of(
         robot,
         recording,
@@ -158,33 +177,45 @@ def fit_dynamics(
         "bending_stiffness_x_nm2",
         "bending_stiffness_y_nm2",
         *(f"friction_coefficient_{drive.plane + 1}" for drive in own),
+        *(MASSES if settings.masses else ()),
     )
     upper = np.array([settings.largest_stiffness_nm2] * 2 + [settings.largest_friction] * len(own))
+    count, paper = len(names), len(upper)
     first = _fit_forces(motion, record, upper)
-    say("from forces: " + _line(names, first))
+    say("from forces: " + _line(names[:paper], first))
+    factors = motion.in_file if settings.masses else np.zeros(0)
+    scales = np.concatenate([np.ones(paper), _usual(robot, segment) if settings.masses else []])
     windows = ShootingWindows(
-        motion, record, window_s=settings.window_s, rate_sigma=settings.start_rate_sigma, progress=say
+        motion,
+        record,
+        window_s=settings.window_s,
+        rate_sigma=settings.start_rate_sigma,
+        expected=np.concatenate([first, factors]),
+        deviation=np.concatenate([np.full(paper, np.inf), np.full(len(factors), settings.prior)]),
+        progress=say,
     )
-    start = np.concatenate([np.clip(first, 0.01 * upper, 0.99 * upper), windows.starts.ravel()])
-    lower_bound = np.concatenate([np.zeros(len(upper)), np.full(windows.starts.size, -np.inf)])
-    upper_bound = np.concatenate([upper, np.full(windows.starts.size, np.inf)])
+    start = np.concatenate([np.clip(first, 0.01 * upper, 0.99 * upper), np.maximum(factors, _LEAST_FACTOR)])
+    start = np.concatenate([start, windows.starts.ravel()])
+    below, above = np.full(start.size, -np.inf), np.full(start.size, np.inf)
+    below[:paper], above[:paper], below[paper:count] = 0.0, upper, 0.5 * _LEAST_FACTOR
     found = least_squares(
         windows.residuals,
         start,
         jac=windows.jacobian,
-        bounds=(lower_bound, upper_bound),
+        bounds=(below, above),
         x_scale="jac",
         ftol=3e-3,
         xtol=1e-7,
         gtol=1e-10,
         max_nfev=settings.iterations,
     )
-    count = len(upper)
     window_c = windows.trajectory(found.x)
     if found.status < 0 or windows.ran_away:
         raise ConvergenceError("the fit of the dynamics", float(found.cost), 0.0, int(found.nfev))
     values = np.array(found.x[:count])
     spread = covariance(found.fun, found.jac, windows.lengths, motion.size)[:count, :count]
+    deviations = np.sqrt(np.diag(spread))
+    shown = np.concatenate([np.ones(paper, dtype=bool), deviations[paper:] < 0.5 * settings.prior])
     rod = RodDynamics(robot, compile=compile, progress=progress)
     measured_tip = _tips(rod, record.c)
     say("simulating the whole record")
@@ -193,10 +224,11 @@ def fit_dynamics(
     covered = np.isfinite(window_c).all(axis=1)
     return DynamicsFit(
         names=names,
-        values=values,
-        deviations=np.sqrt(np.diag(spread)),
-        covariance=spread,
-        first_guess=first,
+        values=scales * values,
+        deviations=scales * deviations,
+        shown=shown,
+        covariance=scales[:, None] * spread * scales,
+        first_guess=scales * np.concatenate([first, factors]),
         segment=segment,
         rmse_coefficients=_rms(window_c[covered] - record.c[covered]),
         rmse_tip_m=_rms(_tips(rod, window_c[covered]) - measured_tip[covered]),
@@ -213,6 +245,15 @@ def fit_dynamics(
         measured_tip_m=measured_tip,
         open_loop_tip_m=open_loop_tip,
     )
+
+
+def _usual(robot: Robot, segment: int) -> Array:
+    """What the factors of :class:`SegmentMotion` multiply: all masses (kg), inertia of a capstan, usual damping."""
+    if len(robot.segments) > 1 or robot.payload_kg:
+        raise ParameterError("masses", True, "one segment without a payload: others would be found with its own")
+    own = robot.segments[segment]
+    inertia = own.capstans.inertia_kg_m2 if own.capstans is not None else math.nan
+    return np.array([mass_kg(own), inertia, usual_damping_nms(own)])
 
 
 def _fit_forces(motion: SegmentMotion, record: SmoothedRecord, upper: Array) -> Array:

@@ -14,10 +14,18 @@ import yaml
 
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
-from continuum_robot.identification.dynamics_fit import DynamicsFit
+from continuum_robot.identification.dynamics_fit import (
+    DAMPING_NAME,
+    INERTIA_NAME,
+    MASS_NAME,
+    MASSES,
+    DynamicsFit,
+)
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.motion.fit import RecordedMotionFit
 from continuum_robot.identification.motion.parameters import file_values as motion_values
+from continuum_robot.identification.motion.parameters import segment_values
+from continuum_robot.identification.motion.rod_parts import MASS, mass_kg
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values, plain
@@ -87,20 +95,29 @@ def _(fit: GeometryFit, robot: Robot) -> Found:
 def _(fit: DynamicsFit, robot: Robot) -> Found:
     if not 0 <= fit.segment < len(robot.segments) or robot.segments[fit.segment].capstans is None:
         raise RobotFileError(robot.file_name or None, "segments", fit.segment, "a fit of a segment with capstans")
-    stiffness_x, stiffness_y, *friction = fit.values.tolist()
-    deviations = fit.deviations.tolist()
+    values, deviations = (dict(zip(fit.names, column.tolist(), strict=True)) for column in (fit.values, fit.deviations))
+    friction = [name for name in fit.names if name.startswith("friction")]
+    stiffness = [f"bending_stiffness_{axis}_nm2" for axis in "xy"]
     ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
     segment = f"segments[{fit.segment}]"
-    return f"its stiffnesses and friction fitted to {fit.file.name}", {
-        f"{segment}.backbone.bending_stiffness_x_nm2": stiffness_x,
-        f"{segment}.backbone.bending_stiffness_y_nm2": stiffness_y,
-        f"{segment}.capstans.friction_coefficients": friction,
+    found: dict[str, Any] = {f"{segment}.backbone.{name}": values[name] for name in stiffness}
+    found[f"{segment}.capstans.friction_coefficients"] = [values[name] for name in friction]
+    told = [name for name, shown in zip(fit.names, fit.shown, strict=True) if shown]
+    own = robot.segments[fit.segment]
+    if MASS_NAME in told:
+        found |= segment_values(robot, MASS, fit.segment, values[MASS_NAME] / mass_kg(own))
+    if INERTIA_NAME in told:
+        found[f"{segment}.capstans.inertia_kg_m2"] = values[INERTIA_NAME]
+    if DAMPING_NAME in told:
+        found[f"{segment}.{DAMPING_NAME}"] = values[DAMPING_NAME]
+    return f"its dynamics fitted to {fit.file.name}", found | {
         f"{segment}.calibration": {
             "date": fit.date,
             "file": fit.file.name,
             "sha256": fit.sha256,
-            "stiffness_deviations_nm2": deviations[:2],
-            "friction_deviations": deviations[2:],
+            "stiffness_deviations_nm2": [deviations[name] for name in stiffness],
+            "friction_deviations": [deviations[name] for name in friction],
+            **{f"{name}_deviation": deviations[name] for name in MASSES if name in deviations},
             "rmse_coefficients_per_m": fit.rmse_coefficients.tolist(),
             "rmse_tip_m": fit.rmse_tip_m.tolist(),
             "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],

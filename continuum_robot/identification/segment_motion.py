@@ -11,7 +11,6 @@ from automatic differentiation.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,11 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.motion.rod_parts import DAMPING, inertial_force, with_factor
 from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import gauss_legendre
 from continuum_robot.rod.code.generation import compile_functions
+from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.friction.tendons import TendonFriction
+from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -61,6 +63,9 @@ class Step:
 class SegmentMotion:
     """Equations of motion with stiffnesses and friction coefficients as parameters.
 
+    Parameters are two stiffnesses (N.m^2), then the friction coefficients of the k capstans; and where they are more,
+    factors on all masses, on the inertia of the capstans and on the segment's damping, which else are 1.
+
     Parameters
     ----------
     robot : with capstans
@@ -71,22 +76,29 @@ class SegmentMotion:
     ----------
     size : number of coefficients, n
     capstan_jacobian : J_qc, shape (k, n)
+    in_file : factors by the robot file, shape (3,): 1, and 0 for damping that it has not
     """
 
     def __init__(
         self, robot: Robot, segment: int = 0, *, compile: str = "auto", progress: Progress | None = None
     ) -> None:
-        # With unit stiffnesses the compiled code is the same whatever the robot's are.
-        model = RodModel(_with_unit_stiffness(robot, segment), quadrature_nodes=_QUADRATURE_NODES)
+        model = RodModel(robot, quadrature_nodes=_QUADRATURE_NODES, actuator_inertia=False)
         friction = TendonFriction(robot, compile="never")
         n = self.size = model.size
         self.capstan_jacobian = friction.jacobian
         self._stiffnesses = stiffness_parts(robot, segment)
-        self._rest = sum(self._stiffnesses)
+        own = robot.segments[segment].backbone.bending_stiffnesses_nm2
+        self._rest = model.stiffness - sum(EI * part for EI, part in zip(own, self._stiffnesses, strict=True))
+        self._capstans = actuator_mass_matrix(robot)
+        usual, twice = (damping_matrix(with_factor(robot, DAMPING, segment, factor)) for factor in (1.0, 2.0))
+        self._damping = twice - usual
+        self._rest_of_damping = usual - self._damping
+        # A file without damping has a factor of 0 on a usual one.
+        self.in_file = np.array([1.0, 1.0, 1.0 if robot.segments[segment].bending_damping_nms else 0.0])
         count = friction.capstan_count
         c, rate, second = (ca.MX.sym(name, n) for name in ("c", "c_rate", "c_acceleration"))
         toward = ca.MX.sym("toward", 2 * n)
-        value = model.inverse_dynamics(c, rate, second)
+        value = inertial_force(model)(c, rate, second)
         tangent = ca.jtimes(value, ca.vertcat(c, rate), toward)
         one_tangent = ca.Function("rod_tangent", [c, rate, second, toward], [tangent])
         columns = [one_tangent(c, rate, second, direction) for direction in np.eye(2 * n)]
@@ -107,6 +119,18 @@ class SegmentMotion:
         self._slopes = fast["friction_slopes"]
         self._recent: tuple[Array, Array] | None = None
 
+    def _split(self, parameters: Array) -> tuple[Array, Array, Array]:
+        """Stiffness matrix, friction coefficients, and the three factors."""
+        k = 2 + len(self.capstan_jacobian)
+        stiffness = sum(EI * part for EI, part in zip(parameters[:2], self._stiffnesses, strict=True)) + self._rest
+        return stiffness, parameters[2:k], parameters[k:] if len(parameters) > k else self.in_file
+
+    def _by_factors(self, inertial: Array, rate: Array, second: Array, parameters: Array) -> Array:
+        """Derivative of the forces by as many factors as there are among the parameters, (n, 0) or (n, 3)."""
+        if len(parameters) == 2 + len(self.capstan_jacobian):
+            return np.zeros((self.size, 0))
+        return np.column_stack([inertial, self._capstans @ second, self._damping @ rate])
+
     def residual(self, c: Array, rate: Array, second: Array, torque: Array, parameters: Array) -> tuple[Array, Array]:
         """Forces that do not balance, shape (n,), N.m^2, and their derivative by the parameters, shape (n, p).
 
@@ -116,11 +140,14 @@ class SegmentMotion:
         second : c_acceleration, shape (n,), 1/(m.s^2)
         torque : on the capstans, shape (k,), N.m
         """
-        lost, _, _, by_coefficient = self._slopes(c, rate, torque, parameters[2:])
-        J = self.capstan_jacobian
+        stiffness, coefficients, (mass, inertia, damping) = self._split(parameters)
+        lost, _, _, by_coefficient = self._slopes(c, rate, torque, coefficients)
+        J, inertial = self.capstan_jacobian, self._force(c, rate, second)
         elastic = np.column_stack([part @ c for part in self._stiffnesses])
-        force = self._force(c, rate, second) - self._rest @ c + elastic @ parameters[:2] - J.T @ (torque - lost)
-        return force, np.column_stack([elastic, J.T @ by_coefficient])
+        force = mass * inertial + inertia * self._capstans @ second + stiffness @ c
+        force += (damping * self._damping + self._rest_of_damping) @ rate - J.T @ (torque - lost)
+        by_factors = self._by_factors(inertial, rate, second, parameters)
+        return force, np.column_stack([elastic, J.T @ by_coefficient, by_factors])
 
     def step(self, state: Array, torque: Array, parameters: Array, h: float, *, derivatives: bool = True) -> Step:
         """One step of the implicit midpoint rule.
@@ -129,7 +156,7 @@ class SegmentMotion:
         ----------
         state : (c, c_rate), shape (2n,), 1/m and 1/(m.s)
         torque : on the capstans, held over the step, shape (k,), N.m
-        parameters : two stiffnesses (N.m^2), then the friction coefficients of the capstans, shape (2 + k,)
+        parameters : see the class, shape (2 + k,) or (5 + k,)
         h : step, s
         derivatives : whether they are desired; else they are empty
 
@@ -140,21 +167,20 @@ class SegmentMotion:
         n = self.size
         c, rate = state[:n], state[n:]
         v = rate.copy()
-        J, stiffness = (
-            self.capstan_jacobian,
-            sum(value * part for value, part in zip(parameters[:2], self._stiffnesses, strict=True)),
-        )
+        J, (stiffness, coefficients, (heavy, inertia, damped)) = self.capstan_jacobian, self._split(parameters)
+        damping, capstans = damped * self._damping + self._rest_of_damping, inertia * self._capstans
         fresh = self._recent is None
         if self._recent is None:
             self._recent = self._tangents(c, v, np.zeros(n))
         by_c, by_rate = self._recent
-        mass = self._mass(c)
+        mass = heavy * self._mass(c) + capstans
         for iteration in range(_ITERATIONS):
             middle, second = c + h / 2 * v, 2 * (v - rate) / h
-            lost, lost_by_c, lost_by_rate, lost_by_coefficient = self._slopes(middle, v, torque, parameters[2:])
-            force = self._force(middle, v, second) + (stiffness - self._rest) @ middle - J.T @ (torque - lost)
-            slope_c = by_c + stiffness - self._rest + J.T @ lost_by_c
-            slope_rate = by_rate + J.T @ lost_by_rate
+            lost, lost_by_c, lost_by_rate, _ = self._slopes(middle, v, torque, coefficients)
+            force = heavy * self._force(middle, v, second) + capstans @ second + stiffness @ middle + damping @ v
+            force -= J.T @ (torque - lost)
+            slope_c = heavy * by_c + stiffness + J.T @ lost_by_c
+            slope_rate = heavy * by_rate + damping + J.T @ lost_by_rate
             slope = h / 2 * slope_c + slope_rate + 2 / h * mass
             change = np.linalg.solve(slope, force)
             size = float(np.abs(change).max())
@@ -170,7 +196,7 @@ class SegmentMotion:
                 break
             if iteration == 6 and not fresh:
                 by_c, by_rate = self._recent = self._tangents(middle, v, second)
-                mass, fresh = self._mass(middle), True
+                mass, fresh = heavy * self._mass(middle) + capstans, True
         else:
             self._recent = None
             raise ConvergenceError("a step of the simulated motion", size, _TOLERANCE, _ITERATIONS)
@@ -179,12 +205,13 @@ class SegmentMotion:
             return Step(after, np.zeros((2 * n, 0)), np.zeros((2 * n, 0)))
         middle, second = c + h / 2 * v, 2 * (v - rate) / h
         by_c, by_rate = self._recent = self._tangents(middle, v, second)
-        mass = self._mass(middle)
-        _, lost_by_c, lost_by_rate, lost_by_coefficient = self._slopes(middle, v, torque, parameters[2:])
-        slope_c = by_c + stiffness - self._rest + J.T @ lost_by_c
-        slope = h / 2 * slope_c + by_rate + J.T @ lost_by_rate + 2 / h * mass
+        mass = heavy * self._mass(middle) + capstans
+        _, lost_by_c, lost_by_rate, by_coefficient = self._slopes(middle, v, torque, coefficients)
+        slope_c = heavy * by_c + stiffness + J.T @ lost_by_c
+        slope = h / 2 * slope_c + heavy * by_rate + damping + J.T @ lost_by_rate + 2 / h * mass
         elastic = np.column_stack([part @ middle for part in self._stiffnesses])
-        right = np.column_stack([slope_c, -2 / h * mass, elastic, J.T @ lost_by_coefficient])
+        by_factors = self._by_factors(self._force(middle, v, second), v, second, parameters)
+        right = np.column_stack([slope_c, -2 / h * mass, elastic, J.T @ by_coefficient, by_factors])
         v_by = -np.linalg.solve(slope, right)
         c_by, rate_by = h * v_by, 2 * v_by
         c_by[:, :n] += np.eye(n)
@@ -196,13 +223,6 @@ class SegmentMotion:
         n = self.size
         columns = self._rod_tangents(c, rate, second)
         return columns[:, :n], columns[:, n:]
-
-
-def _with_unit_stiffness(robot: Robot, segment: int) -> Robot:
-    segments = list(robot.segments)
-    backbone = dataclasses.replace(segments[segment].backbone, bending_stiffness_x_nm2=1.0, bending_stiffness_y_nm2=1.0)
-    segments[segment] = dataclasses.replace(segments[segment], backbone=backbone)
-    return dataclasses.replace(robot, segments=tuple(segments))
 
 
 def stiffness_parts(robot: Robot, segment: int) -> tuple[Array, Array]:

@@ -28,6 +28,7 @@ class ShootingWindows:
     record : of that segment
     window_s : length of a window, s
     rate_sigma : standard deviation of the windows' first rates about the smoothed ones, 1/(m.s)
+    expected, deviation : of the parameters before the record, shape (p,); nothing is expected where that is infinite
     progress : receives a line for each evaluation
 
     Attributes
@@ -44,6 +45,8 @@ class ShootingWindows:
         *,
         window_s: float,
         rate_sigma: float,
+        expected: Array,
+        deviation: Array,
         progress: Callable[[str], None],
     ) -> None:
         self._motion, self._record, self._progress = motion, record, progress
@@ -55,14 +58,16 @@ class ShootingWindows:
         self._edges = edges
         self.lengths = np.diff(edges) + 1
         self.starts = np.hstack([record.smooth_c[edges[:-1]], record.smooth_rate[edges[:-1]]])
-        self._parameters = record.torque.shape[1] + 2
+        self._parameters, self._expected, self._precision = len(expected), expected, 1 / deviation
         self._known: tuple[Array, Array, Array] | None = None
         self._evaluations = 0
         self._last_x = np.zeros(0)
         self.ran_away = False
 
     def residuals(self, x: Array) -> Array:
-        """Whitened differences of simulated and measured coefficients at ``x``, then those of the first rates, (r,)."""
+        """Whitened differences of simulated and measured coefficients at ``x``, then those of the first rates and
+        of the parameters that are expected somewhere, (r,).
+        """
         return self._evaluate(x)[0]
 
     def jacobian(self, x: Array) -> Array:
@@ -101,8 +106,8 @@ class ShootingWindows:
         for index in range(len(starts)):
             first = p + index * 2 * n + n
             tie[index * n : (index + 1) * n, first : first + n] = np.eye(n) / self._rate_sigma
-        jacobian = np.vstack([jacobian, tie])
-        residuals = np.concatenate([*rows, rates.ravel()])
+        jacobian = np.vstack([jacobian, tie, np.eye(p, x.size) * self._precision[:, None]])
+        residuals = np.concatenate([*rows, rates.ravel(), (x[:p] - self._expected) * self._precision])
         self._progress(
             f"motion, evaluation {self._evaluations}: rms of {math.sqrt(float(np.mean(residuals**2))):.3f} deviations, "
             + ", ".join(f"{value:.4g}" for value in x[:p]),

@@ -10,16 +10,20 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
+from continuum_robot.app.procedures.identify_motion import NOT_SHOWN
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.dynamics_fit import DynamicsFit, fit_dynamics
+from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import read_dynamics_recording, write_dynamics_recording
+from continuum_robot.identification.motion.rod_parts import mass_kg
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.calibration_motion import simulate_calibration
 
-KINDS = ("dynamics",)
+DYNAMICS = "dynamics"
+KINDS = (DYNAMICS,)
 
 
 def run_calibrate(
@@ -29,6 +33,8 @@ def run_calibrate(
     out: Path,
     plot: Path | None = None,
     *,
+    masses: bool = False,
+    json_file: Path | None = None,
     console: Console | None = None,
 ) -> DynamicsFit:
     """Fit, print what was found with its uncertainty, write the calibrated robot file and draw the motion.
@@ -41,6 +47,8 @@ def run_calibrate(
         recording is written beside ``out``
     out : the robot file to write
     plot : picture to draw, PNG; None: none
+    masses : whether masses, the capstans' inertia and the damping are found, too
+    json_file : where all numbers go; None: nowhere
     console : where to print
 
     Raises
@@ -71,7 +79,7 @@ def run_calibrate(
             )
         else:
             recording = read_dynamics_recording(loaded, data)
-        fit = fit_dynamics(loaded, recording, show)
+        fit = fit_dynamics(loaded, recording, show, settings=DynamicsFitSettings(masses=masses))
     write_fitted_robot(loaded, fit, out)
     console.print(_parameters(loaded, fit))
     for name, values in (
@@ -84,17 +92,25 @@ def run_calibrate(
         console.print(f"simulated recording: {recording.file}", markup=False, highlight=False, soft_wrap=True)
     if plot is not None:
         console.print(f"plot: {draw_dynamics_fit(fit, plot)}", markup=False, highlight=False, soft_wrap=True)
+    if json_file is not None:
+        write_json(json_file, fit.numbers() | {"file": str(fit.file), "sha256": fit.sha256})
+        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"calibrated robot: {out}", markup=False, highlight=False, soft_wrap=True)
     return fit
 
 
 def _parameters(robot: Robot, fit: DynamicsFit) -> Table:
     table = Table(title=f"{robot.name}, {fit.date}", title_justify="left", title_style="bold")
-    for heading in ("parameter", "value", "deviation", "robot file"):
+    for heading in ("parameter", "value", "deviation", "robot file", ""):
         table.add_column(heading)
     segment = robot.segments[fit.segment]
-    friction = segment.capstans.friction_coefficients if segment.capstans is not None else ()
+    capstans = segment.capstans
+    friction = capstans.friction_coefficients if capstans is not None else ()
     before = [*segment.backbone.bending_stiffnesses_nm2, *friction]
-    for name, value, deviation, old in zip(fit.names, fit.values, fit.deviations, before, strict=True):
-        table.add_row(name, f"{value:.4f}", f"± {deviation:.4f}", f"{old:.4f}")
+    if capstans is not None and len(fit.names) > len(before):
+        before += [mass_kg(segment), capstans.inertia_kg_m2, segment.bending_damping_nms]
+    for name, value, deviation, old, shown in zip(
+        fit.names, fit.values, fit.deviations, before, fit.shown, strict=True
+    ):
+        table.add_row(name, f"{value:.4g}", f"± {deviation:.2g}", f"{old:.4g}", "" if shown else NOT_SHOWN)
     return table

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from continuum_robot.app.procedures.calibrate import DYNAMICS, run_calibrate
 from continuum_robot.app.procedures.identify_motion import run_identify_motion
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.ftdcr import draw_fit
@@ -21,6 +22,7 @@ from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 
@@ -100,6 +102,11 @@ def run_identify(
     """
     console = console or Console()
     loaded = load_robot(robot)
+    if drives(loaded):
+        if data is None and not simulated:
+            raise ParameterError("--data", None, "a recording of torques, tendons and strings: docs/calibration.md")
+        run_calibrate(DYNAMICS, robot, data, out, plot, masses=True, json_file=json_file, console=console)
+        return 0
     if loaded.actuators is not None:
         return run_identify_motion(
             loaded,

@@ -20,6 +20,8 @@ from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettin
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 
+NOT_SHOWN = "not shown by the recording: the file's value stays"
+
 
 def run_identify_motion(
     robot: Robot,
@@ -102,7 +104,7 @@ def _table(robot: Robot, fit: MotionFit) -> Table:
             f"{value:.4g}",
             f"± {deviation:.2g}",
             f"{before:.4g}",
-            "" if shown else "not shown by the recording: the file's value stays",
+            "" if shown else NOT_SHOWN,
         )
     return table
 

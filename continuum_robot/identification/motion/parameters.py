@@ -15,6 +15,7 @@ from continuum_robot.identification.motion.rod_parts import (
     DAMPING,
     MASS,
     STIFFNESS,
+    mass_kg,
     segment_parameters,
     usual_damping_nms,
     with_factor,
@@ -127,7 +128,7 @@ _NAMES = {MASS: "mass_kg", STIFFNESS: "bending_stiffness_nm2", DAMPING: "bending
 
 def _value(segment: Segment, kind: str) -> float:
     if kind == MASS:
-        return segment.length_m * segment.backbone.linear_density_kg_per_m + float(segment.disks.masses_kg.sum())
+        return mass_kg(segment)
     if kind == DAMPING:
         return segment.bending_damping_nms
     return float(np.mean(segment.backbone.bending_stiffnesses_nm2))
@@ -183,12 +184,20 @@ def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDA
             found[name] = value
             continue
         kind, index = segment_parameters(robot)[place - TENDON_DAMPING - 1]
-        segment = with_factor(robot, kind, index, value / float(parameters.scales[place])).segments[index]
-        for key, of_segment in _KEYS[kind].items():
-            changed = of_segment(segment)
-            if changed:
-                found[f"segments[{index}].{key}"] = changed
+        found |= segment_values(robot, kind, index, value / float(parameters.scales[place]))
     return found
+
+
+def segment_values(robot: Robot, kind: str, index: int, factor: float) -> dict[str, Any]:
+    """What goes into the robot's file for a factor on a parameter of a segment, by dotted keys; all in proportion.
+
+    Parameters
+    ----------
+    robot, kind, index, factor : as of :func:`~.rod_parts.with_factor`
+    """
+    segment = with_factor(robot, kind, index, factor).segments[index]
+    values = {key: of_segment(segment) for key, of_segment in _KEYS[kind].items()}
+    return {f"segments[{index}].{key}": value for key, value in values.items() if value}
 
 
 # Keys of a segment that a factor changes; what is none or empty stays away.

@@ -123,6 +123,16 @@ def segment_parameters(robot: Robot) -> list[tuple[str, int]]:
     return [(kind, index) for kind in KINDS for index in range(len(robot.segments))]
 
 
+def mass_kg(segment: Segment) -> float:
+    """All that a factor on the mass of a segment multiplies, kg.
+
+    Parameters
+    ----------
+    segment : with backbone and disks
+    """
+    return segment.length_m * segment.backbone.linear_density_kg_per_m + float(segment.disks.masses_kg.sum())
+
+
 def usual_damping_nms(segment: Segment) -> float:
     """The segment's damping by its file, or a size that it may have where there is none, N.m.s."""
     bending_nm = segment.backbone.bending_stiffness_nm2 / segment.length_m
@@ -191,7 +201,9 @@ class RodParts:
         segments = range(len(robot.segments))
         self.names = segment_parameters(robot)
         c, rate, second = (ca.MX.sym(name, base.size) for name in ("c", "c_rate", "c_acceleration"))
-        force = _by_segment(_inertial(base)(c, rate, second), [_inertial(one)(c, rate, second) for one in heavier])
+        force = _by_segment(
+            inertial_force(base)(c, rate, second), [inertial_force(one)(c, rate, second) for one in heavier]
+        )
         self.inertial_function = ca.Function("inertial_parts", [c, rate, second], [force])
         mass = _by_segment(base.mass_matrix(c), [one.mass_matrix(c) for one in heavier])
         self.mass_function = ca.Function("mass_parts", [c], [mass])
@@ -241,8 +253,13 @@ def _by_segment(whole: Any, heavier: list[Any]) -> Any:
     return ca.densify(ca.horzcat(*parts, whole - sum(parts[1:], parts[0])))
 
 
-def _inertial(model: RodModel) -> ca.Function:
-    """(c, c_rate, c_acceleration) -> inertia and gravity: the equation of motion without elasticity and damping."""
+def inertial_force(model: RodModel) -> ca.Function:
+    """(c, c_rate, c_acceleration) -> inertia and gravity: the equation of motion without elasticity and damping.
+
+    Parameters
+    ----------
+    model : of a rod
+    """
     c, rate, second = (ca.MX.sym(name, model.size) for name in ("c", "c_rate", "c_acceleration"))
     force = model.inverse_dynamics(c, rate, second)
     inertial = force - ca.DM(model.stiffness) @ c - ca.DM(model.damping) @ rate

@@ -25,6 +25,15 @@ class DynamicsCalibration:
     friction_deviations: tuple[float, ...] = quantity(
         "standard deviations of the friction coefficients", "", length=2, ge=0, le=10
     )
+    mass_kg_deviation: float | None = quantity(
+        "standard deviation of the mass of the segment, where it was looked for", "kg", default=None, ge=0, le=1e6
+    )
+    capstan_inertia_kg_m2_deviation: float | None = quantity(
+        "the same of a capstan's inertia", "kg.m^2", default=None, ge=0, le=1e6
+    )
+    bending_damping_nms_deviation: float | None = quantity(
+        "the same of the segment's damping", "N.m.s", default=None, ge=0, le=1e6
+    )
     rmse_coefficients_per_m: tuple[float, ...] = quantity(
         "RMSE of the strain coefficients, simulated in windows", "1/m", ge=0, le=1e6
     )

@@ -9,12 +9,13 @@ import pytest
 
 from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
-from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.dynamics_fit import MASSES, DynamicsFitSettings, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import (
     columns_of,
     read_dynamics_recording,
     write_dynamics_recording,
 )
+from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, mass_kg, with_factor
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.segment_motion import SegmentMotion, stiffness_parts
 from continuum_robot.robot.loading import load_robot
@@ -85,18 +86,35 @@ def test_steps_follow_the_independent_simulation(motion, run):
         np.testing.assert_allclose(state[:6], run.c[k + 1], atol=0.02)
 
 
+@pytest.mark.parametrize("factors", [(), (1.2, 0.9, 1.4)])
 @pytest.mark.parametrize("k", [50, 250, 420, 560])
-def test_derivatives_of_a_step_are_those_of_its_differences(motion, run, k):
+def test_derivatives_of_a_step_are_those_of_its_differences(motion, run, k, factors):
     state, torque, e = np.concatenate([run.c[k], run.c_rate[k]]), run.capstan_torque_nm[k], 1e-6
-    step = motion.step(state, torque, TRUE, 0.005)
+    values = np.concatenate([TRUE, factors])
+    step = motion.step(state, torque, values, 0.005)
 
     def after(change, parameters):
-        return motion.step(state + change, torque, TRUE + parameters, 0.005, derivatives=False).state
+        return motion.step(state + change, torque, values + parameters, 0.005, derivatives=False).state
 
     by_state = np.column_stack([(after(e * d, 0) - after(-e * d, 0)) / (2 * e) for d in np.eye(12)])
-    by_parameter = np.column_stack([(after(0, e * d) - after(0, -e * d)) / (2 * e) for d in np.eye(4)])
+    by_parameter = np.column_stack([(after(0, e * d) - after(0, -e * d)) / (2 * e) for d in np.eye(values.size)])
     np.testing.assert_allclose(step.by_state, by_state, atol=1e-6 * np.abs(by_state).max())
     np.testing.assert_allclose(step.by_parameter, by_parameter, atol=1e-6 * np.abs(by_parameter).max())
+
+
+def test_forces_with_factors_are_those_of_a_robot_that_has_them(motion, run):
+    factors = (1.2, 0.9, 1.4)
+    capstans = ROBOT.segments[0].capstans
+    other = dataclasses.replace(
+        ROBOT.segments[0], capstans=dataclasses.replace(capstans, inertia_kg_m2=factors[1] * capstans.inertia_kg_m2)
+    )
+    other = with_factor(with_factor(ROBOT.changed(segments=(other,)), MASS, 0, factors[0]), DAMPING, 0, factors[2])
+    state = run.c[300], run.c_rate[300], np.full(6, 3.0), run.capstan_torque_nm[300]
+    force, slopes = motion.residual(*state, np.concatenate([TRUE, factors]))
+    assert force == pytest.approx(SegmentMotion(other, compile="never").residual(*state, TRUE)[0])
+    for column, change in enumerate(np.eye(3), 4):
+        further = motion.residual(*state, np.concatenate([TRUE, factors + 0.1 * change]))[0]
+        assert slopes[:, column] == pytest.approx((further - force) / 0.1)
 
 
 def test_a_motion_that_runs_away_is_an_error(motion):
@@ -123,6 +141,42 @@ def test_known_values_are_found_again_under_the_papers_noise(fit):
     assert (fit.rmse_tip_m < 2e-3).all()
     assert (fit.rmse_coefficients < 0.1).all()
     assert np.isfinite(fit.open_loop_rmse_tip_m).all()
+
+
+@pytest.fixture(scope="module")
+def whole(recording):
+    """A fit that knows neither these nor masses, the capstans' inertia and the damping."""
+    capstans = dataclasses.replace(ROBOT.segments[0].capstans, inertia_kg_m2=0.0186, friction_coefficients=(0.1, 0.05))
+    backbone = dataclasses.replace(ROBOT.segments[0].backbone, bending_stiffness_x_nm2=0.9, bending_stiffness_y_nm2=1.4)
+    unlike = dataclasses.replace(ROBOT.segments[0], backbone=backbone, capstans=capstans)
+    robot = with_factor(with_factor(ROBOT.changed(segments=(unlike,)), MASS, 0, 0.75), DAMPING, 0, 1.35)
+    return robot, fit_dynamics(robot, recording, settings=DynamicsFitSettings(masses=True))
+
+
+def test_masses_inertia_and_damping_are_found_with_them(whole):
+    _, fit = whole
+    assert fit.names[4:] == MASSES
+    segment = ROBOT.segments[0]
+    truth = np.array([*TRUE, mass_kg(segment), segment.capstans.inertia_kg_m2, segment.bending_damping_nms])
+    assert fit.shown.all()
+    assert (np.abs(fit.values - truth) < 4 * fit.deviations).all(), fit.numbers()
+    assert (np.abs(fit.values / truth - 1) < [0.04, 0.04, 0.03, 0.03, 0.05, 0.06, 0.4]).all(), fit.numbers()
+
+
+def test_what_was_found_goes_into_the_file_in_proportion(whole, tmp_path):
+    robot, fit = whole
+    fitted = write_fitted_robot(robot, fit, tmp_path / "fitted.yaml").segments[0]
+    assert mass_kg(fitted) == pytest.approx(fit.values[4], rel=1e-4)
+    spacers = fitted.disks.individual
+    assert spacers[-1].mass_kg / spacers[0].mass_kg == pytest.approx(0.74312 / 0.30881, rel=1e-4)
+    assert fitted.capstans.inertia_kg_m2 == pytest.approx(fit.values[5], rel=1e-4)
+    assert fitted.bending_damping_nms == pytest.approx(fit.values[6], rel=1e-4)
+    assert fitted.calibration.mass_kg_deviation == pytest.approx(fit.deviations[4], rel=1e-4)
+
+
+def test_masses_of_a_robot_with_a_payload_are_refused(recording):
+    with pytest.raises(ParameterError, match="payload"):
+        fit_dynamics(ROBOT.changed(payload_kg=0.1), recording, settings=DynamicsFitSettings(masses=True))
 
 
 def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):
