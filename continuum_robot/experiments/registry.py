@@ -20,6 +20,7 @@ from continuum_robot.experiments.contact import pair as contact_pair
 from continuum_robot.experiments.contact import reaction as contact_reaction
 from continuum_robot.experiments.contact import screw as contact_screw
 from continuum_robot.experiments.contact import tube as contact_tube
+from continuum_robot.experiments.drives import capstans as drives_capstans
 from continuum_robot.experiments.drives import cogging as drives_cogging
 from continuum_robot.experiments.drives import hysteresis as drives_hysteresis
 from continuum_robot.experiments.drives import identification as drives_identification
@@ -59,6 +60,7 @@ def experiments() -> dict[str, Experiment]:
         muhmann_pid_pd.PID_PD,
         drives_cogging.COGGING,
         drives_identification.IDENTIFICATION,
+        drives_capstans.CAPSTANS,
         drives_hysteresis.HYSTERESIS,
         payload_weighing.WEIGHING,
         stiffness_pretension.PRETENSION,

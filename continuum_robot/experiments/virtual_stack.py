@@ -79,7 +79,7 @@ class VirtualStack(QuietWatcher):
     Parameters
     ----------
     robot : as the simulated one is
-    plant : of that robot
+    plant : of that robot; None for a mechanism, which has a body of its own
     believed : as driver and controller know it; None: the same
     seed : of the sensors' noise
 
@@ -93,7 +93,7 @@ class VirtualStack(QuietWatcher):
     def __init__(
         self,
         robot: Robot,
-        plant: Plant,
+        plant: Plant | None,
         *,
         believed: Robot | None = None,
         seed: int = 1,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,15 +13,20 @@ from continuum_robot.mechanisms.equilibrium_modulation.building import modulatio
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.motors import FRICTION_ITERATIONS, MotorModel
 
 Vector = NDArray[np.float64]
+
+# A step resists as h K / m would: at 1 ms that is a tenth of what the guides of the shipped file do.
+_LONGEST_STEP_S = 2.5e-4
 
 
 class ModulationPlant:
     """m D^T D x'' + d D^T D x' + K x = D^T tension with x = [q_Re, q_Im, insertion], by implicit Euler steps.
 
-    D maps coordinates to displacements, m and d are the motors' reflected mass and the guides' damping. Tensions and
-    currents follow commands at once. The carriage stops at both ends of its stroke.
+    D maps coordinates to displacements, m and d are the motors' reflected mass and the guides' damping, to which the
+    motors' friction comes; their cogging takes from the tension. Currents follow commands at once. The carriage stops
+    at both ends of its stroke.
 
     Parameters
     ----------
@@ -40,9 +47,14 @@ class ModulationPlant:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         mechanism = modulation_of(robot)
         self._manifold = clarke_manifold(robot)
-        D = self._manifold.displacement_matrix
+        D = self._pull = np.asarray(self._manifold.displacement_matrix)
         self._mass = robot.actuators.reflected_mass_kg * D.T @ D
-        self._damping = mechanism.guide_damping_ns_per_m * D.T @ D
+        self._motors = MotorModel.from_actuators(
+            robot.actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed)
+        )
+        self._drags = bool(self._motors.viscous_ns_per_m or self._motors.coulomb_n or self._motors.cogging_n)
+        self._damping_ns_per_m = mechanism.guide_damping_ns_per_m
+        self._inverse_for_s, self._inverted = math.nan, np.eye(3)
         stiffness = ModulationForce(robot).stiffness_n_per_m
         self._stiffness = np.diag([stiffness, stiffness, 0.0])
         self._newton_per_ampere = robot.actuators.newton_per_ampere
@@ -60,14 +72,34 @@ class ModulationPlant:
         tension_command : of every drive, shape (N,), N
         """
         self._tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
-        h = duration_s
-        force = self._manifold.generalized_force(self._tension) - self._stiffness @ self.coordinates_m
-        system = self._mass + h * self._damping + h**2 * self._stiffness
-        self._rate = np.asarray(np.linalg.solve(system, self._mass @ self._rate + h * force))
-        moved = self.coordinates_m + h * self._rate
-        self.coordinates_m = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)])
-        if self.coordinates_m[2] != moved[2]:
-            self._rate[2] = 0.0
+        force = self._pull.T @ self._tension
+        count = max(1, math.ceil(duration_s / _LONGEST_STEP_S - 1e-9))
+        for _ in range(count):
+            rate = self._after(force, duration_s / count)
+            moved = self.coordinates_m + duration_s / count * rate
+            stopped = not 0.0 <= moved[2] <= self._stroke_m
+            self.coordinates_m = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)]) if stopped else moved
+            self._rate = np.array([*rate[:2], 0.0]) if stopped else rate
+
+    def _after(self, force: Vector, h: float) -> Vector:
+        """Rates at the end of a step under a force on the coordinates, shape (3,)."""
+        known = self._mass @ self._rate + h * (force - self._stiffness @ self.coordinates_m)
+        if not self._drags:
+            return np.asarray(self._inverse(h) @ known)
+        rate, D = self._rate, self._pull
+        for _ in range(FRICTION_ITERATIONS):
+            dragged, cogging = self._motors.drag(self.displacement, D @ rate)
+            system = self._mass + h * D.T @ ((self._damping_ns_per_m + dragged)[:, None] * D) + h**2 * self._stiffness
+            rate = np.linalg.solve(system, known - h * D.T @ cogging)
+        return rate
+
+    def _inverse(self, h: float) -> Vector:
+        """Of what resists a rate over a step without friction in the motors, shape (3, 3)."""
+        if self._inverse_for_s != h:
+            D = self._pull
+            system = self._mass + h * self._damping_ns_per_m * D.T @ D + h**2 * self._stiffness
+            self._inverse_for_s, self._inverted = h, np.linalg.inv(system)
+        return self._inverted
 
     @property
     def displacement(self) -> Vector:

@@ -16,6 +16,9 @@ from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, MaxwellSlip, mot
 
 # Below this tendon speed dry friction fades out, so that it has a derivative; a motor at rest creeps accordingly.
 FRICTION_SPEED_M_PER_S = 5e-4
+_AT_REST_M_PER_S = 1e-9
+FRICTION_ITERATIONS = 3
+"""Of the speed at the end of a step, which :meth:`MotorModel.drag` depends on: without them friction acts as mass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,18 @@ class MotorModel:
         position : spooled lengths, shape (N,), m
         """
         return motor_slip(self.coulomb_n, self.friction_travel_m, position)
+
+    def drag(self, position: NDArray[np.float64], speed: NDArray[np.float64]) -> tuple[Any, Any]:
+        """Friction as damping at these speeds (N.s/m), and cogging (N): of motors without a memory, shape (N,) each.
+
+        Parameters
+        ----------
+        position : spooled lengths, shape (N,), m
+        speed : their rates, shape (N,), m/s
+        """
+        slow = np.maximum(np.abs(speed), _AT_REST_M_PER_S)
+        damping = self.viscous_ns_per_m + self.coulomb_n * np.tanh(slow / FRICTION_SPEED_M_PER_S) / slow
+        return damping, self.cogging_n * np.sin(self.cogging_rad_per_m * position + self.cogging_phase_rad)
 
     def acceleration(
         self, position: Any, speed: Any, current: Any, tension: Any, anchors: Any, slid_to: Any | None = None

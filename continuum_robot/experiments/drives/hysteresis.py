@@ -22,14 +22,8 @@ from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.experiments.contact.kinds import Way
 from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot
 from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
-from continuum_robot.experiments.drives.chirped_robot import (
-    OF_VALUES,
-    Case,
-    UnlikeSettings,
-    case_numbers,
-    chirped_robot,
-    draw_values,
-)
+from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
+from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import load_controlled_robot

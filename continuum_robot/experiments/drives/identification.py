@@ -16,14 +16,8 @@ from pathlib import Path
 
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
-from continuum_robot.experiments.drives.chirped_robot import (
-    OF_VALUES,
-    Case,
-    UnlikeSettings,
-    case_numbers,
-    chirped_robot,
-    draw_values,
-)
+from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
+from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.parameters import Parameters

@@ -8,8 +8,9 @@ that what the model gets wrong is in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
+from continuum_robot.identification.motion.modulation import is_modulated
+from continuum_robot.identification.motion.modulation_equations import ModulationEquations
 from continuum_robot.identification.motion.parameters import Parameters
 from continuum_robot.identification.motion.rod_parts import bends_alone, check_driven_rod
 from continuum_robot.identification.motion.samples import DriveSamples
@@ -38,6 +41,7 @@ Progress = Callable[[str], None]
 _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
 # A step after which this much more is left is halved: a rod that swings freely is far from linear in its stiffness.
 _WORSE, _HALVINGS = 1.02, 6
+_BANDS_HZ, _COARSE_S, _ROUGH = (1.5, 3.0, 6.0), 8e-3, 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ def fit_motion(
 
     Parameters
     ----------
-    robot : as its file describes it: a rod with a motor on each tendon
+    robot : as its file describes it: a rod, or a segment with equilibrium modulation, with a motor on each
+        tendon
     samples : of chirps, see :class:`~continuum_robot.identification.procedures.chirps.Chirps`
     settings : how they are used
     progress : receives a line for each step
@@ -132,20 +137,28 @@ def fit_motion(
     ConvergenceError : no fit was found
     """
     settings = settings or MotionFitSettings()
+    even = samples.even()
+    if is_modulated(robot):
+        return fit_forces(robot, [ModulationEquations(robot, even, settings)], settings, progress)
     check_driven_rod(robot)
-    kind = CoordinateEquations if bends_alone(robot) else TensionEquations
-    return fit_forces(robot, kind(robot, samples.even(), settings), settings, progress)
+    if bends_alone(robot):
+        return fit_forces(robot, [CoordinateEquations(robot, even, settings)], settings, progress)
+    # A rod that swings freely: from where only slow motion leads, the fit of the fast one does not lose the beat.
+    bands = [band for band in _BANDS_HZ if band < settings.stretching_hz]
+    coarse = max(settings.step_s, _COARSE_S)
+    stages = [TensionEquations(robot, even, replace(settings, stretching_hz=band, step_s=coarse)) for band in bands]
+    return fit_forces(robot, [*stages, TensionEquations(robot, even, settings)], settings, progress)
 
 
 def fit_forces(
-    robot: Robot, equations: ForceEquations, settings: MotionFitSettings, progress: Progress | None = None
+    robot: Robot, stages: Sequence[ForceEquations], settings: MotionFitSettings, progress: Progress | None = None
 ) -> MotionFit:
     """Find the parameters for which equations leave the least of the forces.
 
     Parameters
     ----------
     robot : as its file describes it
-    equations : of its samples
+    stages : equations of its samples; each begins where those before ended, and the last ones count
     settings : how they are used
     progress : receives a line for each step
 
@@ -154,8 +167,23 @@ def fit_forces(
     ConvergenceError : no fit was found
     """
     say = progress or (lambda _: None)
+    equations, found = stages[-1], stages[0].unknowns.expected
+    for number, one in enumerate(stages, 1):
+        stage = f"stage {number}, " if len(stages) > 1 else ""
+        found, (rows, slopes, weights) = _solution(
+            one, found, settings, _CHANGE if one is equations else _ROUGH, partial(_say, say, stage)
+        )
+    say("deviations by leaving out blocks of time")
+    covariance = _covariance(equations, blocks(equations.time_s, settings.block_s), rows, slopes, weights)
+    return _result(robot, equations, found, rows, covariance)
+
+
+def _solution(
+    equations: ForceEquations, start: Vector, settings: MotionFitSettings, change: float, say: Progress
+) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
+    """The unknowns for which equations leave the least, and these linearised there."""
     unknowns = equations.unknowns
-    count, found = unknowns.parameters.count, unknowns.expected.copy()
+    count, found = unknowns.parameters.count, start.copy()
     rows, slopes, weights = equations.linearised(found)
     for number in range(settings.iterations):
         system, gradient = _normal(rows, slopes, weights)
@@ -164,24 +192,23 @@ def fit_forces(
         step = -_solved(system, gradient)
         step *= equations.fraction(found, step)
         before = _cost(rows, weights)
+        trial = equations.linearised(found + step)
         for _ in range(_HALVINGS):
-            trial = equations.linearised(found + step)
             if _cost(trial[0], weights) <= _WORSE * before:
                 break
             say(f"step {number + 1}: half of it, the whole is worse")
             step = step / 2
+            trial = equations.linearised(found + step)
         found, (rows, slopes, weights) = found + step, trial
         changes = np.abs(step[:count])
         say(f"step {number + 1}: parameters changed by up to {100 * float(changes.max()):.2g} %")
         # Forces by the past have knots, about which steps go to and fro.
         least = np.sqrt(np.diag(np.linalg.inv(system)))[:count]
-        if np.all(changes < np.maximum(_CHANGE, _CHANGE_OF_DEVIATION * least)):
+        if np.all(changes < np.maximum(change, _CHANGE_OF_DEVIATION * least)):
             break
     else:
-        raise ConvergenceError("the fit of the motion", float(changes.max()), _CHANGE, settings.iterations)
-    say("deviations by leaving out blocks of time")
-    covariance = _covariance(equations, blocks(equations.time_s, settings.block_s), rows, slopes, weights)
-    return _result(robot, equations, found, rows, covariance)
+        raise ConvergenceError("the fit of the motion", float(changes.max()), change, settings.iterations)
+    return found, (rows, slopes, weights)
 
 
 def _result(robot: Robot, equations: ForceEquations, unknowns: Vector, rows: Vector, covariance: Vector) -> MotionFit:
@@ -212,6 +239,10 @@ def _result(robot: Robot, equations: ForceEquations, unknowns: Vector, rows: Vec
         modelled_n=equations.pulled - left,
         across_n=float(np.sqrt(np.mean(across**2))) if across.size else 0.0,
     )
+
+
+def _say(say: Progress, stage: str, text: str) -> None:
+    say(stage + text)
 
 
 def _cost(rows: Vector, weights: Vector) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.identification.motion.modulation import MODULATION_KEYS, is_modulated, with_modulation
 from continuum_robot.identification.motion.rod_parts import (
     DAMPING,
     MASS,
@@ -43,7 +44,7 @@ class Parameters:
     names : keys of the robot file, or what is said of a segment
     before : by the robot file, in the units of their names, shape (P,)
     scales : usual sizes, the file's values where it has any, shape (P,)
-    motor_units : force on the tendon for a unit of the first three: of m/s^2, m/s and 1, shape (3,)
+    motor_units : force on the tendon for a unit of inertia, viscous and dry friction: of m/s^2, m/s and 1, shape (3,)
     rod : where those of the rod's parts stand
     travel : where the travel of the motors' dry friction stands; None: the file says that it builds up at once
     hysteresis : of each segment with hysteresis its index, and where moment and curvature stand
@@ -68,7 +69,7 @@ class Parameters:
 
         Parameters
         ----------
-        robot : a rod with a motor on every tendon
+        robot : a rod, or a segment with equilibrium modulation, with a motor on each tendon
 
         Raises
         ------
@@ -76,19 +77,28 @@ class Parameters:
         """
         actuators, limits = driven_parts(robot)
         turns = actuators.motor_rad_per_m
+        units = np.array([turns**2, turns**2, turns])
+        inertia = (_INERTIA, actuators.rotor_inertia_kg_m2, actuators.rotor_inertia_kg_m2)
+        viscous = (
+            _VISCOUS,
+            actuators.viscous_friction_nms,
+            actuators.viscous_friction_nms or _USUAL_VISCOUS_S_PER_M * limits.maximum_n / turns**2,
+        )
+        dry = (
+            _DRY,
+            actuators.coulomb_friction_nm,
+            actuators.coulomb_friction_nm or _USUAL_DRY * limits.maximum_n / turns,
+        )
+        if is_modulated(robot):
+            own = [(key, float(getattr(robot.mechanism, key))) for key in MODULATION_KEYS]
+            rows = [inertia, dry, *((f"{_MECHANISM}{key}", value, value) for key, value in own)]
+            names, before, scales = zip(*rows, strict=True)
+            return cls(names, np.array(before), np.array(scales), units, slice(0, 0), None, ())
         simulation = robot.simulation
-        rows: list[tuple[str, float, float]] = [
-            ("actuators.rotor_inertia_kg_m2", actuators.rotor_inertia_kg_m2, actuators.rotor_inertia_kg_m2),
-            (
-                "actuators.viscous_friction_nms",
-                actuators.viscous_friction_nms,
-                actuators.viscous_friction_nms or _USUAL_VISCOUS_S_PER_M * limits.maximum_n / turns**2,
-            ),
-            (
-                "actuators.coulomb_friction_nm",
-                actuators.coulomb_friction_nm,
-                actuators.coulomb_friction_nm or _USUAL_DRY * limits.maximum_n / turns,
-            ),
+        rows = [
+            inertia,
+            viscous,
+            dry,
             (
                 "simulation.tendon_stiffness_n_per_m",
                 simulation.tendon_stiffness_n_per_m,
@@ -117,10 +127,13 @@ class Parameters:
                 own = dataclasses.asdict(segment.hysteresis)
                 rows += [(f"segments[{index}].hysteresis.{key}", own[key], own[key]) for key in _HYSTERESIS]
         names, before, scales = zip(*rows, strict=True)
-        units = np.array([turns**2, turns**2, turns])
         return cls(names, np.array(before), np.array(scales), units, rod, travel, tuple(hysteretic))
 
 
+_INERTIA, _VISCOUS, _DRY = (
+    f"actuators.{key}" for key in ("rotor_inertia_kg_m2", "viscous_friction_nms", "coulomb_friction_nm")
+)
+_MECHANISM = "mechanism."
 _TRAVEL = "actuators.friction_travel_m"
 _HYSTERESIS = ("moment_nm", "curvature_per_m")
 _NAMES = {MASS: "mass_kg", STIFFNESS: "bending_stiffness_nm2", DAMPING: "bending_damping_nms"}
@@ -143,8 +156,15 @@ def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
     parameters : of it
     values : positive, in the units of their names, shape (P,)
     """
-    inertia, viscous, dry, stiffness, damping = (float(value) for value in values[: TENDON_DAMPING + 1])
     actuators, _ = driven_parts(robot)
+    if is_modulated(robot):
+        by_name = dict(zip(parameters.names, map(float, values), strict=True))
+        motors = dataclasses.replace(
+            actuators, rotor_inertia_kg_m2=by_name[_INERTIA], coulomb_friction_nm=by_name[_DRY]
+        )
+        own = {key: by_name[f"{_MECHANISM}{key}"] for key in MODULATION_KEYS}
+        return with_modulation(robot.changed(actuators=motors), own)
+    inertia, viscous, dry, stiffness, damping = (float(value) for value in values[: TENDON_DAMPING + 1])
     changed = robot.changed(
         actuators=dataclasses.replace(
             actuators, rotor_inertia_kg_m2=inertia, viscous_friction_nms=viscous, coulomb_friction_nm=dry

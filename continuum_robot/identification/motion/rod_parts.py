@@ -40,7 +40,9 @@ def check_driven_rod(robot: Robot) -> None:
         robot with capstans, and what fits that one
     """
     if robot.traits.without_statics:
-        raise ParameterError("robot", robot.name, "a rod: the dynamics of a mechanism are not identified")
+        raise ParameterError(
+            "robot", robot.name, "a rod, or a segment with equilibrium modulation: rolling joints are not identified"
+        )
     if drives(robot):
         raise ParameterError(
             "robot", robot.name, "a motor on every tendon; with capstans: continuum-robot calibrate dynamics"

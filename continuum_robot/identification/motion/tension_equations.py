@@ -42,7 +42,7 @@ class TensionEquations:
     """
 
     def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
-        self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior, chords=False)
+        self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior)
         self._rod, self._motors = (
             DrivenRod(robot),
             Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz),

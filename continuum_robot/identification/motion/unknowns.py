@@ -27,6 +27,7 @@ TRIM_S = 1.0
 Vector = NDArray[np.float64]
 
 _LEAST_BLOCKS = 8
+_NO_LAG = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class Unknowns:
     chords: slice
 
     @classmethod
-    def of(cls, robot: Robot, usual_n: float, prior: float, *, chords: bool) -> Unknowns:
+    def of(cls, robot: Robot, usual_n: float, prior: float, *, chords: bool = False, lags: bool = True) -> Unknowns:
         """Those of a robot.
 
         Parameters
@@ -93,6 +94,7 @@ class Unknowns:
         usual_n : mean force of a motor, N
         prior : deviation of the file's values before the data, relative to them
         chords : whether beta of every segment is among them
+        lags : whether a lag is looked for; else it is none
         """
         parameters, motors = Parameters.of(robot), robot.tendon_count
         actuators, _ = driven_parts(robot)
@@ -101,7 +103,7 @@ class Unknowns:
             [
                 np.full(2 * motors, max(2 * actuators.cogging_n, 0.05 * usual_n)),
                 np.full(motors, 2 * usual_n),
-                [1.0],
+                [1.0 if lags else _NO_LAG],
                 betas,
             ]
         )

@@ -17,6 +17,7 @@ from scipy.linalg import null_space
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
+from continuum_robot.identification.motion.modulation import elastic_matrix, is_modulated
 from continuum_robot.identification.motion.rod_parts import check_driven_rod
 from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
@@ -63,7 +64,7 @@ class Chirps(ServoedMotion[DriveSamples]):
 
     Parameters
     ----------
-    robot : a rod with a motor on every tendon, and limits
+    robot : a rod, or a segment with equilibrium modulation, with a motor on each tendon and limits
     settings : see :class:`ChirpSettings`
 
     Attributes
@@ -77,7 +78,8 @@ class Chirps(ServoedMotion[DriveSamples]):
 
     def __init__(self, robot: Robot, settings: ChirpSettings | None = None) -> None:
         self.settings = settings = checked(ChirpSettings, asdict(settings or ChirpSettings()))
-        check_driven_rod(robot)
+        if not is_modulated(robot):
+            check_driven_rod(robot)
         super().__init__(robot, settings.tension_n)
         actuators, limits = driven_parts(robot)
         self._manifold = manifold = controlled_manifold(robot)
@@ -86,10 +88,9 @@ class Chirps(ServoedMotion[DriveSamples]):
             raise ParameterError(
                 "tension_n", float(self.base_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
             )
-        pull, shape = np.asarray(manifold.displacement_matrix), coefficients_from_clarke(robot)
-        model = RodModel(robot)
-        straight = np.array(model.mass_matrix(np.zeros(model.size)))
-        mass = actuators.reflected_mass_kg * pull.T @ pull + shape.T @ straight @ shape
+        pull = np.asarray(manifold.displacement_matrix)
+        own_kg, stiffness = _at_rest(robot)
+        mass = actuators.reflected_mass_kg * pull.T @ pull + own_kg
         self._servo = ManifoldServo(
             robot,
             mass,
@@ -97,10 +98,13 @@ class Chirps(ServoedMotion[DriveSamples]):
             lag_m=settings.lag_m,
             advice=ServoAdvice("or move it less far and fast", "Move it with a greater tension, or a smaller swing."),
         )
-        stiffness = shape.T @ model.stiffness @ shape
         half_n = 0.5 * settings.swing * room_n
         reach_m = 0.4 * limits.maximum_displacement_m / float(np.abs(pull).sum(axis=1).max())
-        self._farthest_m = min(reach_m, half_n / self._swing(stiffness))
+        self._farthest_m = min(reach_m, half_n / max(self._swing(stiffness), 1e-9))
+        # A coordinate that goes one way only moves about the middle of where it comes to.
+        ranges_m = robot.traits.coordinate_ranges_m
+        self._one_sided = frozenset(index for index, (low_m, _) in ranges_m.items() if low_m >= 0)
+        self._farthest_m = min([self._farthest_m, *(0.45 * high_m for _, high_m in ranges_m.values())])
         self._hardest_m_per_s2 = half_n / self._swing(mass)
         across = null_space(pull.T)
         self._stretching_n = settings.stretching * room_n * across / max(float(np.abs(across).sum(axis=1).max()), 1e-9)
@@ -144,11 +148,15 @@ class Chirps(ServoedMotion[DriveSamples]):
             position[index], velocity[index] = now, (after - before) / 2e-3
         return position, velocity
 
+    def _middle(self, index: int, time_s: float) -> float:
+        """About what a coordinate swings, m."""
+        return self._fade(time_s) * self._farthest_m if index in self._one_sided else 0.0
+
     def _coordinate(self, index: int, time_s: float) -> float:
         """A chirp at a time, m."""
         hz, phase = self._chirp(index, time_s, self.settings.highest_hz)
         rate = 2 * math.pi * hz
-        return (
+        return self._middle(index, time_s) + (
             math.sin(phase)
             * self._fade(time_s)
             / (1 / self._farthest_m + rate / self.settings.speed_m_per_s + rate**2 / self._hardest_m_per_s2)
@@ -171,6 +179,15 @@ class Chirps(ServoedMotion[DriveSamples]):
         # No two in the same rhythm; odd ones begin at the top.
         half_s = 0.5 * self.settings.duration_s / (1 + 0.37 * index)
         return chirp(time_s + half_s * (index % 2), half_s, self.settings.lowest_hz, highest_hz)
+
+
+def _at_rest(robot: Robot) -> tuple[Vector, Vector]:
+    """Mass without the motors' (kg) and stiffness (N/m) of the coordinates at rest, (M, M) each."""
+    if is_modulated(robot):
+        return np.zeros((3, 3)), elastic_matrix(robot)
+    model, shape = RodModel(robot), coefficients_from_clarke(robot)
+    straight = np.array(model.mass_matrix(np.zeros(model.size)))
+    return shape.T @ straight @ shape, shape.T @ model.stiffness @ shape
 
 
 def chirp(time_s: float, half_s: float, lowest_hz: float, highest_hz: float) -> tuple[float, float]:

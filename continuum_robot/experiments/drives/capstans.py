@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stiffness, friction, masses, inertia and damping of robots with capstans, from johnston's chirp.
+
+For each seed the simulated robot gets values of its own: each of the file's times a factor that the fit does not know.
+Its capstans follow the chirp of johnston (71), with his noise on strings and tendons, and the values are found from
+torques, tendons and strings, as ``identify`` does. Reported is how far they are from the simulated ones, and for how
+many seeds that is within two of their own standard deviations. johnston (72) takes masses, inertia and damping as
+known, and there are no recordings of his robot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
+from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.dynamics_recordings import DynamicsRecording
+from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, mass_kg, with_factor
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.schema import quantity
+from continuum_robot.simulation.calibration_motion import simulate_calibration
+from continuum_robot.simulation.plants import ROD
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapstanSettings:
+    """Options of the experiment."""
+
+    robot: str = quantity("robot file or name: one segment with capstans and strings", default="vanderbilt_segment")
+    spread: float = quantity("largest factor on a value, and one over it the least", default=1.4, ge=1, le=3)
+    seeds: int = quantity("robots", default=10, ge=1, le=1000)
+
+
+def values_of(robot: Robot) -> Array:
+    """Two stiffnesses (N.m^2), two friction coefficients, mass (kg), inertia (kg.m^2) and damping (N.m.s), shape (7,).
+
+    Parameters
+    ----------
+    robot : one segment with capstans
+
+    Raises
+    ------
+    ParameterError : no capstans
+    """
+    segment = robot.segments[0]
+    if segment.capstans is None:
+        raise ParameterError("robot", robot.name, "a robot with capstans on its first segment")
+    return np.array(
+        [
+            *segment.backbone.bending_stiffnesses_nm2,
+            *segment.capstans.friction_coefficients,
+            mass_kg(segment),
+            segment.capstans.inertia_kg_m2,
+            segment.bending_damping_nms,
+        ]
+    )
+
+
+def with_factors(robot: Robot, factors: Array) -> Robot:
+    """The robot with its values of :func:`values_of` times factors.
+
+    Parameters
+    ----------
+    robot : one segment with capstans
+    factors : shape (7,)
+    """
+    segment, (*_, mass, inertia, damping) = robot.segments[0], factors
+    stiffness_x, stiffness_y, *friction = (values_of(robot) * factors)[:4].tolist()
+    if segment.capstans is not None:
+        capstans = dataclasses.replace(
+            segment.capstans,
+            friction_coefficients=tuple(friction),
+            inertia_kg_m2=float(inertia) * segment.capstans.inertia_kg_m2,
+        )
+        segment = dataclasses.replace(segment, capstans=capstans)
+    backbone = dataclasses.replace(
+        segment.backbone, bending_stiffness_x_nm2=stiffness_x, bending_stiffness_y_nm2=stiffness_y
+    )
+    robot = robot.changed(segments=(dataclasses.replace(segment, backbone=backbone), *robot.segments[1:]))
+    return with_factor(with_factor(robot, MASS, 0, float(mass)), DAMPING, 0, float(damping))
+
+
+def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progress) -> FoundValues:
+    """One robot along the chirp, and what was found."""
+    rng = np.random.default_rng([seed, 7])
+    factors = settings.spread ** rng.uniform(-1, 1, 7)
+    progress(f"robot {seed}: the chirp")
+    run = simulate_calibration(with_factors(robot, factors), rng, progress=progress)
+    recording = DynamicsRecording(
+        Path(f"robot {seed}"),
+        "",
+        run.time_s,
+        run.capstan_torque_nm,
+        run.tendon_displacement_m,
+        run.string_extension_m,
+    )
+    fit = fit_dynamics(
+        robot, recording, lambda text: progress(f"robot {seed}: {text}"), settings=DynamicsFitSettings(masses=True)
+    )
+    before = values_of(robot)
+    return FoundValues(ROD, seed, fit.names, before, factors * before, fit.values, fit.deviations, fit.shown)
+
+
+def _compute(settings: CapstanSettings, progress: Progress) -> Result:
+    robot = load_robot(settings.robot)
+    cases = [_found(robot, seed, settings, progress) for seed in range(1, settings.seeds + 1)]
+    return Result({"parameters": list(cases[0].names), "seeds": settings.seeds} | case_numbers(cases, ROD), cases)
+
+
+def _draw(result: Result, folder: Path) -> list[Path]:
+    title = "Values of robots with capstans, relative to the simulated ones"
+    return [draw_values(result.series, folder / "drive_capstans.png", title)]
+
+
+CAPSTANS = Experiment(
+    name="drive.capstans",
+    summary="Stiffness, friction, masses, inertia and damping of robots with capstans, found from johnston's chirp.",
+    source="johnston (71), (72); masses, inertia and damping derived here",
+    paper={},
+    settings=CapstanSettings,
+    compute=_compute,
+    plot=_draw,
+    tolerances=OF_VALUES,
+)
