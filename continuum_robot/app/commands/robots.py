@@ -96,7 +96,11 @@ def identify(
     A robot with a motor on every tendon moves in chirps of all its coordinates, and beside them pulls its tendons
     against each other: masses, stiffness and damping of the segments, inertia and friction of the motors, cogging and
     the tendons' stiffness follow, each with its deviation. What the motion does not show stays as the file has it. Keep
-    the robot's surroundings free: it bends to all sides, slowly and fast.
+    the robot's surroundings free: it bends to all sides, slowly and fast. The fit of a robot with routed tendons takes
+    some minutes.
+
+    A robot with capstans needs a recording of torques, tendons and strings, or is simulated along johnston's chirp:
+    stiffness, friction of the wires, masses, inertia of the capstans and damping.
 
     A robot whose servos hold tendons at displacements needs a recording. Each step is a physical model with a few named
     parameters, fitted to it and judged on blocks of it that were left out; a step that gains nothing there is not kept.

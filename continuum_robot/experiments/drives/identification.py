@@ -20,7 +20,9 @@ from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSetting
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
+from continuum_robot.identification.motion.modulation import is_modulated
 from continuum_robot.identification.motion.parameters import Parameters
+from continuum_robot.identification.motion.rod_parts import bends_alone
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import MUJOCO, ROD
@@ -31,9 +33,11 @@ class IdentificationSettings(UnlikeSettings):
     """Options of the experiment."""
 
     seeds: int = quantity("robots on the rod of this package", default=10, ge=1, le=1000)
-    mujoco_seeds: int = quantity("robots on MuJoCo's", default=3, ge=0, le=1000)
+    mujoco_seeds: int = quantity("robots on MuJoCo's, for those that it has", default=3, ge=0, le=1000)
     circle_hz: float = quantity("circles a second with what was found", "Hz", default=3.0, gt=0, le=20)
-    circled: int = quantity("robots on the rod that make them", default=3, ge=0, le=1000)
+    circled: int = quantity(
+        "robots on the rod that make them; none where a rod does more than bend", default=3, ge=0, le=1000
+    )
 
 
 def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
@@ -45,7 +49,8 @@ def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
         for seed in range(1, count + 1)
     ]
     numbers: dict[str, object] = {"parameters": list(names), "seeds": settings.seeds}
-    numbers |= _circles(robot, cases[: min(settings.circled, settings.seeds)], settings, progress)
+    if not is_modulated(robot) and bends_alone(robot):
+        numbers |= _circles(robot, cases[: min(settings.circled, settings.seeds)], settings, progress)
     for plant in (ROD, MUJOCO):
         numbers |= case_numbers([case for case in cases if case.plant == plant], plant)
     return Result(numbers, cases)
