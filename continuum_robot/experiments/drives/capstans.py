@@ -72,7 +72,7 @@ def with_factors(robot: Robot, factors: Array) -> Robot:
     Parameters
     ----------
     robot : one segment with capstans
-    factors : shape (7,)
+    factors : shape (7,), dimensionless
     """
     segment, (*_, mass, inertia, damping) = robot.segments[0], factors
     stiffness_x, stiffness_y, *friction = (values_of(robot) * factors)[:4].tolist()

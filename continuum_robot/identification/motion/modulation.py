@@ -28,6 +28,21 @@ def is_modulated(robot: Robot) -> bool:
     return robot.traits.kind == "equilibrium_modulation"
 
 
+def modulation_values(robot: Robot) -> dict[str, float]:
+    """The robot file's values of ``MODULATION_KEYS``, by key, in the units of the keys.
+
+    Parameters
+    ----------
+    robot : with equilibrium modulation
+
+    Raises
+    ------
+    ParameterError : another robot
+    """
+    mechanism = modulation_of(robot)
+    return {key: float(getattr(mechanism, key)) for key in MODULATION_KEYS}
+
+
 def with_modulation(robot: Robot, values: dict[str, float]) -> Robot:
     """The robot with other values of its ``mechanism`` section.
 

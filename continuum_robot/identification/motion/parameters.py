@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.identification.motion.modulation import MODULATION_KEYS, is_modulated, with_modulation
+from continuum_robot.identification.motion.modulation import (
+    MODULATION_KEYS,
+    is_modulated,
+    modulation_values,
+    with_modulation,
+)
 from continuum_robot.identification.motion.rod_parts import (
     DAMPING,
     MASS,
@@ -90,7 +95,7 @@ class Parameters:
             actuators.coulomb_friction_nm or _USUAL_DRY * limits.maximum_n / turns,
         )
         if is_modulated(robot):
-            own = [(key, float(getattr(robot.mechanism, key))) for key in MODULATION_KEYS]
+            own = modulation_values(robot).items()
             rows = [inertia, dry, *((f"{_MECHANISM}{key}", value, value) for key, value in own)]
             names, before, scales = zip(*rows, strict=True)
             return cls(names, np.array(before), np.array(scales), units, slice(0, 0), None, ())
