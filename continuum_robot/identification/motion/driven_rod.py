@@ -92,13 +92,10 @@ class DrivenRod:
         c, columns, (lengths_m, pulls, _, bent) = self._at_rest(problem, masses, bending, start_n)
         weight = _weight(problem, c)
         tendons = place_m.shape[1]
-        by_start = np.column_stack(
-            [columns[:, :-1], *(one @ c for one in parts.elastic), np.zeros((self._size, self._segments + 2)), pulls.T]
-        )
-        c_by = -np.linalg.solve(bending + weight + bent, by_start)
-        lengths_by, rate_by = pulls @ c_by, np.zeros_like(c_by)
         rate = middle_rate = before = np.zeros(self._size)
-        tension = start_n
+        tension, slack = start_n, np.zeros(tendons)
+        c_by = -np.linalg.solve(bending + weight + bent, self._forces_by(columns, c, rate, pulls, slack, slack))
+        lengths_by, rate_by = pulls @ c_by, np.zeros_like(c_by)
         direct = np.zeros((tendons, self.count + 2 + tendons))
         direct[:, self.count + 2 :] = np.eye(tendons)
         found, slopes = np.empty_like(place_m), np.empty((*place_m.shape, direct.shape[1]))
@@ -122,14 +119,7 @@ class DrivenRod:
                     break
             if not size < _TOLERANCE:
                 raise ConvergenceError("a step of the rod's motion", size, _TOLERANCE, _ITERATIONS)
-            by = np.column_stack(
-                [
-                    columns[:, :-1],
-                    *(one @ middle for one in parts.elastic),
-                    *(one @ middle_rate for one in parts.damped),
-                    pulls.T @ np.column_stack([stretch, stretching, np.eye(tendons)]),
-                ]
-            )
+            by = self._forces_by(columns, middle, middle_rate, pulls, stretch, stretching)
             by += held @ c_by - 2 / h * mass @ rate_by - stiffness * pulls.T @ lengths_by
             middle_by = -np.linalg.solve(matrix, by)
             direct[:, self.count], direct[:, self.count + 1] = stretch, stretching
@@ -140,6 +130,19 @@ class DrivenRod:
             c, rate = c + h * middle_rate, 2 * middle_rate - rate
             c_by, rate_by = c_by + h * middle_by, 2 * middle_by - rate_by
         return found, slopes
+
+    def _forces_by(
+        self, columns: Vector, c: Vector, rate: Vector, pulls: Vector, stretch: Vector, stretching: Vector
+    ) -> Vector:
+        """Derivative of the forces on the coefficients by what :meth:`tensions` is derived by, at one shape."""
+        return np.column_stack(
+            [
+                columns[:, :-1],
+                *(one @ c for one in self._parts.elastic),
+                *(one @ rate for one in self._parts.damped),
+                pulls.T @ np.column_stack([stretch, stretching, np.eye(len(pulls))]),
+            ]
+        )
 
     def _at_rest(
         self, problem: StaticProblem, masses: Vector, bending: Vector, tension: Vector

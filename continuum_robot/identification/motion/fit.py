@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
+from continuum_robot.identification.motion.driven_rod import DrivenRod
 from continuum_robot.identification.motion.modulation import is_modulated
 from continuum_robot.identification.motion.modulation_equations import ModulationEquations
 from continuum_robot.identification.motion.parameters import Parameters
@@ -41,7 +42,7 @@ Progress = Callable[[str], None]
 _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
 # A step after which this much more is left is halved: a rod that swings freely is far from linear in its stiffness.
 _WORSE, _HALVINGS = 1.02, 6
-_BANDS_HZ, _COARSE_S, _ROUGH = (1.5, 3.0, 6.0), 8e-3, 0.03
+_BANDS_HZ, _COARSE_S, _ROUGH, _ROUGH_STEPS = (1.5, 3.0, 6.0), 8e-3, 0.03, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +146,10 @@ def fit_motion(
         return fit_forces(robot, [CoordinateEquations(robot, even, settings)], settings, progress)
     # A rod that swings freely: from where only slow motion leads, the fit of the fast one does not lose the beat.
     bands = [band for band in _BANDS_HZ if band < settings.stretching_hz]
-    coarse = max(settings.step_s, _COARSE_S)
-    stages = [TensionEquations(robot, even, replace(settings, stretching_hz=band, step_s=coarse)) for band in bands]
-    return fit_forces(robot, [*stages, TensionEquations(robot, even, settings)], settings, progress)
+    coarse = replace(settings, step_s=max(settings.step_s, _COARSE_S))
+    rod = DrivenRod(robot)
+    stages = [TensionEquations(robot, even, replace(coarse, stretching_hz=band), rod) for band in bands]
+    return fit_forces(robot, [*stages, TensionEquations(robot, even, settings, rod)], settings, progress)
 
 
 def fit_forces(
@@ -169,9 +171,9 @@ def fit_forces(
     say = progress or (lambda _: None)
     equations, found = stages[-1], stages[0].unknowns.expected
     for number, one in enumerate(stages, 1):
-        stage = f"stage {number}, " if len(stages) > 1 else ""
+        stage = f"stage {number} of {len(stages)}, " if len(stages) > 1 else ""
         found, (rows, slopes, weights) = _solution(
-            one, found, settings, _CHANGE if one is equations else _ROUGH, partial(_say, say, stage)
+            one, found, settings, partial(_say, say, stage), rough=one is not equations
         )
     say("deviations by leaving out blocks of time")
     covariance = _covariance(equations, blocks(equations.time_s, settings.block_s), rows, slopes, weights)
@@ -179,13 +181,13 @@ def fit_forces(
 
 
 def _solution(
-    equations: ForceEquations, start: Vector, settings: MotionFitSettings, change: float, say: Progress
+    equations: ForceEquations, start: Vector, settings: MotionFitSettings, say: Progress, *, rough: bool
 ) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
-    """The unknowns for which equations leave the least, and these linearised there."""
-    unknowns = equations.unknowns
+    """The unknowns for which equations leave the least, and these linearised there; roughly, where others follow."""
+    unknowns, change = equations.unknowns, _ROUGH if rough else _CHANGE
     count, found = unknowns.parameters.count, start.copy()
     rows, slopes, weights = equations.linearised(found)
-    for number in range(settings.iterations):
+    for number in range(_ROUGH_STEPS if rough else settings.iterations):
         system, gradient = _normal(rows, slopes, weights)
         system += np.diag(unknowns.precision)
         gradient += unknowns.precision * (found - unknowns.expected)
@@ -207,7 +209,8 @@ def _solution(
         if np.all(changes < np.maximum(change, _CHANGE_OF_DEVIATION * least)):
             break
     else:
-        raise ConvergenceError("the fit of the motion", float(changes.max()), change, settings.iterations)
+        if not rough:
+            raise ConvergenceError("the fit of the motion", float(changes.max()), change, settings.iterations)
     return found, (rows, slopes, weights)
 
 

@@ -39,14 +39,15 @@ class TensionEquations:
     robot : a rod with a motor on each tendon
     samples : at even times
     settings : how they are used
+    rod : of the robot, for equations of several bands; None: made here
     """
 
-    def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
+    def __init__(
+        self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings, rod: DrivenRod | None = None
+    ) -> None:
         self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior)
-        self._rod, self._motors = (
-            DrivenRod(robot),
-            Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz),
-        )
+        self._rod = rod or DrivenRod(robot)
+        self._motors = Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz)
         pull = np.asarray(controlled_manifold(robot).displacement_matrix)
         self._onto = np.concatenate([pull, null_space(pull.T)], axis=1)
         period_s = self._motors.period_s

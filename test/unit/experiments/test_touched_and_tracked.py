@@ -80,3 +80,12 @@ def test_a_robot_unlike_its_file_is_identified_and_followed_better(tmp_path):
     assert result["circle_rmse_mm_found"][0] < 0.85 * result["circle_rmse_mm_file"][0]
     (file,) = experiment.draw(result, tmp_path)
     assert file.stat().st_size > 0
+
+
+def test_a_robot_with_capstans_unlike_its_file_is_identified(tmp_path):
+    experiment = experiments()["drive.capstans"]
+    result = experiment.run({"seeds": "1"}, lambda _text: None)
+    assert result["fraction_within_rod"] >= 6 / 7
+    assert result["shown_rod"] == [1] * 7
+    (file,) = experiment.draw(result, tmp_path)
+    assert file.stat().st_size > 0
