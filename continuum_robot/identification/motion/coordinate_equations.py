@@ -29,7 +29,7 @@ from continuum_robot.identification.motion.motors import DRY, LEAST_PAST, MOTORS
 from continuum_robot.identification.motion.parameters import TENDON_DAMPING, TENDON_STIFFNESS
 from continuum_robot.identification.motion.rod_parts import RodParts
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import TRIM_S, MotionFitSettings, Unknowns, weights
+from continuum_robot.identification.motion.unknowns import MotionFitSettings, Unknowns, weights
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
@@ -92,9 +92,7 @@ class CoordinateEquations:
         self._across = null_space(self._pull.T)
         self._parts = RodParts(robot)
         motors = Motors(robot, samples, self.parameters, settings.stretching_hz)
-        hz = 1 / motors.period_s
-        trim = round(TRIM_S * hz)
-        kept = slice(trim, len(samples.time_s) - trim, max(1, round(hz / settings.samples_hz)))
+        kept = motors.kept(settings.samples_hz)
 
         def with_slopes(values: Vector) -> Vector:
             first = motors.slope(values)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from continuum_robot.identification.motion.modulation import elastic_matrix
 from continuum_robot.identification.motion.motors import DRY, Motors
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import TRIM_S, MotionFitSettings, Unknowns, weights
+from continuum_robot.identification.motion.unknowns import MotionFitSettings, Unknowns, weights
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -39,9 +39,7 @@ class ModulationEquations:
         self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior, lags=False)
         parameters, (actuators, _) = self.unknowns.parameters, driven_parts(robot)
         motors = Motors(robot, samples, parameters, settings.stretching_hz)
-        hz = 1 / motors.period_s
-        trim = round(TRIM_S * hz)
-        kept = slice(trim, len(samples.time_s) - trim, max(1, round(hz / settings.samples_hz)))
+        kept = motors.kept(settings.samples_hz)
         self.time_s = samples.time_s[kept]
         D, count = np.asarray(clarke_manifold(robot).displacement_matrix), robot.tendon_count
         place, rate = motors.place_m[kept], motors.rate_m_per_s[kept]

@@ -9,7 +9,7 @@ from scipy.signal import butter, sosfiltfilt
 
 from continuum_robot.identification.motion.parameters import Parameters
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import LAG_S
+from continuum_robot.identification.motion.unknowns import LAG_S, TRIM_S
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
@@ -63,6 +63,16 @@ class Motors:
         self.waves = np.array([self.low_pass(wave(turned), cut_hz) for wave in (np.sin, np.cos)])
         self.late = -LAG_S * self.slope(self.force_n)
         self.moving = np.array([self.slope(self.rate_m_per_s), self.rate_m_per_s, self.rubbed(1.0)])
+
+    def kept(self, samples_hz: float) -> slice:
+        """The samples that count: none at the ends, where filters begin, and not all of the others.
+
+        Parameters
+        ----------
+        samples_hz : how many, Hz
+        """
+        trim = round(TRIM_S / self.period_s)
+        return slice(trim, len(self.place_m) - trim, max(1, round(1 / (self.period_s * samples_hz))))
 
     def low_pass(self, values: Vector, cut_hz: float, order: int = 4) -> Vector:
         """Values without what is faster, and without delay, shape (T, ...).
