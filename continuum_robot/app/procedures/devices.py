@@ -27,6 +27,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
 
@@ -162,6 +163,8 @@ def opened(
         pace = VirtualPace(PERIOD_S, on_step=on_step) if simulated else RealTimePace(PERIOD_S)
         if actuators is not None:
             pass
+        elif isinstance(pace, VirtualPace) and robot.traits.without_boards:
+            actuators = SimulatedTendonActuators(robot)
         elif isinstance(pace, VirtualPace):
             with console.status(f"{robot.name}: preparing the simulated robot ..."):
                 hardware = switched_on(robot)

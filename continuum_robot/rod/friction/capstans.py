@@ -52,7 +52,9 @@ class Drive:
 
 
 def drives(robot: Robot) -> tuple[Drive, ...]:
-    """All capstans of a robot, segment by segment from the base; empty for a robot without."""
+    """All capstans of a robot, segment by segment from the base; empty for a robot without, as a mechanism is."""
+    if robot.traits.without_statics:
+        return ()
     found = []
     for index, (segment, place) in enumerate(zip(robot.segments, robot.tendon_slices, strict=True)):
         if segment.capstans is not None:
