@@ -7,10 +7,11 @@ with the tensions on the paths of rucker (14):
     M(c) c'' + C c' + g(c) + K c + D c' + J(c)^T T = 0,   J = dl/dc,
     T = T_0 + k (l(c) - l(c_0) + q - q_0) + d (J c' + q').
 
-It begins at rest, where T_0 holds the rod at c_0. The implicit midpoint rule goes from one sample of q to the next:
-stable however stiff a strain is, and it damps nothing, as the rod's own damping is fitted. Its matrix, and with it the
-derivative, leaves out how inertia changes with the shape, and weight with what is beyond c_0: a few iterations more,
-and a derivative that is off by up to a sixth where a parameter moves c_0 far. What is found does not depend on that.
+It begins near rest, where T_0 holds the rod at c_0, with a swing that what was before has left. The implicit midpoint
+rule goes from one sample of q to the next: stable however stiff a strain is, and it damps nothing, as the rod's own
+damping is fitted. Its matrix, and with it the derivative, leaves out how inertia changes with the shape, and weight
+with what is beyond c_0: a few iterations more, and a derivative that is off by up to a sixth where a parameter moves
+c_0 far. What is found does not depend on that.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ class DrivenRod:
     Attributes
     ----------
     count : number R of parameters of the rod, see :class:`~.rod_parts.RodParts`
+    size : number n of coefficients
+    swings : coefficients, then their rates, for a swing with the square root of an energy of 1 J in each of n shapes of
+        the elastic rod, and in each of its motions, by the robot file, (2, n, n), 1/m and 1/(m.s)
     """
 
     def __init__(self, robot: Robot, *, compile: str = "auto") -> None:
         self._robot, self._parts = robot, (parts := RodParts(robot))
-        self.count, self._segments, self._size = len(parts.names), len(robot.segments), parts.size
+        self.count, self._segments, self.size = len(parts.names), len(robot.segments), parts.size
         self._tendons = StrainRod.from_robot(robot).tendons
         self._scale = StrainRod.from_robot(robot).strain_scale
         compiled = compile_functions(
@@ -58,25 +62,30 @@ class DrivenRod:
         )
         self._inertial = compiled[parts.inertial_function.name()]
         self._masses = compiled[parts.mass_function.name()]
+        straight = self._mass(np.zeros(self.size), np.ones(self._segments))
+        stiffness = parts.elastic.sum(axis=0) + parts.elastic_rest
+        self.swings = np.array([np.linalg.inv(np.linalg.cholesky(part)).T for part in (stiffness, straight)])
 
     def tensions(
         self,
         factors: Vector,
         spring: tuple[float, float],
         start_n: Vector,
+        swing: Vector,
         place_m: Vector,
         rate_m_per_s: Vector,
         step_s: float,
     ) -> tuple[Vector, Vector]:
-        """Tensions of N tendons in the middle of K steps, (K, N), N, and their derivative, (K, N, R + 2 + N).
+        """Tensions of N tendons in the middle of K steps, (K, N), N, and their derivative, (K, N, R + 2 + N + 2 n).
 
-        That is by the factors, the tendons' stiffness and damping, and the tensions at the start.
+        That is by the factors, the tendons' stiffness and damping, the tensions at the start, and the swing there.
 
         Parameters
         ----------
         factors : on the rod's parameters in the robot file, shape (R,)
         spring : stiffness (N/m) and damping (N.s/m) of the tendons
         start_n : tensions before the motion, shape (N,), N
+        swing : coefficients less those at rest, and their rates, at the start, shape (2, n), 1/m and 1/(m.s)
         place_m, rate_m_per_s : displacement, pulled in positive, and its rate, in the middle of each step, shape (K, N)
         step_s : length of a step, s
 
@@ -92,12 +101,16 @@ class DrivenRod:
         c, columns, (lengths_m, pulls, _, bent) = self._at_rest(problem, masses, bending, start_n)
         weight = _weight(problem, c)
         tendons = place_m.shape[1]
-        rate = middle_rate = before = np.zeros(self._size)
-        tension, slack = start_n, np.zeros(tendons)
-        c_by = -np.linalg.solve(bending + weight + bent, self._forces_by(columns, c, rate, pulls, slack, slack))
-        lengths_by, rate_by = pulls @ c_by, np.zeros_like(c_by)
-        direct = np.zeros((tendons, self.count + 2 + tendons))
-        direct[:, self.count + 2 :] = np.eye(tendons)
+        still, slack, n = np.zeros(self.size), np.zeros(tendons), self.size
+        by_rest = self._forces_by(columns, c, still, pulls, slack, slack)
+        rest_by = np.pad(-np.linalg.solve(bending + weight + bent, by_rest), ((0, 0), (0, 2 * n)))
+        lengths_by, c_by, rate_by = pulls @ rest_by, rest_by.copy(), np.zeros_like(rest_by)
+        c_by[:, -2 * n : -n], rate_by[:, -n:] = np.eye(n), np.eye(n)
+        c, rate = c + swing[0], swing[1]
+        middle_rate = before = rate
+        tension = start_n
+        direct = np.zeros((tendons, rest_by.shape[1]))
+        direct[:, self.count + 2 : -2 * n] = np.eye(tendons)
         found, slopes = np.empty_like(place_m), np.empty((*place_m.shape, direct.shape[1]))
         for step, (place, pulling) in enumerate(zip(place_m - place_m[0], rate_m_per_s, strict=True)):
             mass = self._mass(c, masses)
@@ -119,7 +132,7 @@ class DrivenRod:
                     break
             if not size < _TOLERANCE:
                 raise ConvergenceError("a step of the rod's motion", size, _TOLERANCE, _ITERATIONS)
-            by = self._forces_by(columns, middle, middle_rate, pulls, stretch, stretching)
+            by = np.pad(self._forces_by(columns, middle, middle_rate, pulls, stretch, stretching), ((0, 0), (0, 2 * n)))
             by += held @ c_by - 2 / h * mass @ rate_by - stiffness * pulls.T @ lengths_by
             middle_by = -np.linalg.solve(matrix, by)
             direct[:, self.count], direct[:, self.count + 1] = stretch, stretching
@@ -134,7 +147,7 @@ class DrivenRod:
     def _forces_by(
         self, columns: Vector, c: Vector, rate: Vector, pulls: Vector, stretch: Vector, stretching: Vector
     ) -> Vector:
-        """Derivative of the forces on the coefficients by what :meth:`tensions` is derived by, at one shape."""
+        """Derivative of the forces on the coefficients by what :meth:`tensions` is derived by, but for the swing."""
         return np.column_stack(
             [
                 columns[:, :-1],
@@ -151,7 +164,7 @@ class DrivenRod:
 
         The statics lump the weight at other places, which alone would let a rod swing that hardly resists.
         """
-        c, still = equilibrium(problem, np.maximum(tension, 0.0)).c, np.zeros(self._size)
+        c, still = equilibrium(problem, np.maximum(tension, 0.0)).c, np.zeros(self.size)
         for _ in range(_ITERATIONS):
             columns, tendons = self._inertial(c, still, still), self._tendons.weighted(c, tension)
             _, _, pull, bent = tendons
@@ -165,7 +178,7 @@ class DrivenRod:
 
     def _mass(self, c: Vector, masses: Vector) -> Vector:
         """Mass matrix with factors on the segments' masses, (n, n)."""
-        parts = self._masses(c).reshape(self._size, self._segments + 1, self._size)
+        parts = self._masses(c).reshape(self.size, self._segments + 1, self.size)
         return np.asarray(np.tensordot(np.append(masses, 1.0), parts, (0, 1)))
 
 

@@ -7,11 +7,14 @@ the tensions that come of it are compared:
 
     F_j(t + l) = T_j + m q_j'' + b q_j' + F_c h(q_j) + a_j sin(w q_j) + b_j cos(w q_j),
 
-as in motion/coordinate_equations.py, but a constant is a tension here: it bends the rod before the motion. Nothing is
-said of chords between disks. The filter of what is measured has passed on the displacements, so that it is in T, too.
+as in motion/coordinate_equations.py, but a constant is a tension here: it bends the rod before the motion. What the rod
+swings by at the start, from the take-up of slack, is looked for with the rest. Nothing is said of chords between disks.
+The filter of what is measured has passed on the displacements, so that it is in T, too.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +30,8 @@ from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
+# Energy with which a rod may swing in each shape before the motion: that of a thin one bent by a tenth of a radian.
+_SWING_J = 2e-4
 _START_S = 0.2  # of rest before the motion
 _LEAST_LEFT = 0.4  # of a value that has to be positive, after one step
 
@@ -45,8 +50,10 @@ class TensionEquations:
     def __init__(
         self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings, rod: DrivenRod | None = None
     ) -> None:
-        self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior)
         self._rod = rod or DrivenRod(robot)
+        usual_n = float(np.abs(samples.force_n).mean())
+        self.unknowns = Unknowns.of(robot, usual_n, settings.prior, swings=2 * self._rod.size)
+        self._swings = math.sqrt(_SWING_J) * self._rod.swings
         self._motors = Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz)
         pull = np.asarray(controlled_manifold(robot).displacement_matrix)
         self._onto = np.concatenate([pull, null_space(pull.T)], axis=1)
@@ -86,6 +93,7 @@ class TensionEquations:
             unknowns[parameters.rod],
             (stiffness, damping),
             self._start_n + unknowns[known.constant],
+            np.einsum("kij,kj->ki", self._swings, unknowns[known.swing].reshape(2, -1)),
             motors.place_m[self._middle],
             motors.rate_m_per_s[self._middle],
             self._step_s,
@@ -96,7 +104,10 @@ class TensionEquations:
         by[:, :, parameters.rod] = tension_by[:, :, :rod]
         for place, column in ((TENDON_STIFFNESS, rod), (TENDON_DAMPING, rod + 1)):
             by[:, :, place] = tension_by[:, :, column] * scales[place]
-        by[:, :, known.constant] = tension_by[:, :, rod + 2 :]
+        size, constants = self._rod.size, slice(rod + 2, rod + 2 + tension.shape[1])
+        by[:, :, known.constant] = tension_by[:, :, constants]
+        by_swing = tension_by[:, :, constants.stop :].reshape(*tension.shape, 2, size)
+        by[:, :, known.swing] = np.einsum("tnki,kij->tnkj", by_swing, self._swings).reshape(*tension.shape, -1)
         moving = [self._used(force) for force in motors.moving]
         if parameters.travel is not None:
             factor, limit_n = float(unknowns[parameters.travel]), values[DRY] * parameters.motor_units[DRY]

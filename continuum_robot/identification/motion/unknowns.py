@@ -65,14 +65,14 @@ def chord_per_m(segment: Segment) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Unknowns:
-    """The parameters over their usual sizes, then of each motor sine, cosine and constant (N), the lag over LAG_S, and
-    of each segment beta (1/m), where tendons run straight between disks.
+    """The parameters over their usual sizes, then of each motor sine, cosine and constant (N), the lag over LAG_S, of
+    each segment beta (1/m), where tendons run straight between disks, and how a rod swings at the start.
 
     Attributes
     ----------
     parameters : of the robot
     expected, precision : before the data, and how well they are expected, shape (U,)
-    sine, cosine, constant, lag, chords : where these stand
+    sine, cosine, constant, lag, chords, swing : where these stand
     """
 
     parameters: Parameters
@@ -83,9 +83,12 @@ class Unknowns:
     constant: slice
     lag: int
     chords: slice
+    swing: slice
 
     @classmethod
-    def of(cls, robot: Robot, usual_n: float, prior: float, *, chords: bool = False, lags: bool = True) -> Unknowns:
+    def of(
+        cls, robot: Robot, usual_n: float, prior: float, *, chords: bool = False, lags: bool = True, swings: int = 0
+    ) -> Unknowns:
         """Those of a robot.
 
         Parameters
@@ -95,6 +98,7 @@ class Unknowns:
         prior : deviation of the file's values before the data, relative to them
         chords : whether beta of every segment is among them
         lags : whether a lag is looked for; else it is none
+        swings : number of shapes and motions of a rod that swings at the start
         """
         parameters, motors = Parameters.of(robot), robot.tendon_count
         actuators, _ = driven_parts(robot)
@@ -105,6 +109,7 @@ class Unknowns:
                 np.full(motors, 2 * usual_n),
                 [1.0 if lags else _NO_LAG],
                 betas,
+                np.ones(swings),
             ]
         )
         count = parameters.count
@@ -118,6 +123,7 @@ class Unknowns:
             constant=constant,
             lag=constant.stop,
             chords=slice(constant.stop + 1, constant.stop + 1 + len(betas)),
+            swing=slice(constant.stop + 1 + len(betas), constant.stop + 1 + len(betas) + swings),
         )
 
     @property
