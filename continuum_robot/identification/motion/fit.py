@@ -148,7 +148,7 @@ def fit_motion(
     bands = [band for band in _BANDS_HZ if band < settings.stretching_hz]
     coarse = replace(settings, step_s=max(settings.step_s, _COARSE_S))
     rod = DrivenRod(robot)
-    stages = [TensionEquations(robot, even, replace(coarse, stretching_hz=band), rod) for band in bands]
+    stages = [TensionEquations(robot, even, replace(coarse, stretching_hz=band), rod, swings=False) for band in bands]
     return fit_forces(robot, [*stages, TensionEquations(robot, even, settings, rod)], settings, progress)
 
 
@@ -193,14 +193,7 @@ def _solution(
         gradient += unknowns.precision * (found - unknowns.expected)
         step = -_solved(system, gradient)
         step *= equations.fraction(found, step)
-        before = _cost(rows, weights)
-        trial = equations.linearised(found + step)
-        for _ in range(_HALVINGS):
-            if _cost(trial[0], weights) <= _WORSE * before:
-                break
-            say(f"step {number + 1}: half of it, the whole is worse")
-            step = step / 2
-            trial = equations.linearised(found + step)
+        step, trial = _taken(equations, found, step, _WORSE * _cost(rows, weights), weights)
         found, (rows, slopes, weights) = found + step, trial
         changes = np.abs(step[:count])
         say(f"step {number + 1}: parameters changed by up to {100 * float(changes.max()):.2g} %")
@@ -242,6 +235,22 @@ def _result(robot: Robot, equations: ForceEquations, unknowns: Vector, rows: Vec
         modelled_n=equations.pulled - left,
         across_n=float(np.sqrt(np.mean(across**2))) if across.size else 0.0,
     )
+
+
+def _taken(
+    equations: ForceEquations, found: Vector, step: Vector, most: float, weights: Vector
+) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
+    """As much of a step as leaves at most so much of the forces, or the least of it; and all linearised after it."""
+    for _ in range(_HALVINGS):
+        try:
+            trial = equations.linearised(found + step)
+        except ConvergenceError:  # with such values the rod cannot be simulated
+            step = step / 2
+            continue
+        if _cost(trial[0], weights) <= most:
+            return step, trial
+        step = step / 2
+    return step, equations.linearised(found + step)
 
 
 def _say(say: Progress, stage: str, text: str) -> None:

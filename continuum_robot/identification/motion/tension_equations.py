@@ -32,6 +32,7 @@ Vector = NDArray[np.float64]
 
 # Energy with which a rod may swing in each shape before the motion: that of a thin one bent by a tenth of a radian.
 _SWING_J = 2e-4
+_NO_SWING = 1e12
 _START_S = 0.2  # of rest before the motion
 _LEAST_LEFT = 0.4  # of a value that has to be positive, after one step
 
@@ -45,14 +46,23 @@ class TensionEquations:
     samples : at even times
     settings : how they are used
     rod : of the robot, for equations of several bands; None: made here
+    swings : whether the rod may swing at the start; bands that are slower than its swing do not show it
     """
 
     def __init__(
-        self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings, rod: DrivenRod | None = None
+        self,
+        robot: Robot,
+        samples: DriveSamples,
+        settings: MotionFitSettings,
+        rod: DrivenRod | None = None,
+        *,
+        swings: bool = True,
     ) -> None:
         self._rod = rod or DrivenRod(robot)
         usual_n = float(np.abs(samples.force_n).mean())
         self.unknowns = Unknowns.of(robot, usual_n, settings.prior, swings=2 * self._rod.size)
+        if not swings:
+            self.unknowns.precision[self.unknowns.swing] = _NO_SWING
         self._swings = math.sqrt(_SWING_J) * self._rod.swings
         self._motors = Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz)
         pull = np.asarray(controlled_manifold(robot).displacement_matrix)
