@@ -16,7 +16,6 @@ from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
 from continuum_robot.identification.motion.modulation import is_modulated
 from continuum_robot.identification.motion.parameters import Parameters, with_values
-from continuum_robot.identification.motion.unknowns import MotionFitSettings
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -72,7 +71,6 @@ def chirped_robot(
     seed: int,
     settings: UnlikeSettings,
     progress: Progress,
-    fitting: MotionFitSettings | None = None,
 ) -> Case:
     """Move a robot that is unlike a file in chirps under the shipped driver, and find its values.
 
@@ -83,7 +81,6 @@ def chirped_robot(
     seed : of the factors on its values, the rotors' angles and the noise
     settings : how far it differs
     progress : receives what is done
-    fitting : how the fit uses the samples
 
     Raises
     ------
@@ -107,7 +104,7 @@ def chirped_robot(
     if chirps.result is None:
         raise ContinuumRobotError("the chirps left no readings")
     progress(f"{plant}, robot {seed}: fitting")
-    fit = fit_motion(robot, chirps.result, fitting)
+    fit = fit_motion(robot, chirps.result)
     return Case(
         plant=plant,
         seed=seed,

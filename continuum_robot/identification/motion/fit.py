@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
 # A step after which this much more is left is halved: a rod that swings freely is far from linear in its stiffness.
 _WORSE, _HALVINGS = 1.02, 6
-_BANDS_HZ, _COARSE_S, _ROUGH, _ROUGH_STEPS = (1.5, 3.0, 6.0), 8e-3, 0.03, 8
+_BANDS_HZ, _ROUGH, _ROUGH_STEPS = (1.5, 3.0, 6.0), 0.03, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,9 @@ def fit_motion(
         return fit_forces(robot, [CoordinateEquations(robot, even, settings)], settings, progress)
     # A rod that swings freely: from where only slow motion leads, the fit of the fast one does not lose the beat.
     bands = [band for band in _BANDS_HZ if band < settings.stretching_hz]
-    coarse = replace(settings, step_s=max(settings.step_s, _COARSE_S))
     rod = DrivenRod(robot)
-    stages = [TensionEquations(robot, even, replace(coarse, stretching_hz=band), rod, swings=False) for band in bands]
+    slower = [replace(settings, stretching_hz=band) for band in bands]
+    stages = [TensionEquations(robot, even, one, rod, swings=False) for one in slower]
     return fit_forces(robot, [*stages, TensionEquations(robot, even, settings, rod)], settings, progress)
 
 

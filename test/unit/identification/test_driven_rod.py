@@ -10,7 +10,6 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.identification.motion.driven_rod import DrivenRod
 from continuum_robot.identification.motion.rod_parts import MASS, STIFFNESS, segment_parameters, with_factors
-from continuum_robot.identification.motion.unknowns import MotionFitSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.strain.dynamics import HeldTendons, StrainDynamics
@@ -106,10 +105,9 @@ def test_a_rod_that_is_torn_about_ends_with_a_clear_error(driven):
 @pytest.mark.slow
 def test_values_of_a_robot_with_routed_tendons_are_found():
     settings = UnlikeSettings(robot="mixed_routing", duration_s=10.0)
-    case = chirped_robot(ROBOT, ROD, 2, settings, lambda _: None, MotionFitSettings(step_s=8e-3))
+    case = chirped_robot(ROBOT, ROD, 2, settings, lambda _: None)
+    assert np.abs(case.score).max() < 3.5
     names = case.fit.parameters.names
-    # Ten seconds show the mass of the first segment by little, and errors of the coarse steps are in no deviation.
-    assert (np.abs(case.score) < 3.5).sum() >= len(names) - 1
     for kind, percent in ((STIFFNESS, 2), (MASS, 15)):
         for place, (one, _) in enumerate(segment_parameters(ROBOT), case.fit.parameters.rod.start):
             if one == kind:
