@@ -16,7 +16,6 @@ Afterwards the whole record is simulated in one piece from its first pose, for t
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +112,11 @@ class DynamicsFit:
     measured_tip_m: Array
     open_loop_tip_m: Array
 
+    @property
+    def friction(self) -> slice:
+        """Where the friction coefficients stand among the parameters, behind two stiffnesses."""
+        return slice(2, sum(name not in MASSES for name in self.names))
+
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
         return {
@@ -123,6 +127,32 @@ class DynamicsFit:
             "rmse_coefficients_per_m": [float(value) for value in self.rmse_coefficients],
             "evaluations": self.evaluations,
         }
+
+
+def dynamics_in_file(robot: Robot, segment: int = 0) -> Array:
+    """What a robot file says of all that is looked for, in the order and the units of their names, shape (7,).
+
+    Parameters
+    ----------
+    robot : with capstans
+    segment : index of the segment
+
+    Raises
+    ------
+    ParameterError : no capstans on that segment
+    """
+    own = robot.segments[segment]
+    if own.capstans is None:
+        raise ParameterError("robot", robot.name, f"a robot with capstans on segment {segment}")
+    return np.array(
+        [
+            *own.backbone.bending_stiffnesses_nm2,
+            *own.capstans.friction_coefficients,
+            mass_kg(own),
+            own.capstans.inertia_kg_m2,
+            own.bending_damping_nms,
+        ]
+    )
 
 
 def fit_dynamics(
@@ -251,9 +281,8 @@ def _usual(robot: Robot, segment: int) -> Array:
     """What the factors of :class:`SegmentMotion` multiply: all masses (kg), inertia of a capstan, usual damping."""
     if len(robot.segments) > 1 or robot.payload_kg:
         raise ParameterError("masses", True, "one segment without a payload: others would be found with its own")
-    own = robot.segments[segment]
-    inertia = own.capstans.inertia_kg_m2 if own.capstans is not None else math.nan
-    return np.array([mass_kg(own), inertia, usual_damping_nms(own)])
+    mass, inertia, _ = dynamics_in_file(robot, segment)[-len(MASSES) :]
+    return np.array([mass, inertia, usual_damping_nms(robot.segments[segment])])
 
 
 def _fit_forces(motion: SegmentMotion, record: SmoothedRecord, upper: Array) -> Array:

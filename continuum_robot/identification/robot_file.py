@@ -96,12 +96,10 @@ def _(fit: DynamicsFit, robot: Robot) -> Found:
     if not 0 <= fit.segment < len(robot.segments) or robot.segments[fit.segment].capstans is None:
         raise RobotFileError(robot.file_name or None, "segments", fit.segment, "a fit of a segment with capstans")
     values, deviations = (dict(zip(fit.names, column.tolist(), strict=True)) for column in (fit.values, fit.deviations))
-    friction = [name for name in fit.names if name.startswith("friction")]
-    stiffness = [f"bending_stiffness_{axis}_nm2" for axis in "xy"]
     ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
     segment = f"segments[{fit.segment}]"
-    found: dict[str, Any] = {f"{segment}.backbone.{name}": values[name] for name in stiffness}
-    found[f"{segment}.capstans.friction_coefficients"] = [values[name] for name in friction]
+    found: dict[str, Any] = {f"{segment}.backbone.{name}": values[name] for name in fit.names[:2]}
+    found[f"{segment}.capstans.friction_coefficients"] = fit.values[fit.friction].tolist()
     told = [name for name, shown in zip(fit.names, fit.shown, strict=True) if shown]
     own = robot.segments[fit.segment]
     if MASS_NAME in told:
@@ -115,8 +113,8 @@ def _(fit: DynamicsFit, robot: Robot) -> Found:
             "date": fit.date,
             "file": fit.file.name,
             "sha256": fit.sha256,
-            "stiffness_deviations_nm2": [deviations[name] for name in stiffness],
-            "friction_deviations": [deviations[name] for name in friction],
+            "stiffness_deviations_nm2": fit.deviations[:2].tolist(),
+            "friction_deviations": fit.deviations[fit.friction].tolist(),
             **{f"{name}_deviation": deviations[name] for name in MASSES if name in deviations},
             "rmse_coefficients_per_m": fit.rmse_coefficients.tolist(),
             "rmse_tip_m": fit.rmse_tip_m.tolist(),

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.motion.rod_parts import DAMPING, inertial_force, with_factor
+from continuum_robot.identification.motion.rod_parts import damping_part, inertial_force
 from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import gauss_legendre
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.friction.tendons import TendonFriction
-from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -90,11 +89,10 @@ class SegmentMotion:
         own = robot.segments[segment].backbone.bending_stiffnesses_nm2
         self._rest = model.stiffness - sum(EI * part for EI, part in zip(own, self._stiffnesses, strict=True))
         self._capstans = actuator_mass_matrix(robot)
-        usual, twice = (damping_matrix(with_factor(robot, DAMPING, segment, factor)) for factor in (1.0, 2.0))
-        self._damping = twice - usual
-        self._rest_of_damping = usual - self._damping
+        self._damping = damping_part(robot, segment)
         # A file without damping has a factor of 0 on a usual one.
         self.in_file = np.array([1.0, 1.0, 1.0 if robot.segments[segment].bending_damping_nms else 0.0])
+        self._rest_of_damping = model.damping - self.in_file[2] * self._damping
         count = friction.capstan_count
         c, rate, second = (ca.MX.sym(name, n) for name in ("c", "c_rate", "c_acceleration"))
         toward = ca.MX.sym("toward", 2 * n)

@@ -89,17 +89,19 @@ class ModulationPlant:
         rate, D = self._rate, self._pull
         for _ in range(FRICTION_ITERATIONS):
             dragged, cogging = self._motors.drag(self.displacement, D @ rate)
-            system = self._mass + h * D.T @ ((self._damping_ns_per_m + dragged)[:, None] * D) + h**2 * self._stiffness
-            rate = np.linalg.solve(system, known - h * D.T @ cogging)
+            rate = np.linalg.solve(self._resisting(h, dragged), known - h * D.T @ cogging)
         return rate
 
     def _inverse(self, h: float) -> Vector:
         """Of what resists a rate over a step without friction in the motors, shape (3, 3)."""
         if self._inverse_for_s != h:
-            D = self._pull
-            system = self._mass + h * self._damping_ns_per_m * D.T @ D + h**2 * self._stiffness
-            self._inverse_for_s, self._inverted = h, np.linalg.inv(system)
+            self._inverse_for_s, self._inverted = h, np.linalg.inv(self._resisting(h, np.zeros(len(self._pull))))
         return self._inverted
+
+    def _resisting(self, h: float, dragged: Vector) -> Vector:
+        """What resists a rate over a step with friction of the motors (N,), N.s/m, shape (3, 3)."""
+        D = self._pull
+        return self._mass + h * D.T @ ((self._damping_ns_per_m + dragged)[:, None] * D) + h**2 * self._stiffness
 
     @property
     def displacement(self) -> Vector:

@@ -14,9 +14,8 @@ from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
 from continuum_robot.app.procedures.identify_motion import NOT_SHOWN
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, dynamics_in_file, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import read_dynamics_recording, write_dynamics_recording
-from continuum_robot.identification.motion.rod_parts import mass_kg
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -103,12 +102,7 @@ def _parameters(robot: Robot, fit: DynamicsFit) -> Table:
     table = Table(title=f"{robot.name}, {fit.date}", title_justify="left", title_style="bold")
     for heading in ("parameter", "value", "deviation", "robot file", ""):
         table.add_column(heading)
-    segment = robot.segments[fit.segment]
-    capstans = segment.capstans
-    friction = capstans.friction_coefficients if capstans is not None else ()
-    before = [*segment.backbone.bending_stiffnesses_nm2, *friction]
-    if capstans is not None and len(fit.names) > len(before):
-        before += [mass_kg(segment), capstans.inertia_kg_m2, segment.bending_damping_nms]
+    before = dynamics_in_file(robot, fit.segment)[: len(fit.names)]
     for name, value, deviation, old, shown in zip(
         fit.names, fit.values, fit.deviations, before, fit.shown, strict=True
     ):

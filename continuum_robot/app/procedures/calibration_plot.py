@@ -23,8 +23,7 @@ def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     stiffness = ", ".join(f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", fit.values, strict=False))
-    coefficients = [v for name, v in zip(fit.names, fit.values, strict=True) if name.startswith("friction")]
-    friction = ", ".join(f"μ_{index + 1} = {value:.4f}" for index, value in enumerate(coefficients))
+    friction = ", ".join(f"μ_{index + 1} = {value:.4f}" for index, value in enumerate(fit.values[fit.friction]))
     with figure(file, f"{stiffness}, {friction}", rows=3, sharex=True, size=(7.2, 8.4)) as (drawing, axes):
         for index in range(fit.measured_c.shape[1]):
             axis, colour = axes[index % 2], COLOURS[index // 2 % len(COLOURS)]

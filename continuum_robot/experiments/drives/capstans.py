@@ -17,12 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, dynamics_in_file, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
-from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, mass_kg, with_factor
+from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, with_factor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -41,41 +40,10 @@ class CapstanSettings:
     seeds: int = quantity("robots", default=10, ge=1, le=1000)
 
 
-def values_of(robot: Robot) -> Array:
-    """Two stiffnesses (N.m^2), two friction coefficients, mass (kg), inertia (kg.m^2) and damping (N.m.s), shape (7,).
-
-    Parameters
-    ----------
-    robot : one segment with capstans
-
-    Raises
-    ------
-    ParameterError : no capstans
-    """
-    segment = robot.segments[0]
-    if segment.capstans is None:
-        raise ParameterError("robot", robot.name, "a robot with capstans on its first segment")
-    return np.array(
-        [
-            *segment.backbone.bending_stiffnesses_nm2,
-            *segment.capstans.friction_coefficients,
-            mass_kg(segment),
-            segment.capstans.inertia_kg_m2,
-            segment.bending_damping_nms,
-        ]
-    )
-
-
-def with_factors(robot: Robot, factors: Array) -> Robot:
-    """The robot with its values of :func:`values_of` times factors.
-
-    Parameters
-    ----------
-    robot : one segment with capstans
-    factors : shape (7,), dimensionless
-    """
+def _unlike(robot: Robot, factors: Array) -> Robot:
+    """The robot with its values of :func:`dynamics_in_file` times factors, (7,)."""
     segment, (*_, mass, inertia, damping) = robot.segments[0], factors
-    stiffness_x, stiffness_y, *friction = (values_of(robot) * factors)[:4].tolist()
+    stiffness_x, stiffness_y, *friction = (dynamics_in_file(robot) * factors)[:4].tolist()
     if segment.capstans is not None:
         capstans = dataclasses.replace(
             segment.capstans,
@@ -95,7 +63,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     rng = np.random.default_rng([seed, 7])
     factors = settings.spread ** rng.uniform(-1, 1, 7)
     progress(f"robot {seed}: the chirp")
-    run = simulate_calibration(with_factors(robot, factors), rng, progress=progress)
+    run = simulate_calibration(_unlike(robot, factors), rng, progress=progress)
     recording = DynamicsRecording(
         Path(f"robot {seed}"),
         "",
@@ -107,7 +75,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     fit = fit_dynamics(
         robot, recording, lambda text: progress(f"robot {seed}: {text}"), settings=DynamicsFitSettings(masses=True)
     )
-    before = values_of(robot)
+    before = dynamics_in_file(robot)
     return FoundValues(ROD, seed, fit.names, before, factors * before, fit.values, fit.deviations, fit.shown)
 
 

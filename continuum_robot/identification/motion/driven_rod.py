@@ -55,8 +55,8 @@ class DrivenRod:
     def __init__(self, robot: Robot, *, compile: str = "auto") -> None:
         self._robot, self._parts = robot, (parts := RodParts(robot))
         self.count, self._segments, self.size = len(parts.names), len(robot.segments), parts.size
-        self._tendons = StrainRod.from_robot(robot).tendons
-        self._scale = StrainRod.from_robot(robot).strain_scale
+        rod = StrainRod.from_robot(robot)
+        self._tendons, self._scale = rod.tendons, rod.strain_scale
         compiled = compile_functions(
             [parts.inertial_function, parts.mass_function], f"the rod of {robot.name} in parts", compile=compile
         )

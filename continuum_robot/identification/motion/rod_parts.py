@@ -174,6 +174,18 @@ def with_factors(robot: Robot, factors: Vector) -> Robot:
     return robot
 
 
+def damping_part(robot: Robot, index: int) -> Vector:
+    """Damping of the coefficients by a segment's usual damping alone, (n, n), N.m^2.s for curvatures.
+
+    Parameters
+    ----------
+    robot : a rod
+    index : of the segment
+    """
+    usual, twice = (damping_matrix(with_factor(robot, DAMPING, index, factor)) for factor in (1.0, 2.0))
+    return twice - usual
+
+
 class RodParts:
     """Generalised force on the coefficients, and on the coordinates, by parameter: for factors on the file's values.
 
@@ -212,13 +224,7 @@ class RodParts:
         self.elastic = np.array(
             [stiffness_matrix(with_factor(robot, STIFFNESS, index, 2.0)) - base.stiffness for index in segments]
         )
-        self.damped = np.array(
-            [
-                damping_matrix(with_factor(robot, DAMPING, index, 2.0))
-                - damping_matrix(with_factor(robot, DAMPING, index, 1.0))
-                for index in segments
-            ]
-        )
+        self.damped = np.array([damping_part(robot, index) for index in segments])
         self.elastic_rest = base.stiffness - self.elastic.sum(axis=0)
         at_rest = np.zeros(base.size)
         weight = np.array(ca.Function("weight", [c], [ca.jacobian(base.gravity_force(c), c)])(at_rest))

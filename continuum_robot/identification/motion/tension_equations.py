@@ -32,7 +32,6 @@ Vector = NDArray[np.float64]
 
 # Energy with which a rod may swing in each shape before the motion: that of a thin one bent by a tenth of a radian.
 _SWING_J = 2e-4
-_NO_SWING = 1e12
 _START_S = 0.2  # of rest before the motion
 _LEAST_LEFT = 0.4  # of a value that has to be positive, after one step
 
@@ -60,9 +59,7 @@ class TensionEquations:
     ) -> None:
         self._rod = rod or DrivenRod(robot)
         usual_n = float(np.abs(samples.force_n).mean())
-        self.unknowns = Unknowns.of(robot, usual_n, settings.prior, swings=2 * self._rod.size)
-        if not swings:
-            self.unknowns.precision[self.unknowns.swing] = _NO_SWING
+        self.unknowns = Unknowns.of(robot, usual_n, settings.prior, swings=2 * self._rod.size, swinging=swings)
         self._swings = math.sqrt(_SWING_J) * self._rod.swings
         self._motors = Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz)
         pull = np.asarray(controlled_manifold(robot).displacement_matrix)

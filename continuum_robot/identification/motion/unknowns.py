@@ -27,7 +27,7 @@ TRIM_S = 1.0
 Vector = NDArray[np.float64]
 
 _LEAST_BLOCKS = 8
-_NO_LAG = 1e-6
+_NONE = 1e-6  # deviation of what is known not to be there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,15 @@ class Unknowns:
 
     @classmethod
     def of(
-        cls, robot: Robot, usual_n: float, prior: float, *, chords: bool = False, lags: bool = True, swings: int = 0
+        cls,
+        robot: Robot,
+        usual_n: float,
+        prior: float,
+        *,
+        chords: bool = False,
+        lags: bool = True,
+        swings: int = 0,
+        swinging: bool = True,
     ) -> Unknowns:
         """Those of a robot.
 
@@ -98,7 +106,8 @@ class Unknowns:
         prior : deviation of the file's values before the data, relative to them
         chords : whether beta of every segment is among them
         lags : whether a lag is looked for; else it is none
-        swings : number of shapes and motions of a rod that swings at the start
+        swings : number of shapes and motions of a rod
+        swinging : whether it may swing in them at the start; else it does not
         """
         parameters, motors = Parameters.of(robot), robot.tendon_count
         actuators, _ = driven_parts(robot)
@@ -107,9 +116,9 @@ class Unknowns:
             [
                 np.full(2 * motors, max(2 * actuators.cogging_n, 0.05 * usual_n)),
                 np.full(motors, 2 * usual_n),
-                [1.0 if lags else _NO_LAG],
+                [1.0 if lags else _NONE],
                 betas,
-                np.ones(swings),
+                np.full(swings, 1.0 if swinging else _NONE),
             ]
         )
         count = parameters.count

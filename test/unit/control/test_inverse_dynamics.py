@@ -261,7 +261,7 @@ def test_a_state_that_no_model_can_have_leaves_the_observer_as_it_is():
 
 
 def test_an_observer_that_is_switched_off_and_on_again_leaves_no_jump():
-    """What it held fades away, and it begins anew where the robot is, not where it was left."""
+    """What it held fades away, and it restarts where the robot is, not where it was left."""
     pushed = np.array([0.004, -0.002])
     own = controller(observer_rate_per_s=30.0)
     loop = Loop(own)
