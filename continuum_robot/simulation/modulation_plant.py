@@ -17,8 +17,8 @@ from continuum_robot.simulation.motors import FRICTION_ITERATIONS, MotorModel
 
 Vector = NDArray[np.float64]
 
-# A step resists as h K / m would: at 1 ms that is a tenth of what the guides of the shipped file do.
-_LONGEST_STEP_S = 2.5e-4
+# Where in a step forces are balanced: at its end, 1 ms would resist by a tenth of the guides of the shipped file.
+_BALANCED = 0.55
 
 
 class ModulationPlant:
@@ -73,16 +73,16 @@ class ModulationPlant:
         """
         self._tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         force = self._pull.T @ self._tension
-        count = max(1, math.ceil(duration_s / _LONGEST_STEP_S - 1e-9))
-        for _ in range(count):
-            rate = self._after(force, duration_s / count)
-            moved = self.coordinates_m + duration_s / count * rate
-            stopped = not 0.0 <= moved[2] <= self._stroke_m
-            self.coordinates_m = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)]) if stopped else moved
-            self._rate = np.array([*rate[:2], 0.0]) if stopped else rate
+        rate = self._between(force, _BALANCED * duration_s)
+        moved = self.coordinates_m + duration_s * rate
+        self._rate = self._rate + (rate - self._rate) / _BALANCED
+        stopped = not 0.0 <= moved[2] <= self._stroke_m
+        self.coordinates_m = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)]) if stopped else moved
+        if stopped:
+            self._rate = np.array([*self._rate[:2], 0.0])
 
-    def _after(self, force: Vector, h: float) -> Vector:
-        """Rates at the end of a step under a force on the coordinates, shape (3,)."""
+    def _between(self, force: Vector, h: float) -> Vector:
+        """Rates after ``h`` (s), where forces are balanced, under a force on the coordinates, shape (3,)."""
         known = self._mass @ self._rate + h * (force - self._stiffness @ self.coordinates_m)
         if not self._drags:
             return np.asarray(self._inverse(h) @ known)

@@ -8,20 +8,22 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.loads import load_matrix
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics, Step, joint_moments
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
 from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.motors import FRICTION_ITERATIONS, MotorModel
 
 Vector = NDArray[np.float64]
 
-_PROBE_M = 1e-6
-_AT_REST = np.zeros(3)
+# Where in a step moments are balanced: at its end it would resist as friction does, in its middle links would ring.
+_BALANCED = 0.55
 
 
 class RollingPlant:
-    """Contacts roll under the tensions: m G^T G s'' + D s' = force(s, tension), by implicit Euler steps.
+    """Joints turn under the tensions: m G^T (G a')' + D a' = G^T tension, by implicit steps.
 
-    G is the change of the tendon displacements with the contacts, m the motors' reflected mass. Tensions and currents
+    a are the joints' angles, G the change of the tendon displacements with them, m the motors' reflected mass, D the
+    joints' damping. The motors' friction comes to it, their cogging takes from the tension. Tensions and currents
     follow commands at once, tendons are rigid. At the end of a surface a contact stops.
 
     Parameters
@@ -42,18 +44,22 @@ class RollingPlant:
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         mechanism = rolling_joint_of(robot)
-        self._statics = RollingStatics(make_linkage(mechanism))
+        statics = RollingStatics(make_linkage(mechanism))
         self._newton_per_ampere = robot.actuators.newton_per_ampere
         self._mass_kg = robot.actuators.reflected_mass_kg
+        self._motors = MotorModel.from_actuators(
+            robot.actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed)
+        )
+        self._drags = bool(self._motors.viscous_ns_per_m or self._motors.coulomb_n or self._motors.cogging_n)
         self._damping_nms = mechanism.joint_damping_nms
-        self._unloaded = load_matrix((), len(mechanism.links))
-        self._low, self._high = self._statics.linkage.limits_m.T
+        self._turning = JointTurning(statics)
+        self._low, self._high = self._turning.limits_rad.T
         self.current_limit_a = np.full(2, robot.actuators.maximum_current_a)
-        home = self._statics.solve_tension([1.0, 1.0])
-        self.contact_m, self._home_m = home.contact_m, home.tendon_length_m
-        self._rate = np.zeros(self.contact_m.shape)
+        self._angles_rad = self._turning.angles(statics.solve_tension([1.0, 1.0]).contact_m)
+        self._joints = self._turning.at(self._angles_rad)
+        self._home_m = self._joints.gaps_m.sum(axis=1)
+        self._rate = np.zeros(2)  # of the displacements
         self._tension = np.zeros(2)
-        self._length_m = home.tendon_length_m
 
     def advance(self, tension_command: Vector, duration_s: float) -> None:
         """Move for ``duration_s`` (s) under constant tensions (2,), N.
@@ -64,32 +70,38 @@ class RollingPlant:
         """
         tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self._tension = tension
-        step, bend, force = self._force(self.contact_m, tension)
-        # Without loads, the moment about a contact depends on that contact alone: the stiffness is diagonal.
-        _, _, after = self._force(self.contact_m + _PROBE_M, tension)
-        stiffness = np.maximum((force - after) / _PROBE_M, 0.0)
-        mass = self._mass_kg * step.gap_slopes.T @ step.gap_slopes
-        h = duration_s
-        system = mass + np.diag(h * self._damping_nms * bend**2 + h**2 * stiffness)
-        rate = np.linalg.solve(system, mass @ self._rate + h * force)
-        moved = self.contact_m + h * rate
-        self.contact_m = np.clip(moved, self._low, self._high)
-        self._rate = np.where(self.contact_m == moved, rate, 0.0)
-        self._length_m = self._statics.linkage.channel_length_m + self._force(self.contact_m, tension)[0].gaps.sum(
-            axis=1
-        )
+        pull, h = -self._joints.levers_m, _BALANCED * duration_s
+        # Against its tendons each joint is as stiff as its levers change.
+        stiffness = np.maximum(tension @ self._joints.lever_slopes_m, 0.0)
+        resisting = self._mass_kg * pull.T @ pull + np.diag(h * self._damping_nms + h**2 * stiffness)
+        rate = self._turned(resisting, self._mass_kg * self._rate @ pull + h * tension @ pull, pull, h)
+        moved = self._angles_rad + duration_s * rate
+        self._angles_rad = np.clip(moved, self._low, self._high)
+        stopped = self._angles_rad != moved
+        self._rate = self._rate + (pull @ np.where(stopped, 0.0, rate) - self._rate) / _BALANCED
+        if stopped.any():
+            self._rate = pull @ np.where(stopped, 0.0, rate)
+        self._joints = self._turning.at(self._angles_rad)
 
-    def _force(self, contact_m: Vector, tension: Vector) -> tuple[Step, Vector, Vector]:
-        """The recursion at a pose, the turning of each joint with its contact, and the force on each contact."""
-        frames = self._statics.linkage.frames(contact_m)
-        step = self._statics.evaluate_frames(frames, tension, 1.0, self._unloaded, _AT_REST)
-        bend = frames[3] - frames[7]
-        return step, bend, bend * joint_moments(step.moments)
+    def _turned(self, resisting: Vector, known: Vector, pull: Vector, h: float) -> Vector:
+        """Rates of the angles, (n - 1,), rad/s, against what resists them and the motors' friction over ``h`` (s)."""
+        rate = np.linalg.solve(resisting, known)
+        if not self._drags:
+            return rate
+        for _ in range(FRICTION_ITERATIONS):
+            dragged, cogging = self._motors.drag(self.displacement, pull @ rate)
+            rate = np.linalg.solve(resisting + h * pull.T @ (dragged[:, None] * pull), known - h * cogging @ pull)
+        return rate
+
+    @property
+    def contact_m(self) -> Vector:
+        """Arc length of each contact, shape (n - 1,), m."""
+        return self._joints.contact_m
 
     @property
     def displacement(self) -> Vector:
         """Displacement of the left and the right tendon from the pose of equal tensions, shape (2,), m."""
-        return self._home_m - self._length_m
+        return self._home_m - self._joints.gaps_m.sum(axis=1)
 
     @property
     def current(self) -> Vector:

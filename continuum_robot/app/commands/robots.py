@@ -97,7 +97,7 @@ def identify(
     against each other: masses, stiffness and damping of the segments, inertia and friction of the motors, cogging and
     the tendons' stiffness follow, each with its deviation. What the motion does not show stays as the file has it. Keep
     the robot's surroundings free: it bends to all sides, slowly and fast. The fit of a robot with routed tendons takes
-    some minutes.
+    some minutes. Of rolling joints and equilibrium modulation the damping of joints or guides follows.
 
     A robot with capstans needs a recording of torques, tendons and strings, or is simulated along johnston's chirp:
     stiffness, friction of the wires, masses, inertia of the capstans and damping.

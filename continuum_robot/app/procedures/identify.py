@@ -102,6 +102,10 @@ def run_identify(
     """
     console = console or Console()
     loaded = load_robot(robot)
+    moves = data is None and loaded.actuators is not None and not drives(loaded)
+    for option, value in (("--duration", duration_s), ("--tension", tension_n)):
+        if value and not moves:
+            raise ParameterError(option, value, "none where the robot does not move in chirps: leave it out")
     if drives(loaded):
         if data is None and not simulated:
             raise ParameterError("--data", None, "a recording of torques, tendons and strings: docs/calibration.md")

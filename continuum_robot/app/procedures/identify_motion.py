@@ -39,7 +39,7 @@ def run_identify_motion(
 
     Parameters
     ----------
-    robot : a rod with a motor on each tendon
+    robot : a rod or a mechanism, with a motor on each tendon
     data : recording; None: the robot moves, and the recording is written beside ``out``
     out : the robot file to write
     simulated : simulated devices instead of the robot's

@@ -14,7 +14,7 @@ from continuum_robot.experiments.drives.found_values import FoundValues
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
-from continuum_robot.identification.motion.modulation import is_modulated
+from continuum_robot.identification.motion.mechanisms import is_mechanism
 from continuum_robot.identification.motion.parameters import Parameters, with_values
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
 from continuum_robot.robot.description import Robot
@@ -93,7 +93,7 @@ def chirped_robot(
         simulation=dataclasses.replace(simulated.simulation, current_noise_a=settings.current_noise_a)
     )
     progress(f"{plant}, robot {seed}: moving in chirps")
-    body = None if is_modulated(robot) else PLANTS[plant](simulated, rng=rng)
+    body = None if is_mechanism(robot) else PLANTS[plant](simulated, rng=rng)
     stack = VirtualStack(simulated, body, believed=robot, seed=seed)
     stack.loop.safety.positions_known = False
     chirps = Chirps(robot, ChirpSettings(duration_s=settings.duration_s))

@@ -20,7 +20,7 @@ from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSetting
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
-from continuum_robot.identification.motion.modulation import is_modulated
+from continuum_robot.identification.motion.mechanisms import is_mechanism
 from continuum_robot.identification.motion.parameters import Parameters
 from continuum_robot.identification.motion.rod_parts import bends_alone
 from continuum_robot.robot.description import Robot
@@ -49,7 +49,7 @@ def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
         for seed in range(1, count + 1)
     ]
     numbers: dict[str, object] = {"parameters": list(names), "seeds": settings.seeds}
-    if not is_modulated(robot) and bends_alone(robot):
+    if not is_mechanism(robot) and bends_alone(robot):
         numbers |= _circles(robot, cases[: min(settings.circled, settings.seeds)], settings, progress)
     for plant in (ROD, MUJOCO):
         numbers |= case_numbers([case for case in cases if case.plant == plant], plant)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
 from continuum_robot.identification.motion.driven_rod import DrivenRod
-from continuum_robot.identification.motion.modulation import is_modulated
+from continuum_robot.identification.motion.mechanisms import is_mechanism, rolls
 from continuum_robot.identification.motion.modulation_equations import ModulationEquations
 from continuum_robot.identification.motion.parameters import Parameters
 from continuum_robot.identification.motion.rod_parts import bends_alone, check_driven_rod
+from continuum_robot.identification.motion.rolling_equations import RollingEquations
 from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.motion.tension_equations import TensionEquations
 from continuum_robot.identification.motion.unknowns import (
@@ -126,8 +127,7 @@ def fit_motion(
 
     Parameters
     ----------
-    robot : as its file describes it: a rod, or a segment with equilibrium modulation, with a motor on each
-        tendon
+    robot : as its file describes it: a rod or a mechanism, with a motor on each tendon
     samples : of chirps, see :class:`~continuum_robot.identification.procedures.chirps.Chirps`
     settings : how they are used
     progress : receives a line for each step
@@ -139,8 +139,9 @@ def fit_motion(
     """
     settings = settings or MotionFitSettings()
     even = samples.even()
-    if is_modulated(robot):
-        return fit_forces(robot, [ModulationEquations(robot, even, settings)], settings, progress)
+    if is_mechanism(robot):
+        equations = RollingEquations if rolls(robot) else ModulationEquations
+        return fit_forces(robot, [equations(robot, even, settings)], settings, progress)
     check_driven_rod(robot)
     if bends_alone(robot):
         return fit_forces(robot, [CoordinateEquations(robot, even, settings)], settings, progress)

@@ -4,8 +4,7 @@
 F_j(t) = T_j + m q_j'' + b q_j' + F_c h(q_j) + a_j sin(w q_j) + b_j cos(w q_j) + o_j
 
 as in motion/coordinate_equations.py, with D^T T = D^T d D x' + E K x, q = D x, of links without mass and drives that do
-not stretch. The motors' viscous friction is that of the file: guides resist as it does. A lag between current and
-encoder would look like damping here, and is taken as none.
+not stretch. The motors' viscous friction is that of the file: guides resist as it does.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.identification.motion.modulation import elastic_matrix
+from continuum_robot.identification.motion.mechanisms import stiffness_at_rest
 from continuum_robot.identification.motion.motors import DRY, Motors
 from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.motion.unknowns import MotionFitSettings, Unknowns, weights
@@ -36,7 +35,7 @@ class ModulationEquations:
     """
 
     def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
-        self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior, lags=False)
+        self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior)
         parameters, (actuators, _) = self.unknowns.parameters, driven_parts(robot)
         motors = Motors(robot, samples, parameters, settings.stretching_hz)
         kept = motors.kept(settings.samples_hz)
@@ -49,7 +48,7 @@ class ModulationEquations:
         units, scales = parameters.motor_units, parameters.scales
         columns = [inertia @ D * units[0] * scales[0], dry @ D * units[DRY] * scales[1]]
         columns += [modulation_of(robot).guide_damping_ns_per_m * rate @ D]
-        columns += [place @ np.linalg.pinv(D).T @ elastic_matrix(robot)]
+        columns += [place @ np.linalg.pinv(D).T @ stiffness_at_rest(robot, 0.0)]
         columns += [wave[kept][:, [j]] * own[j] @ D for wave in motors.waves for j in range(count)]
         columns += [np.tile(own[j] @ D, (len(place), 1)) for j in range(count)]
         columns.append(motors.late[kept] @ D)

@@ -42,6 +42,7 @@ class Motors:
 
     Attributes
     ----------
+    cut_hz : as given
     period_s : between samples, s
     place_m, rate_m_per_s, force_n : displacement since the first sample, its rate, force; shape (T, N), N on the tendon
     moving : force by acceleration, speed and dry friction of a unit, shape (3, T, N)
@@ -52,7 +53,7 @@ class Motors:
     def __init__(self, robot: Robot, samples: DriveSamples, parameters: Parameters, cut_hz: float) -> None:
         actuators, _ = driven_parts(robot)
         self.period_s = float(samples.time_s[1] - samples.time_s[0])
-        self._cut_hz, self._travel = cut_hz, parameters.travel
+        self.cut_hz, self._travel = cut_hz, parameters.travel
         self._travel_m = actuators.friction_travel_m
         self._moved = samples.displacement_m - samples.displacement_m[0]
         self._speed = self.low_pass(self.slope(self._moved), _SPEED_HZ, 2)
@@ -114,4 +115,4 @@ class Motors:
         ----------
         factor : as of :meth:`dry`
         """
-        return self.low_pass(self.dry(factor), self._cut_hz)
+        return self.low_pass(self.dry(factor), self.cut_hz)

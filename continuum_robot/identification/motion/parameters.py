@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.identification.motion.modulation import (
-    MODULATION_KEYS,
-    is_modulated,
-    modulation_values,
-    with_modulation,
-)
+from continuum_robot.identification.motion.mechanisms import is_mechanism, mechanism_values, with_mechanism
 from continuum_robot.identification.motion.rod_parts import (
     DAMPING,
     MASS,
@@ -74,7 +69,7 @@ class Parameters:
 
         Parameters
         ----------
-        robot : a rod, or a segment with equilibrium modulation, with a motor on each tendon
+        robot : a rod or a mechanism, with a motor on each tendon
 
         Raises
         ------
@@ -94,8 +89,8 @@ class Parameters:
             actuators.coulomb_friction_nm,
             actuators.coulomb_friction_nm or _USUAL_DRY * limits.maximum_n / turns,
         )
-        if is_modulated(robot):
-            own = modulation_values(robot).items()
+        if is_mechanism(robot):
+            own = mechanism_values(robot).items()
             rows = [inertia, dry, *((f"{_MECHANISM}{key}", value, value) for key, value in own)]
             names, before, scales = zip(*rows, strict=True)
             return cls(names, np.array(before), np.array(scales), units, slice(0, 0), None, ())
@@ -162,13 +157,13 @@ def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
     values : positive, in the units of their names, shape (P,)
     """
     actuators, _ = driven_parts(robot)
-    if is_modulated(robot):
+    if is_mechanism(robot):
         by_name = dict(zip(parameters.names, map(float, values), strict=True))
         motors = dataclasses.replace(
             actuators, rotor_inertia_kg_m2=by_name[_INERTIA], coulomb_friction_nm=by_name[_DRY]
         )
-        own = {key: by_name[f"{_MECHANISM}{key}"] for key in MODULATION_KEYS}
-        return with_modulation(robot.changed(actuators=motors), own)
+        own = {key: by_name[f"{_MECHANISM}{key}"] for key in mechanism_values(robot)}
+        return with_mechanism(robot.changed(actuators=motors), own)
     inertia, viscous, dry, stiffness, damping = (float(value) for value in values[: TENDON_DAMPING + 1])
     changed = robot.changed(
         actuators=dataclasses.replace(

@@ -93,7 +93,6 @@ class Unknowns:
         prior: float,
         *,
         chords: bool = False,
-        lags: bool = True,
         swings: int = 0,
         swinging: bool = True,
     ) -> Unknowns:
@@ -105,7 +104,6 @@ class Unknowns:
         usual_n : mean force of a motor, N
         prior : deviation of the file's values before the data, relative to them
         chords : whether beta of every segment is among them
-        lags : whether a lag is looked for; else it is none
         swings : number of shapes and motions of a rod
         swinging : whether it may swing in them at the start; else it does not
         """
@@ -116,7 +114,7 @@ class Unknowns:
             [
                 np.full(2 * motors, max(2 * actuators.cogging_n, 0.05 * usual_n)),
                 np.full(motors, 2 * usual_n),
-                [1.0 if lags else _NONE],
+                [1.0],
                 betas,
                 np.full(swings, 1.0 if swinging else _NONE),
             ]

@@ -17,7 +17,7 @@ from scipy.linalg import null_space
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.motion.modulation import elastic_matrix, is_modulated
+from continuum_robot.identification.motion.mechanisms import is_mechanism, stiffness_at_rest
 from continuum_robot.identification.motion.rod_parts import check_driven_rod
 from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
@@ -64,7 +64,7 @@ class Chirps(ServoedMotion[DriveSamples]):
 
     Parameters
     ----------
-    robot : a rod, or a segment with equilibrium modulation, with a motor on each tendon and limits
+    robot : a rod or a mechanism, with a motor on each tendon and limits
     settings : see :class:`ChirpSettings`
 
     Attributes
@@ -78,7 +78,7 @@ class Chirps(ServoedMotion[DriveSamples]):
 
     def __init__(self, robot: Robot, settings: ChirpSettings | None = None) -> None:
         self.settings = settings = checked(ChirpSettings, asdict(settings or ChirpSettings()))
-        if not is_modulated(robot):
+        if not is_mechanism(robot):
             check_driven_rod(robot)
         super().__init__(robot, settings.tension_n)
         actuators, limits = driven_parts(robot)
@@ -89,7 +89,7 @@ class Chirps(ServoedMotion[DriveSamples]):
                 "tension_n", float(self.base_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
             )
         pull = np.asarray(manifold.displacement_matrix)
-        own_kg, stiffness = _at_rest(robot)
+        own_kg, stiffness = _at_rest(robot, float(self.base_n.sum()))
         mass = actuators.reflected_mass_kg * pull.T @ pull + own_kg
         self._servo = ManifoldServo(
             robot,
@@ -181,10 +181,11 @@ class Chirps(ServoedMotion[DriveSamples]):
         return chirp(time_s + half_s * (index % 2), half_s, self.settings.lowest_hz, highest_hz)
 
 
-def _at_rest(robot: Robot) -> tuple[Vector, Vector]:
+def _at_rest(robot: Robot, tension_n: float) -> tuple[Vector, Vector]:
     """Mass without the motors' (kg) and stiffness (N/m) of the coordinates at rest, (M, M) each."""
-    if is_modulated(robot):
-        return np.zeros((3, 3)), elastic_matrix(robot)
+    if is_mechanism(robot):
+        stiffness = stiffness_at_rest(robot, tension_n)
+        return np.zeros(stiffness.shape), stiffness
     model, shape = RodModel(robot), coefficients_from_clarke(robot)
     straight = np.array(model.mass_matrix(np.zeros(model.size)))
     return shape.T @ straight @ shape, shape.T @ model.stiffness @ shape

@@ -78,20 +78,24 @@ def test_identify_moves_a_robot_with_motors_and_writes_what_it_found(
 
 def test_identify_of_every_kind_of_robot_goes_its_own_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, numbers = tmp_path / "fitted.yaml", tmp_path / "numbers.json"
-    arguments = ["--duration", "10", "--out", str(out), "--json", str(numbers)]
-    assert main(["identify", "crem_segment", *arguments]) == 0
+    arguments, short = ["--out", str(out), "--json", str(numbers)], ["--duration", "10"]
+    assert main(["identify", "crem_segment", *arguments, *short]) == 0
     assert json.loads(numbers.read_text())["shown"]["mechanism.youngs_modulus_pa"]
     assert load_robot(out).mechanism != load_robot("crem_segment").mechanism
+    assert main(["identify", "rolling_five_link", *arguments, *short]) == 0
+    assert json.loads(numbers.read_text())["shown"]["mechanism.joint_damping_nms"]
     assert main(["identify", "vanderbilt_segment", *arguments]) == 0
     assert json.loads(numbers.read_text())["mass_kg"] == pytest.approx(2.312, rel=0.05)
     capsys.readouterr()
     for robot, how, said in (
-        ("rolling_five_link", "--simulated", "rolling joints are not identified"),
         ("vanderbilt_two_segment", "--simulated", "fit each by itself"),
         ("vanderbilt_segment", "--hardware", "a recording of torques, tendons and strings"),
     ):
         assert main(["identify", robot, how, *arguments]) != 0
         assert said in capsys.readouterr().err, robot
+    for option in (short, ["--tension", "3"]):
+        assert main(["identify", "vanderbilt_segment", *arguments, *option]) != 0
+        assert option[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,19 @@ def test_a_segment_with_equilibrium_modulation_shows_modulus_guides_inertia_and_
     assert Parameters.of(case.found(robot)).before == pytest.approx(case.values)
 
 
+def test_rolling_joints_show_their_damping_inertia_and_friction():
+    robot = load_robot("rolling_five_link")
+    case = chirped_robot(robot, ROD, 3, UnlikeSettings(robot="rolling_five_link", duration_s=10.0), lambda _: None)
+    assert case.names == (
+        "actuators.rotor_inertia_kg_m2",
+        "actuators.coulomb_friction_nm",
+        "mechanism.joint_damping_nms",
+    )
+    assert (np.abs(case.error) < [0.04, 0.04, 0.5]).all(), case.error
+    assert (np.abs(case.error) < 3 * case.deviations / case.truth).all()
+    assert Parameters.of(case.found(robot)).before[:2] == pytest.approx(case.values[:2])
+
+
 def test_a_coordinate_that_goes_one_way_stays_on_its_side():
     chirps = Chirps(load_robot("crem_segment"))
     times = np.linspace(0, 60, 3001)
