@@ -17,8 +17,8 @@ from continuum_robot.simulation.motors import FRICTION_ITERATIONS, MotorModel
 
 Vector = NDArray[np.float64]
 
-# Where in a step forces are balanced: at its end, 1 ms would resist by a tenth of the guides of the shipped file.
-_BALANCED = 0.55
+# Forces are balanced in the middle of a step: at its end, 1 ms would resist by a tenth of what the guides do.
+_BALANCED = 0.5
 
 
 class ModulationPlant:

@@ -133,9 +133,11 @@ def tendon_tension(
     offset : additional length of a tendon, m
     stiffness_fraction : 1, or 0 for a tendon that is cut
     """
+    # CasADi would make matrices of its own of arrays, which takes a quarter of a simulated driver's cycle.
+    library = np if isinstance(stretch, np.ndarray) else ca
     pull = settings.tendon_stiffness_n_per_m * (stretch - offset)
     if settings.tendon_stiffening_per_n > 0:
         # A stiffness that grows with the tension, dT/ds = k (1 + a T), is T = (exp(a k s) - 1) / a.
-        pull = (ca.exp(settings.tendon_stiffening_per_n * pull) - 1) / settings.tendon_stiffening_per_n
+        pull = (library.exp(settings.tendon_stiffening_per_n * pull) - 1) / settings.tendon_stiffening_per_n
     pull = pull + settings.tendon_damping_ns_per_m * stretch_rate
-    return stiffness_fraction * ca.fmax(pull, 0)
+    return stiffness_fraction * library.fmax(pull, 0)

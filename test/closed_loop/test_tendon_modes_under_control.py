@@ -59,7 +59,7 @@ class TipReference:
         return self.output.reference
 
 
-@pytest.mark.parametrize("loop", ["rucker", "mixed_routing"], indirect=True)
+@pytest.mark.parametrize("loop", ["rucker", pytest.param("mixed_routing", marks=pytest.mark.long)], indirect=True)
 def test_the_tip_is_brought_to_a_target_that_the_linear_shape_misses(loop):
     robot, rod = loop.robot, StrainRod.from_robot(loop.robot)
 

@@ -45,6 +45,7 @@ def floor_of(stack):
     return stack.nodes["contact_monitor"]._monitor.floor
 
 
+@pytest.mark.long
 def test_a_floor_is_learnt_by_the_action_stored_and_refused_when_something_touches(domain, tmp_path):
     with stack_with(tmp_path, monitor={"free_motion": "stored"}) as (stack, probe):
         monitor = stack.nodes["contact_monitor"]

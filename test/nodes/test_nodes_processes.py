@@ -43,6 +43,7 @@ def bring_up(processes: Processes, probe: Probe) -> None:
     probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 120.0, "did not come up")
 
 
+@pytest.mark.long
 def test_a_killed_controller_and_its_recovery_without_restarting_the_driver(processes, probe):
     bring_up(processes, probe)
     processes.stop("clarke_controller", signal.SIGKILL)

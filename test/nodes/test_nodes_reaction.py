@@ -86,6 +86,7 @@ def test_it_retracts_along_the_way_it_came(probe):
     assert probe.faults() == []
 
 
+@pytest.mark.long
 def test_it_gives_way_and_comes_back(probe):
     assert probe.set_parameter("reference_source", "reaction.strategy", "comply")
     wait_for_push(probe)

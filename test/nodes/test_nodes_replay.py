@@ -87,6 +87,7 @@ def test_a_replay_gives_the_same_answers(run, tmp_path):
     assert then.stamp_s.tolist() == now.stamp_s.tolist()
 
 
+@pytest.mark.long
 def test_curvatures_of_a_fibre_go_through_again(domain, tmp_path):
     values = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text())
     values["segments"][0]["basis"] = {"kind": "chebyshev_bending", "order": 1}

@@ -126,7 +126,7 @@ def test_a_scheduler_of_the_user_is_used():
 @needs_dask
 @pytest.mark.slow
 def test_workspace_and_campaign_do_not_depend_on_the_workers(two_workers, tmp_path):
-    options = WorkspaceOptions(samples=24, tension_n=2.0)
+    options = WorkspaceOptions(samples=8, tension_n=2.0)
     for name, where in (("here", WorkerOptions()), ("workers", WorkerOptions(2))):
         run_workspace(["rucker"], options, None, tmp_path / f"{name}.json", Console(quiet=True), where)
     assert (tmp_path / "here.json").read_text() == (tmp_path / "workers.json").read_text()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from continuum_robot.identification.motion.mechanisms import stiffness_at_rest
 from continuum_robot.identification.motion.motors import DRY, Motors
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import MotionFitSettings, Unknowns, weights
+from continuum_robot.identification.motion.unknowns import LAG_S, MotionFitSettings, Unknowns, weights
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -41,19 +41,19 @@ class ModulationEquations:
         kept = motors.kept(settings.samples_hz)
         self.time_s = samples.time_s[kept]
         D, count = np.asarray(clarke_manifold(robot).displacement_matrix), robot.tendon_count
-        place, rate = motors.place_m[kept], motors.rate_m_per_s[kept]
-        inertia, _, dry = motors.moving[:, kept]
+        inertia, rate, dry = motors.moving
         own = np.eye(count)
         # Every column as forces on the coordinates, (T, 3); the last two of the parameters by a factor on the file's.
         units, scales = parameters.motor_units, parameters.scales
         columns = [inertia @ D * units[0] * scales[0], dry @ D * units[DRY] * scales[1]]
         columns += [modulation_of(robot).guide_damping_ns_per_m * rate @ D]
-        columns += [place @ np.linalg.pinv(D).T @ stiffness_at_rest(robot, 0.0)]
-        columns += [wave[kept][:, [j]] * own[j] @ D for wave in motors.waves for j in range(count)]
-        columns += [np.tile(own[j] @ D, (len(place), 1)) for j in range(count)]
-        columns.append(motors.late[kept] @ D)
-        self._columns = np.stack(columns, axis=2)
-        self.pulled = (motors.force_n[kept] - actuators.viscous_ns_per_m * rate) @ D
+        columns += [motors.place_m @ np.linalg.pinv(D).T @ stiffness_at_rest(robot, 0.0)]
+        columns += [wave[:, [j]] * own[j] @ D for wave in motors.waves for j in range(count)]
+        columns += [np.tile(own[j] @ D, (len(rate), 1)) for j in range(count)]
+        columns.append(np.zeros((len(rate), 3)))
+        asked = np.stack(columns, axis=2)
+        self._columns, self._late = asked[kept], LAG_S * motors.slope(asked)[kept]
+        self.pulled = ((motors.force_n - actuators.viscous_ns_per_m * rate) @ D)[kept]
         self.forces = self.pulled - self.pulled.mean(axis=0)
 
     def linearised(self, unknowns: Vector) -> tuple[Vector, Vector, Vector]:
@@ -63,8 +63,12 @@ class ModulationEquations:
         ----------
         unknowns : shape (U,)
         """
-        rows = self.pulled - self._columns @ unknowns
-        return rows, -self._columns, weights(rows, self.forces)
+        lag = self.unknowns.lag
+        # Late by a lag is what the model asks for: of the measured forces' slope the noise would count as well.
+        columns, late = self._columns - unknowns[lag] * self._late, self._late @ unknowns
+        rows, slopes = self.pulled - columns @ unknowns, -columns
+        slopes[:, :, lag] = late
+        return rows, slopes, weights(rows, self.forces)
 
     def fraction(self, _unknowns: Vector, _step: Vector) -> float:
         """All of it; arguments as of :class:`~.ForceEquations`."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from continuum_robot.identification.motion.driven_joints import DrivenJoints
 from continuum_robot.identification.motion.motors import DRY, Motors
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import MotionFitSettings, Unknowns, weights
+from continuum_robot.identification.motion.unknowns import LAG_S, MotionFitSettings, Unknowns, weights
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 
@@ -55,10 +55,11 @@ class RollingEquations:
         columns = [inertia * units[0] * scales[0], dry * units[DRY] * scales[1], np.zeros_like(dry)]
         columns += [wave[:, [j]] * own[j] for wave in motors.waves for j in range(2)]
         columns += [np.tile(own[j], (len(dry), 1)) for j in range(2)]
-        columns.append(motors.late)
+        columns.append(np.zeros_like(dry))
         self._columns = np.stack(columns, axis=2)
+        self._pulled_n = motors.force_n[:, 0] - motors.force_n[:, 1]
         self._force_n = motors.force_n - actuators.viscous_ns_per_m * motors.rate_m_per_s
-        self.pulled = (self._force_n[self._kept, 0] - self._force_n[self._kept, 1])[:, None]
+        self.pulled = self._pulled_n[self._kept, None]
         self.forces = self.pulled - self.pulled.mean(axis=0)
 
     def linearised(self, unknowns: Vector) -> tuple[Vector, Vector, Vector]:
@@ -81,7 +82,12 @@ class RollingEquations:
         # Without damping the difference is a fraction of the sum, by the coordinate alone.
         slopes = (second - first + (asked / total)[:, None] * (first + second))[kept]
         slopes[:, _DAMPING] -= slope[kept]
-        rows = (left - right - asked)[kept, None]
+        # Late by a lag is what the model asks for: of the measured forces' slope the noise would count as well.
+        missing = left - right - asked
+        late = LAG_S * self._motors.slope(self._pulled_n - missing)[kept]
+        lag = self.unknowns.lag
+        slopes[:, lag] = late
+        rows = (missing[kept] + unknowns[lag] * late)[:, None]
         return rows, slopes[:, None], weights(rows, self.forces)
 
     def fraction(self, unknowns: Vector, step: Vector) -> float:

@@ -143,7 +143,7 @@ class ExplicitBody(RodBody):
         spooled, speed, _ = self.spools
         stretch, rate = spooled - self.rod_displacement, speed - self.rod_velocity
         value = tendon_tension(self._robot.simulation, stretch, rate, drive.offset_m, drive.stiffness_fraction)
-        return np.array(value, dtype=float).reshape(-1)
+        return np.asarray(value)
 
     def friction_torque(self, tension_n: Vector, velocity: Vector) -> Vector:
         """As of :class:`RodBody`; johnston (37)."""

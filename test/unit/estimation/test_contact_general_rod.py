@@ -78,7 +78,7 @@ def test_a_push_at_the_tip_is_detected_and_placed_and_free_motion_is_not(name):
     assert abs(estimate.location.arc_length_m - length_m) < 0.05 * length_m
 
 
-@pytest.mark.parametrize("method", ["jfd", "kalman_disturbance_observer"])
+@pytest.mark.parametrize("method", ["jfd", pytest.param("kalman_disturbance_observer", marks=pytest.mark.long)])
 def test_every_method_finds_a_push_in_the_middle(method):
     detected = Detected("rucker_helical", method=method)
     length_m = detected.robot.length_m

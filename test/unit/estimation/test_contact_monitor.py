@@ -636,7 +636,7 @@ class SlowTurns:
     def __init__(self):
         self.plain = load_robot("opencr_five_tendon")
         self.robot = with_past(self.plain)
-        self.lever = tendon_matrix(self.robot)
+        self.lever, self._shape = tendon_matrix(self.robot), coefficients_from_clarke(self.robot)
         self.resistance = Resistance(self.robot)
         self._dynamics = RodDynamics(self.robot, compile="never")
         both, actuators = self.lever.T @ self.lever, self.plain.actuators
@@ -644,7 +644,7 @@ class SlowTurns:
 
     def at(self, time_s):
         """Coefficients, their rates and the tensions."""
-        turn, shape = 2 * np.pi * 0.25, coefficients_from_clarke(self.robot)
+        turn, shape = 2 * np.pi * 0.25, self._shape
         sine, cosine = math.sin(turn * time_s), math.cos(turn * time_s)
         c = shape @ (5e-3 * np.array([1 - cosine, sine]))
         rate = shape @ (5e-3 * turn * np.array([sine, cosine]))

@@ -117,6 +117,7 @@ def test_noise_of_a_short_ramp():
         assert result[f"kalman_disturbance_observer_noise_001_rmse_{axis}_n"] < 1.6
 
 
+@pytest.mark.long
 def test_which_method_noise_disturbs_less_depends_on_the_rate():
     """At the hundred hertz of the paper's recordings JFD is the better one in x; at a kilohertz it is not."""
     run = experiments()["johnston.noise"]

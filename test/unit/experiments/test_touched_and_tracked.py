@@ -48,6 +48,7 @@ def test_contacts_are_taken_for_what_they_are(tmp_path):
     assert file.stat().st_size > 0
 
 
+@pytest.mark.long
 def test_two_pushes_on_one_segment_are_several_and_not_located(tmp_path):
     experiment = experiments()["contact.pair"]
     options = {"robots": "vanderbilt_segment", "plants": "rod", "lower": "0.4"}
@@ -82,6 +83,7 @@ def test_a_robot_unlike_its_file_is_identified_and_followed_better(tmp_path):
     assert file.stat().st_size > 0
 
 
+@pytest.mark.long
 def test_a_robot_with_capstans_unlike_its_file_is_identified(tmp_path):
     experiment = experiments()["drive.capstans"]
     result = experiment.run({"seeds": "1"}, lambda _text: None)

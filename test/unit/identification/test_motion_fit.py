@@ -275,6 +275,7 @@ def test_a_file_of_another_robot_is_refused(tmp_path):
         read_drive_samples(TWO, file)
 
 
+@pytest.mark.long  # half a minute of chirps, and the fit goes to and fro about knots
 def test_a_past_that_the_file_has_with_other_values_is_found():
     """Friction that builds up over a travel and a backbone that lags, each with values that the fit does not know."""
     own = Hysteresis(moment_nm=2e-3, curvature_per_m=1.0)
