@@ -102,12 +102,8 @@ class CoordinateEquations:
             return with_slopes(motors.low_pass(values @ self._pull, settings.bandwidth_hz))
 
         count, place, force = robot.tendon_count, motors.place_m, motors.force_n
-        own = np.eye(count)
         # Every column of what is linear: what it adds to the motors' forces, (T, N).
-        columns = list(motors.moving)
-        columns += [wave[:, [j]] * own[j] for wave in motors.waves for j in range(count)]
-        columns += [np.broadcast_to(own[j], force.shape) for j in range(count)]
-        columns.append(motors.late)
+        columns = [*motors.moving, *motors.of_each(), motors.late]
         self._across_columns = np.array([column[kept] @ self._across for column in columns])
         # Where the rod is, for what the chords do; the stretch by the file's stiffness is near enough for that.
         stretched = motors.low_pass(force @ self._pull, settings.bandwidth_hz) @ (self._onto @ self._onto.T)

@@ -40,16 +40,14 @@ class ModulationEquations:
         motors = Motors(robot, samples, parameters, settings.stretching_hz)
         kept = motors.kept(settings.samples_hz)
         self.time_s = samples.time_s[kept]
-        D, count = np.asarray(clarke_manifold(robot).displacement_matrix), robot.tendon_count
+        D = np.asarray(clarke_manifold(robot).displacement_matrix)
         inertia, rate, dry = motors.moving
-        own = np.eye(count)
         # Every column as forces on the coordinates, (T, 3); the last two of the parameters by a factor on the file's.
         units, scales = parameters.motor_units, parameters.scales
         columns = [inertia @ D * units[0] * scales[0], dry @ D * units[DRY] * scales[1]]
         columns += [modulation_of(robot).guide_damping_ns_per_m * rate @ D]
         columns += [motors.place_m @ np.linalg.pinv(D).T @ stiffness_at_rest(robot, 0.0)]
-        columns += [wave[:, [j]] * own[j] @ D for wave in motors.waves for j in range(count)]
-        columns += [np.tile(own[j] @ D, (len(rate), 1)) for j in range(count)]
+        columns += [column @ D for column in motors.of_each()]
         columns.append(np.zeros((len(rate), 3)))
         asked = np.stack(columns, axis=2)
         self._columns, self._late = asked[kept], LAG_S * motors.slope(asked)[kept]

@@ -65,6 +65,12 @@ class Motors:
         self.late = -LAG_S * self.slope(self.force_n)
         self.moving = np.array([self.slope(self.rate_m_per_s), self.rate_m_per_s, self.rubbed(1.0)])
 
+    def of_each(self) -> list[Vector]:
+        """Forces by the sine of each motor, then by its cosine, then by a constant of it: 3 N of shape (T, N)."""
+        size, own = self.waves[0].shape, np.eye(self.waves.shape[2])
+        waves = [wave[:, [j]] * one for wave in self.waves for j, one in enumerate(own)]
+        return [*waves, *(np.broadcast_to(one, size) for one in own)]
+
     def kept(self, samples_hz: float) -> slice:
         """The samples that count: none at the ends, where filters begin, and not all of the others.
 

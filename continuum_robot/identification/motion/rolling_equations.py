@@ -50,12 +50,10 @@ class RollingEquations:
         moved_m = motors.low_pass(samples.displacement_m - samples.displacement_m[0], _PLACE_HZ)
         self._coordinate_m = (moved_m[:, 0] - moved_m[:, 1]) / 2
         inertia, _, dry = motors.moving
-        units, scales, own = parameters.motor_units, parameters.scales, np.eye(2)
-        # Every column as forces of both motors, (T, 2); none for the damping.
-        columns = [inertia * units[0] * scales[0], dry * units[DRY] * scales[1], np.zeros_like(dry)]
-        columns += [wave[:, [j]] * own[j] for wave in motors.waves for j in range(2)]
-        columns += [np.tile(own[j], (len(dry), 1)) for j in range(2)]
-        columns.append(np.zeros_like(dry))
+        units, scales = parameters.motor_units, parameters.scales
+        # Every column as forces of both motors, (T, 2); none for damping and lag.
+        none = np.zeros_like(dry)
+        columns = [inertia * units[0] * scales[0], dry * units[DRY] * scales[1], none, *motors.of_each(), none]
         self._columns = np.stack(columns, axis=2)
         self._pulled_n = motors.force_n[:, 0] - motors.force_n[:, 1]
         self._force_n = motors.force_n - actuators.viscous_ns_per_m * motors.rate_m_per_s

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow]
 
 def test_a_wall_is_detected_and_every_answer_takes_most_of_the_force_away(tmp_path):
     experiment = experiments()["contact.reaction"]
-    options = {"plant": "rod", "locations": "1.0", "speeds_m_per_s": "0.02", "stiffnesses_n_per_m": "2000"}
+    options = {"plant": "rod", "locations": "1.0", "speeds_m_per_s": "0.04", "stiffnesses_n_per_m": "2000"}
     result = experiment.run(options, lambda _text: None)
     assert result["not_detected"] == 0
     assert 0 < result["detected_s"] < 0.2
