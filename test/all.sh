@@ -12,6 +12,10 @@ chosen="(not long ${long})"
 talks="pytest\.mark\.(ros|launch)"
 left_out="^pytestmark.*pytest\.mark\.${LONG:+nothing_is_}long"
 code=0
+# Hundreds of processes import the package: they read what the first one compiled.
+unset PYTHONDONTWRITEBYTECODE
+# What runs side by side shares the processors: threads of the linear algebra would only wait for each other.
+export OPENBLAS_NUM_THREADS=1
 
 dds() {  # MARKS <FILES: each in a process of its own, in DDS domains that begin at $domain
   local file ended marks=$1

@@ -13,7 +13,7 @@ from ros_contact import touched_stack
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.long]
 
 ROBOT = load_robot("mixed_routing")
 FORCE_N = 0.3

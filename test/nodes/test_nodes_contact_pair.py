@@ -15,7 +15,7 @@ from continuum_robot.app.view.legend import contact_words
 from continuum_robot.estimation.contact.kind import SEVERAL
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.long]
 
 ROBOT = load_robot("vanderbilt_segment")
 SCHEDULE = """

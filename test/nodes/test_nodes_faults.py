@@ -20,7 +20,8 @@ ROBOT = load_robot("opencr_five_tendon")
 LIMITS = ROBOT.limits
 
 
-KINDS = kinds_by_name("controller_killed,driver_killed")
+# A controller that is killed: test_nodes_fallback.py.
+KINDS = kinds_by_name("driver_killed")
 
 
 @pytest.fixture(scope="module")

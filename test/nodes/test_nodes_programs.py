@@ -36,14 +36,13 @@ def probe(domain):
     "node",
     [
         "simulator",
-        "string_encoder",
-        "shape_estimator",
-        "contact_monitor",
         "clarke_controller",
-        "reference_source",
-        "robot_visualizer",
         "recorder",
         "supervisor",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("string_encoder", "shape_estimator", "contact_monitor", "reference_source", "robot_visualizer")
+        ),
     ],
 )
 def test_every_node_ends_cleanly_on_sigterm(processes, probe, node, tmp_path):

@@ -160,6 +160,7 @@ def test_up_in_processes_leaves_none_behind(tmp_path: Path) -> None:
     assert list(tmp_path.glob("runs/*/metadata.yaml"))
 
 
+@pytest.mark.long
 def test_up_starts_a_process_that_died_again_and_fails_where_it_dies_too_often(tmp_path: Path) -> None:
     with Program(tmp_path, "up", "opencr_five_tendon", "--no-view", "--processes", "--respawn", "1") as up:
         up.wait_for("the stack is up")

@@ -252,7 +252,8 @@ def test_the_limits_hold_on_the_whole_way_with_a_correction_that_pushes_against_
     assert output.limited
 
 
-@pytest.mark.parametrize("name", ["opencr_five_tendon", pytest.param("two_segment", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
 def test_a_moving_tip_is_corrected_without_the_delay_of_an_integral(name):
     """A robot that bends a tenth less: after some rounds the tip is on its path."""
     control = TipControl(load_robot(name))

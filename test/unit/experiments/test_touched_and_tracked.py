@@ -25,6 +25,7 @@ def test_a_wall_is_detected_and_every_answer_takes_most_of_the_force_away(tmp_pa
     assert file.stat().st_size > 0
 
 
+@pytest.mark.long
 def test_a_tracker_brings_the_tip_of_a_robot_that_is_off_to_its_path(tmp_path):
     experiment = experiments()["tip.tracking"]
     options = {"rounds": "1", "learning_rounds": "1", "period_s": "6", "compensate": "false", "outage_s": "0.5"}
@@ -73,6 +74,7 @@ def test_motion_shows_the_segment_that_a_wall_touches(tmp_path):
     assert file.stat().st_size > 0
 
 
+@pytest.mark.long
 def test_a_robot_unlike_its_file_is_identified_and_followed_better(tmp_path):
     experiment = experiments()["drive.identification"]
     options = {"seeds": "1", "mujoco_seeds": "0", "circled": "1", "duration_s": "20"}

@@ -70,7 +70,7 @@ def recorded(rng: np.random.Generator, *, noise_m: float = 2e-4) -> TendonRecord
     readings, labels = [], []
     for name, weights in {"seg1": (1, 0, 0), "seg2": (0, 1, 0), "seg3": (0, 0, 1), "pair": (0.8, 0, -0.8)}.items():
         for towards in np.arange(4) * np.pi / 2 + 0.3:
-            for amount in [*np.linspace(0, 1, 5), *np.linspace(0.75, 0, 4)]:
+            for amount in [*np.linspace(0, 1, 7), *np.linspace(0.83, 0, 6)]:
                 # A later segment's tendons run through the ones before, and have to follow their bending.
                 row = [
                     sum(4e-3 * amount * weights[i] * np.cos(np.array(angles[k]) - towards) for i in range(k + 1))
@@ -103,6 +103,7 @@ def part(recording: TendonRecording, rows: np.ndarray) -> TendonRecording:
     )
 
 
+@pytest.mark.long
 def test_known_parameters_are_found_again():
     rng = np.random.default_rng(5)
     start = robot_with((0.2, 0.7, 1.2), (0.0, 0.0, 0.0))
@@ -110,7 +111,7 @@ def test_known_parameters_are_found_again():
     assert all(step.kept for step in fit.steps)
     errors = [step.held_out_rmse_m for step in fit.steps]
     assert errors[0] > 2 * errors[1] > 2.5 * errors[2]
-    assert errors[2] < 8e-4
+    assert errors[2] < 7e-4
     angles = [segment.tendons.angle_offset_rad for segment in fit.robot.segments]
     assert angles == pytest.approx(ANGLES, abs=0.02)
     tendons = fit.robot.displaced_tendons
