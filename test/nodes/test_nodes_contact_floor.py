@@ -18,7 +18,7 @@ from continuum_robot.estimation.contact.settings import default_settings
 from continuum_robot.identification.procedures.floor_record import floor_path, load_floor
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.long]
 
 ROBOT = load_robot("vanderbilt_segment")
 ACTION = "contact_monitor/learn_floor"
@@ -45,7 +45,6 @@ def floor_of(stack):
     return stack.nodes["contact_monitor"]._monitor.floor
 
 
-@pytest.mark.long
 def test_a_floor_is_learnt_by_the_action_stored_and_refused_when_something_touches(domain, tmp_path):
     with stack_with(tmp_path, monitor={"free_motion": "stored"}) as (stack, probe):
         monitor = stack.nodes["contact_monitor"]

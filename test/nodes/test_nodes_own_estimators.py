@@ -66,6 +66,7 @@ def test_the_shape_is_that_of_the_estimator(stack):
     np.testing.assert_allclose(np.diag(covariance), variance, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_contacts_are_those_of_the_observer(stack):
     _, probe = stack
     contacts, truth = probe.received["contact"], probe.received["simulated_contact"]

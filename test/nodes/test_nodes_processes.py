@@ -90,7 +90,7 @@ def test_a_supervisor_that_stood_still_declares_nobody_lost(processes, probe):
     probe.wait(lambda: probe.lifecycle_state("tendon_driver") == "unconfigured")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
     processes.start("simulator", ROBOT, "activate:=true")
     probe.wait(lambda: "/simulator: lifecycle" in probe.diagnostics, 90.0)
