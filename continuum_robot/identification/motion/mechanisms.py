@@ -51,6 +51,10 @@ def mechanism_values(robot: Robot) -> dict[str, float]:
     Parameters
     ----------
     robot : a mechanism
+
+    Raises
+    ------
+    ParameterError : a rod
     """
     mechanism = rolling_joint_of(robot) if rolls(robot) else modulation_of(robot)
     return {key: float(getattr(mechanism, key)) for key in _KEYS[robot.traits.kind]}
@@ -63,6 +67,10 @@ def with_mechanism(robot: Robot, values: dict[str, float]) -> Robot:
     ----------
     robot : a mechanism
     values : by key, in the units of the keys
+
+    Raises
+    ------
+    ParameterError : a rod
     """
     if rolls(robot):
         return robot.changed(mechanism=dataclasses.replace(rolling_joint_of(robot), **values))
@@ -78,6 +86,10 @@ def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:
     ----------
     robot : a mechanism
     tension_n : of all tendons together, N
+
+    Raises
+    ------
+    ParameterError : a rod
     """
     if rolls(robot):
         curve = UnloadedCurve(RollingStatics(make_linkage(rolling_joint_of(robot))))
