@@ -13,7 +13,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.building import modulatio
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.motors import FRICTION_ITERATIONS, MotorModel
+from continuum_robot.simulation.motors import MotorModel
 
 Vector = NDArray[np.float64]
 
@@ -52,7 +52,6 @@ class ModulationPlant:
         self._motors = MotorModel.from_actuators(
             robot.actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed)
         )
-        self._drags = bool(self._motors.viscous_ns_per_m or self._motors.coulomb_n or self._motors.cogging_n)
         self._damping_ns_per_m = mechanism.guide_damping_ns_per_m
         self._inverse_for_s, self._inverted = math.nan, np.eye(3)
         stiffness = ModulationForce(robot).stiffness_n_per_m
@@ -77,31 +76,28 @@ class ModulationPlant:
         moved = self.coordinates_m + duration_s * rate
         self._rate = self._rate + (rate - self._rate) / _BALANCED
         stopped = not 0.0 <= moved[2] <= self._stroke_m
-        self.coordinates_m = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)]) if stopped else moved
         if stopped:
+            moved = np.array([*moved[:2], np.clip(moved[2], 0.0, self._stroke_m)])
             self._rate = np.array([*self._rate[:2], 0.0])
+        self.coordinates_m = moved
 
     def _between(self, force: Vector, h: float) -> Vector:
         """Rates after ``h`` (s), where forces are balanced, under a force on the coordinates, shape (3,)."""
         known = self._mass @ self._rate + h * (force - self._stiffness @ self.coordinates_m)
-        if not self._drags:
+        if not self._motors.drags:
             return np.asarray(self._inverse(h) @ known)
-        rate, D = self._rate, self._pull
-        for _ in range(FRICTION_ITERATIONS):
-            dragged, cogging = self._motors.drag(self.displacement, D @ rate)
-            rate = np.linalg.solve(self._resisting(h, dragged), known - h * D.T @ cogging)
-        return rate
+        return self._motors.dragged_rate(self._resisting(h), known, self._pull, self.displacement, self._rate, h)
 
     def _inverse(self, h: float) -> Vector:
         """Of what resists a rate over a step without friction in the motors, shape (3, 3)."""
         if self._inverse_for_s != h:
-            self._inverse_for_s, self._inverted = h, np.linalg.inv(self._resisting(h, np.zeros(len(self._pull))))
+            self._inverse_for_s, self._inverted = h, np.linalg.inv(self._resisting(h))
         return self._inverted
 
-    def _resisting(self, h: float, dragged: Vector) -> Vector:
-        """What resists a rate over a step with friction of the motors (N,), N.s/m, shape (3, 3)."""
+    def _resisting(self, h: float) -> Vector:
+        """What resists a rate over a step without friction in the motors, shape (3, 3)."""
         D = self._pull
-        return self._mass + h * D.T @ ((self._damping_ns_per_m + dragged)[:, None] * D) + h**2 * self._stiffness
+        return self._mass + h * self._damping_ns_per_m * D.T @ D + h**2 * self._stiffness
 
     @property
     def displacement(self) -> Vector:

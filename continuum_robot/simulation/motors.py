@@ -17,8 +17,8 @@ from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, MaxwellSlip, mot
 # Below this tendon speed dry friction fades out, so that it has a derivative; a motor at rest creeps accordingly.
 FRICTION_SPEED_M_PER_S = 5e-4
 _AT_REST_M_PER_S = 1e-9
-FRICTION_ITERATIONS = 3
-"""Of the speed at the end of a step, which :meth:`MotorModel.drag` depends on: without them friction acts as mass."""
+# Of the speed that :meth:`MotorModel.drag` depends on: without them friction acts as mass.
+_FRICTION_ITERATIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,37 @@ class MotorModel:
         position : spooled lengths, shape (N,), m
         """
         return motor_slip(self.coulomb_n, self.friction_travel_m, position)
+
+    @property
+    def drags(self) -> bool:
+        """Whether there is friction or cogging."""
+        return bool(self.viscous_ns_per_m or self.coulomb_n or self.cogging_n)
+
+    def dragged_rate(
+        self,
+        resisting: NDArray[np.float64],
+        known: NDArray[np.float64],
+        pull: NDArray[np.float64],
+        position: NDArray[np.float64],
+        rate: NDArray[np.float64],
+        duration_s: float,
+    ) -> NDArray[np.float64]:
+        """Rates of coordinates that solve R rate = known with the motors' friction and cogging over a time, (M,).
+
+        Parameters
+        ----------
+        resisting : R without them, shape (M, M)
+        known : shape (M,)
+        pull : displacements of the tendons for a unit of each coordinate, shape (N, M)
+        position : spooled lengths, shape (N,), m
+        rate : of the coordinates, where the search begins, shape (M,)
+        duration_s : over which they resist, s
+        """
+        for _ in range(_FRICTION_ITERATIONS):
+            damping, cogging = self.drag(position, pull @ rate)
+            system = resisting + duration_s * pull.T @ (damping[:, None] * pull)
+            rate = np.linalg.solve(system, known - duration_s * cogging @ pull)
+        return rate
 
     def drag(self, position: NDArray[np.float64], speed: NDArray[np.float64]) -> tuple[Any, Any]:
         """Friction as damping at these speeds (N.s/m), and cogging (N): of motors without a memory, shape (N,) each.

@@ -7,16 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
-from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
+from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of, statics_of
+from continuum_robot.mechanisms.rolling_joint.turning import BALANCED, JointTurning
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.motors import FRICTION_ITERATIONS, MotorModel
+from continuum_robot.simulation.motors import MotorModel
 
 Vector = NDArray[np.float64]
-
-# Where in a step moments are balanced: at its end it would resist as friction does, in its middle links would ring.
-_BALANCED = 0.55
 
 
 class RollingPlant:
@@ -43,19 +39,16 @@ class RollingPlant:
     def __init__(self, robot: Robot) -> None:
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        mechanism = rolling_joint_of(robot)
-        statics = RollingStatics(make_linkage(mechanism))
         self._newton_per_ampere = robot.actuators.newton_per_ampere
         self._mass_kg = robot.actuators.reflected_mass_kg
         self._motors = MotorModel.from_actuators(
             robot.actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed)
         )
-        self._drags = bool(self._motors.viscous_ns_per_m or self._motors.coulomb_n or self._motors.cogging_n)
-        self._damping_nms = mechanism.joint_damping_nms
-        self._turning = JointTurning(statics)
+        self._damping_nms = rolling_joint_of(robot).joint_damping_nms
+        self._turning = JointTurning(statics_of(robot))
         self._low, self._high = self._turning.limits_rad.T
         self.current_limit_a = np.full(2, robot.actuators.maximum_current_a)
-        self._angles_rad = self._turning.angles(statics.solve_tension([1.0, 1.0]).contact_m)
+        self._angles_rad = self._turning.home_rad
         self._joints = self._turning.at(self._angles_rad)
         self._home_m = self._joints.gaps_m.sum(axis=1)
         self._rate = np.zeros(2)  # of the displacements
@@ -70,28 +63,20 @@ class RollingPlant:
         """
         tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self._tension = tension
-        pull, h = -self._joints.levers_m, _BALANCED * duration_s
+        pull, h = -self._joints.levers_m, BALANCED * duration_s
         # Against its tendons each joint is as stiff as its levers change.
         stiffness = np.maximum(tension @ self._joints.lever_slopes_m, 0.0)
         resisting = self._mass_kg * pull.T @ pull + np.diag(h * self._damping_nms + h**2 * stiffness)
-        rate = self._turned(resisting, self._mass_kg * self._rate @ pull + h * tension @ pull, pull, h)
+        known = self._mass_kg * self._rate @ pull + h * tension @ pull
+        rate = np.linalg.solve(resisting, known)
+        if self._motors.drags:
+            rate = self._motors.dragged_rate(resisting, known, pull, self.displacement, rate, h)
         moved = self._angles_rad + duration_s * rate
         self._angles_rad = np.clip(moved, self._low, self._high)
         stopped = self._angles_rad != moved
-        self._rate = self._rate + (pull @ np.where(stopped, 0.0, rate) - self._rate) / _BALANCED
-        if stopped.any():
-            self._rate = pull @ np.where(stopped, 0.0, rate)
+        mean = pull @ np.where(stopped, 0.0, rate)
+        self._rate = mean if stopped.any() else self._rate + (mean - self._rate) / BALANCED
         self._joints = self._turning.at(self._angles_rad)
-
-    def _turned(self, resisting: Vector, known: Vector, pull: Vector, h: float) -> Vector:
-        """Rates of the angles, (n - 1,), rad/s, against what resists them and the motors' friction over ``h`` (s)."""
-        rate = np.linalg.solve(resisting, known)
-        if not self._drags:
-            return rate
-        for _ in range(FRICTION_ITERATIONS):
-            dragged, cogging = self._motors.drag(self.displacement, pull @ rate)
-            rate = np.linalg.solve(resisting + h * pull.T @ (dragged[:, None] * pull), known - h * cogging @ pull)
-        return rate
 
     @property
     def contact_m(self) -> Vector:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.experiments.plotting import REFERENCE
-from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
+from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.loads import Load
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
 from continuum_robot.robot.loading import load_robot
@@ -34,7 +34,7 @@ PULLS = (0.5, 1.0, 1.5)
 
 def make_statics(robot: str = ROBOT) -> RollingStatics:
     """The statics of a rolling-joint robot, by name or robot file."""
-    return RollingStatics(make_linkage(rolling_joint_of(load_robot(robot))))
+    return statics_of(load_robot(robot))
 
 
 def pull_to_the_right(force: float, link: int = 5) -> list[Load]:

@@ -12,16 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
-from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
+from continuum_robot.mechanisms.rolling_joint.building import statics_of
+from continuum_robot.mechanisms.rolling_joint.turning import BALANCED, JointTurning
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-# As in the simulation: moments are balanced a little behind the middle of a step.
-_BALANCED = 0.55
 _ITERATIONS, _TOLERANCE_M, _TOLERANCE_N = 30, 1e-8, 1e-5
 _LEAST_STIFFNESS_NM = 1e-5
 
@@ -35,11 +32,10 @@ class DrivenJoints:
     """
 
     def __init__(self, robot: Robot) -> None:
-        statics = RollingStatics(make_linkage(rolling_joint_of(robot)))
+        statics = statics_of(robot)
         self._turning = JointTurning(statics)
         self._curve = UnloadedCurve(statics)
-        home = self._turning.angles(statics.solve_tension([1.0, 1.0]).contact_m)
-        self._home_m = self._difference(self._turning.at(home).gaps_m)
+        self._home_m = self._difference(self._turning.at(self._turning.home_rad).gaps_m)
 
     def differences(self, coordinate_m: Vector, total_n: Vector, damping_nms: float, step_s: float) -> Vector:
         """Left less right tension at even times, from rest, shape (T,), N.
@@ -55,18 +51,18 @@ class DrivenJoints:
         ------
         ConvergenceError : a coordinate that the joints do not reach with such tensions
         """
-        angles, difference = self._turning.angles(self._at_rest(coordinate_m[0])), 0.0
+        angles, difference = self._turning.angles(self._curve.contacts(coordinate_m[0])), 0.0
         found, low, high = np.zeros(len(coordinate_m)), *self._turning.limits_rad.T
         damped = damping_nms / step_s
         for k in range(1, len(coordinate_m)):
             before = angles
-            total = total_n[k - 1] + _BALANCED * (total_n[k] - total_n[k - 1])
+            total = total_n[k - 1] + BALANCED * (total_n[k] - total_n[k - 1])
             for _ in range(_ITERATIONS):
-                joints = self._turning.at(before + _BALANCED * (angles - before))
+                joints = self._turning.at(before + BALANCED * (angles - before))
                 left_n, right_n = (total + difference) / 2, (total - difference) / 2
                 left, right = joints.levers_m
                 moments = damped * (angles - before) + left_n * left + right_n * right
-                slopes = _BALANCED * (left_n * joints.lever_slopes_m[0] + right_n * joints.lever_slopes_m[1])
+                slopes = BALANCED * (left_n * joints.lever_slopes_m[0] + right_n * joints.lever_slopes_m[1])
                 stiffness = damped + np.maximum(slopes, _LEAST_STIFFNESS_NM)
                 after = self._turning.at(angles)
                 missing = coordinate_m[k] - self._coordinate(after.gaps_m)
@@ -82,13 +78,7 @@ class DrivenJoints:
             found[k] = difference
         # Balanced between two times each.
         times = np.arange(len(found)) * step_s
-        return np.interp(times, times[1:] - (1 - _BALANCED) * step_s, found[1:])
-
-    def _at_rest(self, coordinate_m: float) -> Vector:
-        """Contacts without loads where the coordinate is given, shape (n - 1,), m."""
-        displacement = self._curve.displacement_m
-        known = (displacement[:, 0] - displacement[:, 1]) / 2
-        return np.array([np.interp(coordinate_m, known, contact) for contact in self._curve.contact_m.T])
+        return np.interp(times, times[1:] - (1 - BALANCED) * step_s, found[1:])
 
     def _coordinate(self, gaps_m: Vector) -> float:
         return self._home_m - self._difference(gaps_m)

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
-from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of, statics_of
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.rolling_joint import RollingJoint
+from continuum_robot.robot.traits import ROD
 
 Vector = NDArray[np.float64]
 
@@ -32,7 +34,7 @@ def is_mechanism(robot: Robot) -> bool:
     ----------
     robot : any robot
     """
-    return robot.traits.kind in _KEYS
+    return robot.traits.kind != ROD
 
 
 def rolls(robot: Robot) -> bool:
@@ -56,7 +58,7 @@ def mechanism_values(robot: Robot) -> dict[str, float]:
     ------
     ParameterError : a rod
     """
-    mechanism = rolling_joint_of(robot) if rolls(robot) else modulation_of(robot)
+    mechanism = _mechanism_of(robot)
     return {key: float(getattr(mechanism, key)) for key in _KEYS[robot.traits.kind]}
 
 
@@ -72,9 +74,7 @@ def with_mechanism(robot: Robot, values: dict[str, float]) -> Robot:
     ------
     ParameterError : a rod
     """
-    if rolls(robot):
-        return robot.changed(mechanism=dataclasses.replace(rolling_joint_of(robot), **values))
-    return robot.changed(mechanism=dataclasses.replace(modulation_of(robot), **values))
+    return robot.changed(mechanism=dataclasses.replace(_mechanism_of(robot), **values))
 
 
 def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:
@@ -92,7 +92,11 @@ def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:
     ParameterError : a rod
     """
     if rolls(robot):
-        curve = UnloadedCurve(RollingStatics(make_linkage(rolling_joint_of(robot))))
+        curve = UnloadedCurve(statics_of(robot))
         return np.array([[float(curve.force(_NEAR_M, tension_n / 2)) / _NEAR_M]])
     stiffness = ModulationForce(robot).stiffness_n_per_m
     return np.diag([stiffness, stiffness, 0.0])
+
+
+def _mechanism_of(robot: Robot) -> RollingJoint | EquilibriumModulation:
+    return rolling_joint_of(robot) if rolls(robot) else modulation_of(robot)

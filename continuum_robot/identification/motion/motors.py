@@ -44,7 +44,8 @@ class Motors:
     ----------
     cut_hz : as given
     period_s : between samples, s
-    place_m, rate_m_per_s, force_n : displacement since the first sample, its rate, force; shape (T, N), N on the tendon
+    moved_m : displacement since the first sample, not filtered, shape (T, N), m
+    place_m, rate_m_per_s, force_n : the same filtered, its rate, force; shape (T, N), N on the tendon
     moving : force by acceleration, speed and dry friction of a unit, shape (3, T, N)
     waves : sine of every motor, then cosine, shape (2, T, N)
     late : force by a lag of LAG_S, shape (T, N)
@@ -55,9 +56,9 @@ class Motors:
         self.period_s = float(samples.time_s[1] - samples.time_s[0])
         self.cut_hz, self._travel = cut_hz, parameters.travel
         self._travel_m = actuators.friction_travel_m
-        self._moved = samples.displacement_m - samples.displacement_m[0]
-        self._speed = self.low_pass(self.slope(self._moved), _SPEED_HZ, 2)
-        self.place_m = self.low_pass(self._moved, cut_hz)
+        self.moved_m = samples.displacement_m - samples.displacement_m[0]
+        self._speed = self.low_pass(self.slope(self.moved_m), _SPEED_HZ, 2)
+        self.place_m = self.low_pass(self.moved_m, cut_hz)
         self.rate_m_per_s = self.slope(self.place_m)
         self.force_n = self.low_pass(samples.force_n, cut_hz)
         turned = actuators.cogging_periods_per_turn * actuators.motor_rad_per_m * samples.displacement_m
@@ -110,9 +111,9 @@ class Motors:
         """
         if self._travel is None:
             return np.tanh(self._speed / _DRY_M_PER_S)
-        count = self._moved.shape[1]
+        count = self.moved_m.shape[1]
         reach_m = max(factor, LEAST_PAST) * self._travel_m
-        return MaxwellSlip(np.ones(count), np.full(count, reach_m), self._moved[0]).along(self._moved)
+        return MaxwellSlip(np.ones(count), np.full(count, reach_m), self.moved_m[0]).along(self.moved_m)
 
     def rubbed(self, factor: float) -> Vector:
         """Dry friction over its limit, filtered, shape (T, N).

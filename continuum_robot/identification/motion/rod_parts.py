@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.identification.motion.mechanisms import is_mechanism
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.inertia import damping_matrix, stiffness_matrix
 from continuum_robot.rod.model import RodModel
@@ -40,7 +40,7 @@ def check_driven_rod(robot: Robot) -> None:
     ParameterError : a mechanism, hysteresis of a rod that does more than bend or whose tendons are not parallel, or a
         robot with capstans, and what fits that one
     """
-    if robot.traits.kind != ROD:
+    if is_mechanism(robot):
         raise ParameterError("robot", robot.name, "a rod")
     if drives(robot):
         raise ParameterError(

@@ -47,7 +47,7 @@ class RollingEquations:
         self._stride = max(1, round(settings.step_s / motors.period_s))
         self._kept = motors.kept(settings.samples_hz)
         self.time_s = samples.time_s[self._kept]
-        moved_m = motors.low_pass(samples.displacement_m - samples.displacement_m[0], _PLACE_HZ)
+        moved_m = motors.low_pass(motors.moved_m, _PLACE_HZ)
         self._coordinate_m = (moved_m[:, 0] - moved_m[:, 1]) / 2
         inertia, _, dry = motors.moving
         units, scales = parameters.motor_units, parameters.scales

@@ -9,6 +9,7 @@ import numpy as np
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.surfaces import CurvaturePiece, Surface, from_curvature, spline
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.rolling_joint import CurvatureSurface, PointSurface, RollingJoint
@@ -39,6 +40,11 @@ def make_linkage(mechanism: RollingJoint) -> Linkage:
         entries = [np.array([surface.point(s) for s in link.entry_arc_lengths_m]) for surface in (parent, child)]
         links.append(Link(parent, child, *entries))
     return Linkage(links)
+
+
+def statics_of(robot: Robot) -> RollingStatics:
+    """Statics of a robot's mechanism; raises ParameterError where it has no rolling joints."""
+    return RollingStatics(make_linkage(rolling_joint_of(robot)))
 
 
 def make_surface(described: CurvatureSurface | PointSurface) -> Surface:

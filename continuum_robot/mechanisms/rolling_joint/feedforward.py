@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
 
@@ -31,7 +30,7 @@ class RollingFeedforward:
 
     def __init__(self, robot: Robot) -> None:
         self._pretension_n = robot.control_settings.pretension_n
-        self._curve = UnloadedCurve(RollingStatics(make_linkage(rolling_joint_of(robot))))
+        self._curve = UnloadedCurve(statics_of(robot))
 
     def __call__(self, coordinate_m: Array) -> tuple[Array, Array]:
         """Force that holds a coordinate.

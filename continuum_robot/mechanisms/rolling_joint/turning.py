@@ -16,6 +16,10 @@ from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 
 Array = NDArray[np.float64]
 
+BALANCED = 0.55
+"""Where in a step moments are balanced: at its end it would resist as friction does, in its middle links without mass
+would ring."""
+
 _PLACES, _FINER = 2001, 4
 _NONE, _AT_REST = np.zeros(2), np.zeros(3)
 
@@ -50,6 +54,7 @@ class JointTurning:
     Attributes
     ----------
     limits_rad : angles between which each joint can turn, shape (n - 1, 2), rad
+    home_rad : angles where the tensions are equal, shape (n - 1,), rad
     """
 
     def __init__(self, statics: RollingStatics) -> None:
@@ -72,6 +77,7 @@ class JointTurning:
         self.limits_rad = even[[0, -1]].T.copy()
         self._low, self._per_rad = self.limits_rad[:, 0], 1 / step_rad
         self._joints = np.arange(linkage.joint_count)
+        self.home_rad = self.angles(statics.solve_tension([1.0, 1.0]).contact_m)
 
     def at(self, angles_rad: Array) -> TurnedJoints:
         """The joints at angles, at the ends of the tables where they are beyond.

@@ -32,6 +32,7 @@ class UnloadedCurve:
     log_ratio : logarithm of left over right tension, increasing, shape (k,)
     contact_m : shape (k, n - 1), m
     displacement_m : left and right, shape (k, 2), m
+    coordinate_m : half the difference of the displacements, increasing, shape (k,), m
     home_length_m : tendon lengths where the tensions are equal, shape (2,), m
     """
 
@@ -50,7 +51,7 @@ class UnloadedCurve:
         self.displacement_m = self.home_length_m - np.array(lengths)
         self._steps = np.diff(self.displacement_m, axis=0)
         self._squares = np.sum(self._steps**2, axis=1)
-        self._differences = (self.displacement_m[:, 0] - self.displacement_m[:, 1]) / 2
+        self.coordinate_m = (self.displacement_m[:, 0] - self.displacement_m[:, 1]) / 2
 
     def nearest(self, displacement_m: Array) -> tuple[Array, Array, float]:
         """The unloaded pose whose tendon displacements come closest to measured ones.
@@ -73,6 +74,15 @@ class UnloadedCurve:
         contact = self.contact_m[best] + fraction[best] * change
         return contact, slope, float(np.sqrt(np.mean(miss[best] ** 2)))
 
+    def contacts(self, coordinate_m: float) -> Array:
+        """Contacts where a coordinate is given, shape (n - 1,), m.
+
+        Parameters
+        ----------
+        coordinate_m : half the difference of the displacements, m
+        """
+        return np.array([np.interp(coordinate_m, self.coordinate_m, contact) for contact in self.contact_m.T])
+
     def force(self, coordinate_m: ArrayLike, least_tension_n: float) -> Array:
         """Left less right tension that holds a coordinate while the lesser tension is given.
 
@@ -85,5 +95,5 @@ class UnloadedCurve:
         -------
         shape (...), N; beyond the ends of the curve that of the end
         """
-        ratio = np.interp(np.asarray(coordinate_m, dtype=float), self._differences, self.log_ratio)
+        ratio = np.interp(np.asarray(coordinate_m, dtype=float), self.coordinate_m, self.log_ratio)
         return np.asarray(np.sign(ratio) * least_tension_n * np.expm1(np.abs(ratio)))
