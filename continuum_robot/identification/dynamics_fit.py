@@ -25,20 +25,21 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.identification.capstan_motion import CapstanMotion, steps_of
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
 from continuum_robot.identification.motion.rod_parts import mass_kg, usual_damping_nms
-from continuum_robot.identification.segment_motion import SegmentMotion, steps_of
 from continuum_robot.identification.shooting_windows import STEP_S, ShootingWindows, covariance
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.tendons import coefficient_slices
 
 Array = NDArray[np.float64]
 
 MASS_NAME, INERTIA_NAME, DAMPING_NAME = MASSES = "mass_kg", "capstan_inertia_kg_m2", "bending_damping_nms"
-"""What johnston takes as known: all masses of the segment, of each capstan, and of the backbone."""
+"""What johnston takes as known: all masses of a segment, inertia of each of its capstans, damping of its backbone."""
 _LEAST_FACTOR = 0.02  # on the file's values, for one that has none
 Progress = Callable[[str], None]
 
@@ -69,16 +70,15 @@ class DynamicsFit:
 
     Attributes
     ----------
-    names : of the parameters: ``bending_stiffness_x_nm2``, ``bending_stiffness_y_nm2``, then the friction coefficients
-        of the segment's capstans, and where they were looked for ``mass_kg``, ``capstan_inertia_kg_m2`` and
-        ``bending_damping_nms``
+    names : of the parameters, see :func:`parameter_names`
     values : of the parameters, in the units of their names, shape (p,)
     deviations : their standard deviations, in the same units, shape (p,)
     shown : whether the record tells them: masses, inertia and damping with half of the deviation that they had before
         it or less, shape (p,)
     covariance : shape (p, p); errors of neighbouring samples are taken as correlated as the residuals are
     first_guess : of the first step, in the same units, shape (p,)
-    segment : index of the segment
+    segments : indices of those with capstans
+    coefficients : where those of each of them stand among the n
     rmse_coefficients : of the windows' simulation against the record, for each coefficient, shape (n,), 1/m
     rmse_tip_m : of the tip's x, y and z in the same, shape (3,)
     open_loop_rmse_coefficients, open_loop_rmse_tip_m : of the whole record simulated from its first pose, as the paper
@@ -96,7 +96,8 @@ class DynamicsFit:
     shown: NDArray[np.bool_]
     covariance: Array
     first_guess: Array
-    segment: int
+    segments: tuple[int, ...]
+    coefficients: tuple[slice, ...]
     rmse_coefficients: Array
     rmse_tip_m: Array
     open_loop_rmse_coefficients: Array
@@ -112,10 +113,17 @@ class DynamicsFit:
     measured_tip_m: Array
     open_loop_tip_m: Array
 
-    @property
-    def friction(self) -> slice:
-        """Where the friction coefficients stand among the parameters, behind two stiffnesses."""
-        return slice(2, sum(name not in MASSES for name in self.names))
+    def of_segment(self, place: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """Where the parameters of one segment stand: stiffnesses, friction coefficients, shape (2,), and MASSES, (3,)
+        or none, (0,).
+
+        Parameters
+        ----------
+        place : of the segment among ``segments``
+        """
+        count = len(self.segments)
+        pair = 2 * place + np.arange(2)
+        return pair, 2 * count + pair, np.arange(4 * count + place, len(self.names), count)
 
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
@@ -129,30 +137,56 @@ class DynamicsFit:
         }
 
 
-def dynamics_in_file(robot: Robot, segment: int = 0) -> Array:
-    """What a robot file says of all that is looked for, in the order and the units of their names, shape (7,).
+def parameter_names(robot: Robot, *, masses: bool) -> tuple[str, ...]:
+    """Names of what is looked for, by the segment where there are several.
+
+    Those are ``bending_stiffness_x_nm2`` and ``bending_stiffness_y_nm2`` of each segment with capstans, then
+    ``friction_coefficient_1`` and ``..._2``, and with masses ``mass_kg``, ``capstan_inertia_kg_m2`` and
+    ``bending_damping_nms``, each of all these segments.
 
     Parameters
     ----------
     robot : with capstans
-    segment : index of the segment
+    masses : whether these, the inertia of the capstans and the damping are among them
+    """
+    pairs = ("bending_stiffness_x_nm2", "bending_stiffness_y_nm2"), ("friction_coefficient_1", "friction_coefficient_2")
+    kinds = (*pairs, *(((name,) for name in MASSES) if masses else ()))
+    alone = len(robot.segments) == 1
+    return tuple(
+        name if alone else f"segments[{index}].{name}" for kind in kinds for index in _segments(robot) for name in kind
+    )
+
+
+def dynamics_in_file(robot: Robot) -> Array:
+    """What a robot file says of all that is looked for, in the order and the units of their names, shape (7 S,).
+
+    Parameters
+    ----------
+    robot : with capstans on S segments
 
     Raises
     ------
-    ParameterError : no capstans on that segment
+    ParameterError : no capstans
     """
-    own = robot.segments[segment]
-    if own.capstans is None:
-        raise ParameterError("robot", robot.name, f"a robot with capstans on segment {segment}")
+    own = [robot.segments[index] for index in _segments(robot)]
+    capstans = [one.capstans for one in own if one.capstans is not None]
     return np.array(
         [
-            *own.backbone.bending_stiffnesses_nm2,
-            *own.capstans.friction_coefficients,
-            mass_kg(own),
-            own.capstans.inertia_kg_m2,
-            own.bending_damping_nms,
+            *(EI for one in own for EI in one.backbone.bending_stiffnesses_nm2),
+            *(mu for one in capstans for mu in one.friction_coefficients),
+            *(mass_kg(one) for one in own),
+            *(one.inertia_kg_m2 for one in capstans),
+            *(one.bending_damping_nms for one in own),
         ]
     )
+
+
+def _segments(robot: Robot) -> list[int]:
+    """Indices of the segments with capstans; an error where there are none."""
+    found = sorted({drive.segment for drive in drives(robot)})
+    if not found:
+        raise ParameterError("robot", robot.name, "a robot with capstans")
+    return found
 
 
 def fit_dynamics(
@@ -160,18 +194,16 @@ def fit_dynamics(
     recording: DynamicsRecording,
     progress: Progress | None = None,
     *,
-    segment: int = 0,
     settings: DynamicsFitSettings | None = None,
     compile: str = "auto",
 ) -> DynamicsFit:
-    """Fit the stiffnesses of a segment's backbone and the friction coefficients of its capstans.
+    """Fit the stiffnesses of the backbone and the friction coefficients of the capstans, of all segments at once.
 
     Parameters
     ----------
     robot : with capstans; all but the fitted values is taken as it is
     recording : of that robot, moving in both planes
     progress : receives a line for each step
-    segment : index of the segment
     settings : bounds and use of the record
     compile : as in rod/code/generation.py
 
@@ -181,20 +213,13 @@ def fit_dynamics(
 
     Raises
     ------
-    ParameterError : a robot without capstans on that segment, or with more capstans on others (fit each segment alone,
-        as johnston section 13.2 does), or sensors that do not see the shape
+    ParameterError : a robot without capstans, or sensors that do not see the shape
     RecordingError : a record shorter than two windows, or without motion
     ConvergenceError : no fit was found
     """
     settings = settings or DynamicsFitSettings()
     say = progress or (lambda _: None)
-    own = [drive for drive in drives(robot) if drive.segment == segment]
-    if not own or len(own) != len(drives(robot)):
-        raise ParameterError(
-            "robot",
-            robot.name,
-            f"capstans on segment {segment} and on no other: take the others off and fit each by itself, johnston 13.2",
-        )
+    segments = _segments(robot)
     record = SmoothedRecord.of(
         robot,
         recording,
@@ -202,19 +227,15 @@ def fit_dynamics(
         string_sigma_m=settings.string_sigma_m,
         least_s=2 * settings.window_s,
     )
-    motion = SegmentMotion(robot, segment, compile=compile, progress=progress)
-    names = (
-        "bending_stiffness_x_nm2",
-        "bending_stiffness_y_nm2",
-        *(f"friction_coefficient_{drive.plane + 1}" for drive in own),
-        *(MASSES if settings.masses else ()),
-    )
-    upper = np.array([settings.largest_stiffness_nm2] * 2 + [settings.largest_friction] * len(own))
+    motion = CapstanMotion(robot, compile=compile, progress=progress)
+    names = parameter_names(robot, masses=settings.masses)
+    pairs = 2 * len(segments)
+    upper = np.array([settings.largest_stiffness_nm2] * pairs + [settings.largest_friction] * pairs)
     count, paper = len(names), len(upper)
     first = _fit_forces(motion, record, upper)
     say("from forces: " + _line(names[:paper], first))
     factors = motion.in_file if settings.masses else np.zeros(0)
-    scales = np.concatenate([np.ones(paper), _usual(robot, segment) if settings.masses else []])
+    scales = np.concatenate([np.ones(paper), _usual(robot) if settings.masses else []])
     windows = ShootingWindows(
         motion,
         record,
@@ -259,7 +280,8 @@ def fit_dynamics(
         shown=shown,
         covariance=scales[:, None] * spread * scales,
         first_guess=scales * np.concatenate([first, factors]),
-        segment=segment,
+        segments=tuple(segments),
+        coefficients=tuple(coefficient_slices(robot)[index] for index in segments),
         rmse_coefficients=_rms(window_c[covered] - record.c[covered]),
         rmse_tip_m=_rms(_tips(rod, window_c[covered]) - measured_tip[covered]),
         open_loop_rmse_coefficients=_rms(open_loop - record.c),
@@ -277,15 +299,14 @@ def fit_dynamics(
     )
 
 
-def _usual(robot: Robot, segment: int) -> Array:
-    """What the factors of :class:`SegmentMotion` multiply: all masses (kg), inertia of a capstan, usual damping."""
-    if len(robot.segments) > 1 or robot.payload_kg:
-        raise ParameterError("masses", True, "one segment without a payload: others would be found with its own")
-    mass, inertia, _ = dynamics_in_file(robot, segment)[-len(MASSES) :]
-    return np.array([mass, inertia, usual_damping_nms(robot.segments[segment])])
+def _usual(robot: Robot) -> Array:
+    """What the factors of :class:`CapstanMotion` multiply: masses (kg), inertia of a capstan, usual damping, (3 S,)."""
+    segments = _segments(robot)
+    damping = [usual_damping_nms(robot.segments[index]) for index in segments]
+    return np.concatenate([dynamics_in_file(robot)[4 * len(segments) : 6 * len(segments)], damping])
 
 
-def _fit_forces(motion: SegmentMotion, record: SmoothedRecord, upper: Array) -> Array:
+def _fit_forces(motion: CapstanMotion, record: SmoothedRecord, upper: Array) -> Array:
     """First step: parameters for which the forces of the smoothed motion balance best."""
     # Accelerations at both ends of the smoothing window are extrapolated.
     inside = (record.time_s > SMOOTHING_S / 2) & (record.time_s < record.time_s[-1] - SMOOTHING_S / 2)
@@ -305,7 +326,8 @@ def _fit_forces(motion: SegmentMotion, record: SmoothedRecord, upper: Array) -> 
         return np.array(rows), np.array(slopes)
 
     middle = 0.4 * upper
-    middle[2:] = np.minimum(middle[2:], 0.1)
+    half = len(upper) // 2
+    middle[half:] = np.minimum(middle[half:], 0.1)
     scale = np.sqrt(np.mean(forces(middle)[0] ** 2, axis=0)) + 1e-12
     found = least_squares(
         lambda p: (forces(p)[0] / scale).ravel(),
@@ -319,7 +341,7 @@ def _fit_forces(motion: SegmentMotion, record: SmoothedRecord, upper: Array) -> 
     return np.array(found.x)
 
 
-def _open_loop(motion: SegmentMotion, record: SmoothedRecord, parameters: Array) -> Array:
+def _open_loop(motion: CapstanMotion, record: SmoothedRecord, parameters: Array) -> Array:
     """The whole record in one piece, from its first pose and rates; NaN from where it ran away."""
     n = motion.size
     found = np.full(record.c.shape, np.nan)

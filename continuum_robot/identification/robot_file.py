@@ -93,34 +93,43 @@ def _(fit: GeometryFit, robot: Robot) -> Found:
 
 @_found.register
 def _(fit: DynamicsFit, robot: Robot) -> Found:
-    if not 0 <= fit.segment < len(robot.segments) or robot.segments[fit.segment].capstans is None:
-        raise RobotFileError(robot.file_name or None, "segments", fit.segment, "a fit of a segment with capstans")
-    values, deviations = (dict(zip(fit.names, column.tolist(), strict=True)) for column in (fit.values, fit.deviations))
+    found: dict[str, Any] = {}
+    for place, index in enumerate(fit.segments):
+        if not index < len(robot.segments) or robot.segments[index].capstans is None:
+            raise RobotFileError(robot.file_name or None, "segments", index, "a fit of segments with capstans")
+        found |= _dynamics_of(fit, place, robot)
+    return f"its dynamics fitted to {fit.file.name}", found
+
+
+def _dynamics_of(fit: DynamicsFit, place: int, robot: Robot) -> dict[str, Any]:
+    """What was found of one of the segments with capstans, by its keys."""
+    index = fit.segments[place]
+    key, (stiffness, friction, masses) = f"segments[{index}]", fit.of_segment(place)
+    values, deviations = fit.values, fit.deviations
     ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
-    segment = f"segments[{fit.segment}]"
-    found: dict[str, Any] = {f"{segment}.backbone.{name}": values[name] for name in fit.names[:2]}
-    found[f"{segment}.capstans.friction_coefficients"] = fit.values[fit.friction].tolist()
-    told = [name for name, shown in zip(fit.names, fit.shown, strict=True) if shown]
-    own = robot.segments[fit.segment]
-    if MASS_NAME in told:
-        found |= segment_values(robot, MASS, fit.segment, values[MASS_NAME] / mass_kg(own))
-    if INERTIA_NAME in told:
-        found[f"{segment}.capstans.inertia_kg_m2"] = values[INERTIA_NAME]
-    if DAMPING_NAME in told:
-        found[f"{segment}.{DAMPING_NAME}"] = values[DAMPING_NAME]
-    return f"its dynamics fitted to {fit.file.name}", found | {
-        f"{segment}.calibration": {
-            "date": fit.date,
-            "file": fit.file.name,
-            "sha256": fit.sha256,
-            "stiffness_deviations_nm2": fit.deviations[:2].tolist(),
-            "friction_deviations": fit.deviations[fit.friction].tolist(),
-            **{f"{name}_deviation": deviations[name] for name in MASSES if name in deviations},
-            "rmse_coefficients_per_m": fit.rmse_coefficients.tolist(),
-            "rmse_tip_m": fit.rmse_tip_m.tolist(),
-            "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
-        },
+    axes = zip("xy", values[stiffness].tolist(), strict=True)
+    found: dict[str, Any] = {f"{key}.backbone.bending_stiffness_{axis}_nm2": value for axis, value in axes}
+    found[f"{key}.capstans.friction_coefficients"] = values[friction].tolist()
+    # None of these where they were not looked for.
+    shown = {name: float(values[k]) for name, k in zip(MASSES, masses, strict=False) if fit.shown[k]}
+    if MASS_NAME in shown:
+        found |= segment_values(robot, MASS, index, shown[MASS_NAME] / mass_kg(robot.segments[index]))
+    if INERTIA_NAME in shown:
+        found[f"{key}.capstans.inertia_kg_m2"] = shown[INERTIA_NAME]
+    if DAMPING_NAME in shown:
+        found[f"{key}.{DAMPING_NAME}"] = shown[DAMPING_NAME]
+    found[f"{key}.calibration"] = {
+        "date": fit.date,
+        "file": fit.file.name,
+        "sha256": fit.sha256,
+        "stiffness_deviations_nm2": deviations[stiffness].tolist(),
+        "friction_deviations": deviations[friction].tolist(),
+        **{f"{name}_deviation": float(deviations[k]) for name, k in zip(MASSES, masses, strict=False)},
+        "rmse_coefficients_per_m": fit.rmse_coefficients[fit.coefficients[place]].tolist(),
+        "rmse_tip_m": fit.rmse_tip_m.tolist(),
+        "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
     }
+    return found
 
 
 @_found.register

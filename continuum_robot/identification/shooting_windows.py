@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.segment_motion import SegmentMotion, steps_of
+from continuum_robot.identification.capstan_motion import CapstanMotion, steps_of
 from continuum_robot.identification.smoothed_record import SmoothedRecord
 
 Array = NDArray[np.float64]
@@ -24,8 +24,8 @@ class ShootingWindows:
 
     Parameters
     ----------
-    motion : of a segment with n coefficients
-    record : of that segment
+    motion : of a robot with n coefficients
+    record : of that robot
     window_s : length of a window, s
     rate_sigma : standard deviation of the windows' first rates about the smoothed ones, 1/(m.s)
     expected, deviation : of the parameters before the record, shape (p,); nothing is expected where that is infinite
@@ -40,7 +40,7 @@ class ShootingWindows:
 
     def __init__(
         self,
-        motion: SegmentMotion,
+        motion: CapstanMotion,
         record: SmoothedRecord,
         *,
         window_s: float,

@@ -102,7 +102,7 @@ def _parameters(robot: Robot, fit: DynamicsFit) -> Table:
     table = Table(title=f"{robot.name}, {fit.date}", title_justify="left", title_style="bold")
     for heading in ("parameter", "value", "deviation", "robot file", ""):
         table.add_column(heading)
-    before = dynamics_in_file(robot, fit.segment)[: len(fit.names)]
+    before = dynamics_in_file(robot)[: len(fit.names)]
     for name, value, deviation, old, shown in zip(
         fit.names, fit.values, fit.deviations, before, fit.shown, strict=True
     ):

@@ -22,12 +22,17 @@ def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
     the path
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    stiffness = ", ".join(f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", fit.values, strict=False))
-    friction = ", ".join(f"μ_{index + 1} = {value:.4f}" for index, value in enumerate(fit.values[fit.friction]))
-    with figure(file, f"{stiffness}, {friction}", rows=3, sharex=True, size=(7.2, 8.4)) as (drawing, axes):
-        for index in range(fit.measured_c.shape[1]):
+    several = len(fit.segments) > 1
+    curves = [
+        (k, number // 2, place)
+        for place, own in enumerate(fit.coefficients)
+        for number, k in enumerate(range(own.start, own.stop))
+    ]
+    with figure(file, "\n".join(_found(fit)), rows=3, sharex=True, size=(7.2, 8.4)) as (drawing, axes):
+        for index, order, place in curves:
             axis, colour = axes[index % 2], COLOURS[index // 2 % len(COLOURS)]
-            axis.plot(fit.time_s, fit.measured_c[:, index], color=colour, label=f"order {index // 2}")
+            label = f"segments[{fit.segments[place]}], order {order}" if several else f"order {order}"
+            axis.plot(fit.time_s, fit.measured_c[:, index], color=colour, label=label)
             axis.plot(fit.time_s, fit.window_c[:, index], color=colour, linestyle="--")
             axis.plot(fit.time_s, fit.open_loop_c[:, index], color=colour, linestyle=":")
         for index, name in enumerate("xyz"):
@@ -40,3 +45,14 @@ def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
         axes[0].set_title("measured (solid), simulated in windows (dashed), in one piece (dotted)")
         legend_below(drawing, axes[0])
     return file
+
+
+def _found(fit: DynamicsFit) -> list[str]:
+    """A line of stiffness and friction for each segment."""
+    lines = []
+    for place, index in enumerate(fit.segments):
+        stiffness, friction, _ = fit.of_segment(place)
+        found = [f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", fit.values[stiffness], strict=True)]
+        found += [f"μ_{number} = {value:.4f}" for number, value in enumerate(fit.values[friction], 1)]
+        lines.append((f"segments[{index}]: " if len(fit.segments) > 1 else "") + ", ".join(found))
+    return lines

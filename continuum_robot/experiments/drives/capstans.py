@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, dynamics_in_file, fit_dynamics
@@ -25,6 +26,7 @@ from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, with_
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.simulation.calibration_motion import simulate_calibration
 from continuum_robot.simulation.plants import ROD
 
@@ -35,33 +37,39 @@ Array = NDArray[np.float64]
 class CapstanSettings:
     """Options of the experiment."""
 
-    robot: str = quantity("robot file or name: one segment with capstans and strings", default="vanderbilt_segment")
+    robot: str = quantity("robot file or name: capstans on every segment, and strings", default="vanderbilt_segment")
     spread: float = quantity("largest factor on a value, and one over it the least", default=1.4, ge=1, le=3)
     seeds: int = quantity("robots", default=10, ge=1, le=1000)
 
 
 def _unlike(robot: Robot, factors: Array) -> Robot:
-    """The robot with its values of :func:`dynamics_in_file` times factors, (7,)."""
-    segment, (*_, mass, inertia, damping) = robot.segments[0], factors
-    stiffness_x, stiffness_y, *friction = (dynamics_in_file(robot) * factors)[:4].tolist()
-    if segment.capstans is not None:
-        capstans = dataclasses.replace(
-            segment.capstans,
-            friction_coefficients=tuple(friction),
-            inertia_kg_m2=float(inertia) * segment.capstans.inertia_kg_m2,
+    """The robot with its values of :func:`dynamics_in_file` times factors, (7 S,)."""
+    count, segments = len(robot.segments), list(robot.segments)
+    values = dynamics_in_file(robot) * factors
+    stiffness, friction = values[: 4 * count].reshape(2, count, 2).tolist()
+    masses, inertia, damping = factors[4 * count :].reshape(3, count).tolist()
+    for index, segment in enumerate(segments):
+        backbone = dataclasses.replace(
+            segment.backbone, bending_stiffness_x_nm2=stiffness[index][0], bending_stiffness_y_nm2=stiffness[index][1]
         )
-        segment = dataclasses.replace(segment, capstans=capstans)
-    backbone = dataclasses.replace(
-        segment.backbone, bending_stiffness_x_nm2=stiffness_x, bending_stiffness_y_nm2=stiffness_y
-    )
-    robot = robot.changed(segments=(dataclasses.replace(segment, backbone=backbone), *robot.segments[1:]))
-    return with_factor(with_factor(robot, MASS, 0, float(mass)), DAMPING, 0, float(damping))
+        if (capstans := segment.capstans) is not None:
+            capstans = dataclasses.replace(
+                capstans,
+                friction_coefficients=tuple(friction[index]),
+                inertia_kg_m2=inertia[index] * capstans.inertia_kg_m2,
+            )
+        segments[index] = dataclasses.replace(segment, backbone=backbone, capstans=capstans)
+    robot = robot.changed(segments=tuple(segments))
+    for index, (mass, damped) in enumerate(zip(masses, damping, strict=True)):
+        robot = with_factor(with_factor(robot, MASS, index, mass), DAMPING, index, damped)
+    return robot
 
 
 def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progress) -> FoundValues:
     """One robot along the chirp, and what was found."""
     rng = np.random.default_rng([seed, 7])
-    factors = settings.spread ** rng.uniform(-1, 1, 7)
+    before = dynamics_in_file(robot)
+    factors = settings.spread ** rng.uniform(-1, 1, len(before))
     progress(f"robot {seed}: the chirp")
     run = simulate_calibration(_unlike(robot, factors), rng, progress=progress)
     recording = DynamicsRecording(
@@ -75,12 +83,13 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     fit = fit_dynamics(
         robot, recording, lambda text: progress(f"robot {seed}: {text}"), settings=DynamicsFitSettings(masses=True)
     )
-    before = dynamics_in_file(robot)
     return FoundValues(ROD, seed, fit.names, before, factors * before, fit.values, fit.deviations, fit.shown)
 
 
 def _compute(settings: CapstanSettings, progress: Progress) -> Result:
     robot = load_robot(settings.robot)
+    if not (found := {drive.segment for drive in drives(robot)}) or len(found) < len(robot.segments):
+        raise ParameterError("robot", robot.name, "a robot with capstans on every segment")
     cases = [_found(robot, seed, settings, progress) for seed in range(1, settings.seeds + 1)]
     return Result({"parameters": list(cases[0].names), "seeds": settings.seeds} | case_numbers(cases, ROD), cases)
 

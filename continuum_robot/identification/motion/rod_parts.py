@@ -8,6 +8,7 @@ the stiffnesses and in the damping of the segments.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import casadi as ca
@@ -185,6 +186,58 @@ def damping_part(robot: Robot, index: int) -> Vector:
     return twice - usual
 
 
+class MassParts:
+    """Inertia and weight of a rod without capstans', linear in its masses: what the masses of each segment add.
+
+    Parameters
+    ----------
+    robot : a rod
+    segments : indices of those to distinguish; the masses of the others are with what no factor changes
+    quadrature_nodes : as of the model of the rod
+
+    Attributes
+    ----------
+    model : of the rod as it is
+    inertial_function : (c, c_rate, c_acceleration) -> force of inertia and weight of every such segment's mass, and of
+        what no factor changes, (n, segments + 1)
+    mass_function : of c: the mass matrices of the same beside each other, (n, n (segments + 1))
+    """
+
+    def __init__(self, robot: Robot, segments: Sequence[int], quadrature_nodes: int | None = None) -> None:
+        def model(one: Robot) -> RodModel:
+            return RodModel(one, quadrature_nodes=quadrature_nodes, actuator_inertia=False)
+
+        self.model = model(robot)
+        # Where nothing else has a mass, the last segment's is what the others leave of the whole.
+        self._complete = len(segments) == len(robot.segments) and not robot.payload_kg
+        doubled = segments[:-1] if self._complete else segments
+        heavier = [model(with_factor(robot, MASS, index, 2.0)) for index in doubled]
+        c, rate, second = (ca.MX.sym(name, self.model.size) for name in ("c", "c_rate", "c_acceleration"))
+        force = [inertial_force(one)(c, rate, second) for one in (self.model, *heavier)]
+        self.inertial_function = ca.Function("inertial_parts", [c, rate, second], [self._beside(force)])
+        mass = [one.mass_matrix(c) for one in (self.model, *heavier)]
+        self.mass_function = ca.Function("mass_parts", [c], [self._beside(mass)])
+
+    def _beside(self, forms: list[Any]) -> Any:
+        """What each segment's masses add, segment by segment, then what no factor changes."""
+        whole, *heavier = forms
+        parts = [one - whole for one in heavier]
+        rest = whole - sum(parts)
+        return ca.densify(ca.horzcat(*parts, rest, *([ca.MX(*whole.shape)] if self._complete else [])))
+
+
+def whole_mass(beside: Vector, masses: Vector) -> Vector:
+    """Mass matrix of a rod with factors on the masses of segments, (n, n).
+
+    Parameters
+    ----------
+    beside : mass matrices, as of ``mass_function`` of :class:`MassParts`, shape (n, n (segments + 1))
+    masses : the factors, shape (segments,)
+    """
+    parts = beside.reshape(len(beside), len(masses) + 1, len(beside))
+    return np.asarray(np.tensordot(np.append(masses, 1.0), parts, (0, 1)))
+
+
 class RodParts:
     """Generalised force on the coefficients, and on the coordinates, by parameter: for factors on the file's values.
 
@@ -208,24 +261,18 @@ class RodParts:
     def __init__(self, robot: Robot) -> None:
         check_driven_rod(robot)
         self.shape = coefficients_from_clarke(robot)
-        base = RodModel(robot)
-        heavier = [RodModel(with_factor(robot, MASS, index, 2.0)) for index in range(len(robot.segments))]
-        self.size = base.size
         segments = range(len(robot.segments))
+        parts = MassParts(robot, segments)
+        base = parts.model
+        self.size = base.size
         self.names = segment_parameters(robot)
-        c, rate, second = (ca.MX.sym(name, base.size) for name in ("c", "c_rate", "c_acceleration"))
-        force = _by_segment(
-            inertial_force(base)(c, rate, second), [inertial_force(one)(c, rate, second) for one in heavier]
-        )
-        self.inertial_function = ca.Function("inertial_parts", [c, rate, second], [force])
-        mass = _by_segment(base.mass_matrix(c), [one.mass_matrix(c) for one in heavier])
-        self.mass_function = ca.Function("mass_parts", [c], [mass])
+        self.inertial_function, self.mass_function = parts.inertial_function, parts.mass_function
         self.elastic = np.array(
             [stiffness_matrix(with_factor(robot, STIFFNESS, index, 2.0)) - base.stiffness for index in segments]
         )
         self.damped = np.array([damping_part(robot, index) for index in segments])
         self.elastic_rest = base.stiffness - self.elastic.sum(axis=0)
-        at_rest = np.zeros(base.size)
+        at_rest, c = np.zeros(base.size), ca.MX.sym("c", base.size)
         weight = np.array(ca.Function("weight", [c], [ca.jacobian(base.gravity_force(c), c)])(at_rest))
         self.straight = tuple(
             self.shape.T @ matrix @ self.shape
@@ -252,12 +299,6 @@ class RodParts:
         elastic = [c @ matrix @ shape for matrix in self.elastic]
         damped = [c_rate @ matrix @ shape for matrix in self.damped]
         return np.array([*inertial, *elastic, *damped]), unchanged + c @ self.elastic_rest @ shape
-
-
-def _by_segment(whole: Any, heavier: list[Any]) -> Any:
-    """What a segment's mass adds, segment by segment, then what no segment's factor changes: payload; side by side."""
-    parts = [one - whole for one in heavier]
-    return ca.densify(ca.horzcat(*parts, whole - sum(parts[1:], parts[0])))
 
 
 def inertial_force(model: RodModel) -> ca.Function:

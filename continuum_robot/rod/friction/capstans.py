@@ -101,8 +101,14 @@ def tension_from_torque(robot: Robot) -> Vector:
     return matrix
 
 
+def actuator_mass_parts(robot: Robot) -> Vector:
+    """Inertia of each segment's capstans in the strain coefficients, constant, shape (segments, n, n)."""
+    jacobian, found = capstan_jacobian(robot), np.zeros((len(robot.segments), *[robot.coefficient_count] * 2))
+    for row, drive in zip(jacobian, drives(robot), strict=True):
+        found[drive.segment] += drive.capstans.inertia_kg_m2 * np.outer(row, row)
+    return found
+
+
 def actuator_mass_matrix(robot: Robot) -> Vector:
     """M_A of johnston (22)-(24): inertia of the capstans in the strain coefficients, constant, shape (n, n)."""
-    jacobian = capstan_jacobian(robot)
-    inertia_kg_m2 = np.array([drive.capstans.inertia_kg_m2 for drive in drives(robot)])
-    return np.asarray(jacobian.T @ (inertia_kg_m2[:, None] * jacobian))
+    return np.asarray(actuator_mass_parts(robot).sum(axis=0))

@@ -86,10 +86,11 @@ def test_a_robot_unlike_its_file_is_identified_and_followed_better(tmp_path):
 
 
 @pytest.mark.long
-def test_a_robot_with_capstans_unlike_its_file_is_identified(tmp_path):
+@pytest.mark.parametrize(("robot", "count"), [("vanderbilt_segment", 7), ("vanderbilt_two_segment", 14)])
+def test_a_robot_with_capstans_unlike_its_file_is_identified(tmp_path, robot, count):
     experiment = experiments()["drive.capstans"]
-    result = experiment.run({"seeds": "1"}, lambda _text: None)
+    result = experiment.run({"seeds": "1", "robot": robot}, lambda _text: None)
     assert result["fraction_within_rod"] >= 6 / 7
-    assert result["shown_rod"] == [1] * 7
+    assert result["shown_rod"] == [1] * count
     (file,) = experiment.draw(result, tmp_path)
     assert file.stat().st_size > 0

@@ -9,7 +9,15 @@ import pytest
 
 from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
-from continuum_robot.identification.dynamics_fit import MASSES, DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.capstan_motion import CapstanMotion, stiffness_parts
+from continuum_robot.identification.dynamics_fit import (
+    MASSES,
+    DynamicsFit,
+    DynamicsFitSettings,
+    dynamics_in_file,
+    fit_dynamics,
+    parameter_names,
+)
 from continuum_robot.identification.dynamics_recordings import (
     columns_of,
     read_dynamics_recording,
@@ -17,12 +25,12 @@ from continuum_robot.identification.dynamics_recordings import (
 )
 from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, mass_kg, with_factor
 from continuum_robot.identification.robot_file import write_fitted_robot
-from continuum_robot.identification.segment_motion import SegmentMotion, stiffness_parts
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import stiffness_matrix
 from continuum_robot.simulation.calibration_motion import Chirp, simulate_calibration
 
 ROBOT = load_robot("vanderbilt_segment")
+TWO = load_robot("vanderbilt_two_segment")
 TRUE = np.array([1.1440, 1.0373, 0.0312, 0.1637])  # johnston table 4
 
 
@@ -33,7 +41,7 @@ def run():
 
 @pytest.fixture(scope="module")
 def motion():
-    return SegmentMotion(ROBOT)
+    return CapstanMotion(ROBOT)
 
 
 @pytest.fixture(scope="module")
@@ -102,19 +110,35 @@ def test_derivatives_of_a_step_are_those_of_its_differences(motion, run, k, fact
     np.testing.assert_allclose(step.by_parameter, by_parameter, atol=1e-6 * np.abs(by_parameter).max())
 
 
-def test_forces_with_factors_are_those_of_a_robot_that_has_them(motion, run):
-    factors = (1.2, 0.9, 1.4)
-    capstans = ROBOT.segments[0].capstans
-    other = dataclasses.replace(
-        ROBOT.segments[0], capstans=dataclasses.replace(capstans, inertia_kg_m2=factors[1] * capstans.inertia_kg_m2)
-    )
-    other = with_factor(with_factor(ROBOT.changed(segments=(other,)), MASS, 0, factors[0]), DAMPING, 0, factors[2])
-    state = run.c[300], run.c_rate[300], np.full(6, 3.0), run.capstan_torque_nm[300]
-    force, slopes = motion.residual(*state, np.concatenate([TRUE, factors]))
-    assert force == pytest.approx(SegmentMotion(other, compile="never").residual(*state, TRUE)[0])
-    for column, change in enumerate(np.eye(3), 4):
-        further = motion.residual(*state, np.concatenate([TRUE, factors + 0.1 * change]))[0]
-        assert slopes[:, column] == pytest.approx((further - force) / 0.1)
+def unlike(robot, factors):
+    """The robot with the stiffnesses of table 4 on each segment, and what the factors, (3, S), multiply."""
+    segments = []
+    for segment, inertia in zip(robot.segments, factors[1], strict=True):
+        capstans = dataclasses.replace(segment.capstans, inertia_kg_m2=inertia * segment.capstans.inertia_kg_m2)
+        segments.append(dataclasses.replace(segment, capstans=capstans))
+    robot = robot.changed(segments=tuple(segments))
+    for index, (mass, damping) in enumerate(zip(factors[0], factors[2], strict=True)):
+        robot = with_factor(with_factor(robot, MASS, index, mass), DAMPING, index, damping)
+    return robot
+
+
+@pytest.mark.parametrize(
+    "robot",
+    [ROBOT, ROBOT.changed(payload_kg=0.3), TWO, TWO.changed(payload_kg=0.3)],
+    ids=["one", "loaded", "two", "two_loaded"],
+)
+def test_forces_with_factors_are_those_of_a_robot_that_has_them(robot):
+    count, rng = len(robot.segments), np.random.default_rng(3)
+    factors = rng.uniform(0.7, 1.4, (3, count))
+    motion = CapstanMotion(robot, compile="never")
+    n = motion.size
+    state = rng.normal(size=n), rng.normal(size=n), 3 * rng.normal(size=n), rng.normal(size=2 * count)
+    in_file = dynamics_in_file(robot)[: 4 * count]
+    force, slopes = motion.residual(*state, np.concatenate([in_file, factors.ravel()]))
+    assert force == pytest.approx(CapstanMotion(unlike(robot, factors), compile="never").residual(*state, in_file)[0])
+    for column, change in enumerate(np.eye(3 * count), 4 * count):
+        further = motion.residual(*state, np.concatenate([in_file, factors.ravel() + 0.1 * change]))[0]
+        assert slopes[:, column] == pytest.approx((further - force) / 0.1, abs=1e-9)
 
 
 def test_a_motion_that_runs_away_is_an_error(motion):
@@ -174,9 +198,24 @@ def test_what_was_found_goes_into_the_file_in_proportion(whole, tmp_path):
     assert fitted.calibration.mass_kg_deviation == pytest.approx(fit.deviations[4], rel=1e-4)
 
 
-def test_masses_of_a_robot_with_a_payload_are_refused(recording):
-    with pytest.raises(ParameterError, match="payload"):
-        fit_dynamics(ROBOT.changed(payload_kg=0.1), recording, settings=DynamicsFitSettings(masses=True))
+def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path):
+    names = parameter_names(TWO, masses=True)
+    values = np.linspace(0.7, 1.4, 14) * dynamics_in_file(TWO)
+    coefficients = slice(0, 6), slice(6, 12)
+    fit = DynamicsFit(
+        names, values, 0.1 * values, np.ones(14, dtype=bool), np.eye(14), values, (0, 1), coefficients,
+        np.arange(12.0), np.ones(3), np.arange(12.0), np.ones(3), 3, recording.file, recording.sha256, "2026-11-28",
+        *(np.zeros((1, 1)) for _ in range(6)),
+    )  # fmt: skip
+    fitted = write_fitted_robot(TWO, fit, tmp_path / "fitted.yaml")
+    assert dynamics_in_file(fitted) == pytest.approx(values, rel=1e-6)
+    assert names[3] == "segments[1].bending_stiffness_y_nm2"
+    assert names[-1] == "segments[1].bending_damping_nms"
+    proximal, distal = (segment.calibration for segment in fitted.segments)
+    assert proximal.rmse_coefficients_per_m == pytest.approx(np.arange(6))
+    assert distal.rmse_coefficients_per_m == pytest.approx(np.arange(6, 12))
+    assert distal.stiffness_deviations_nm2 == pytest.approx(0.1 * values[2:4])
+    assert distal.mass_kg_deviation == pytest.approx(0.1 * values[9])
 
 
 def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):

@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.motion.rod_parts import damping_part, inertial_force
+from continuum_robot.identification.motion.rod_parts import MassParts, damping_part, whole_mass
 from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import gauss_legendre
 from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.friction.capstans import actuator_mass_matrix
+from continuum_robot.rod.friction.capstans import actuator_mass_parts, drives
 from continuum_robot.rod.friction.tendons import TendonFriction
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendons import coefficient_slices
 
 Array = NDArray[np.float64]
@@ -59,75 +58,77 @@ class Step:
     by_parameter: Array
 
 
-class SegmentMotion:
+class CapstanMotion:
     """Equations of motion with stiffnesses and friction coefficients as parameters.
 
-    Parameters are two stiffnesses (N.m^2), then the friction coefficients of the k capstans; and where they are more,
-    factors on all masses, on the inertia of the capstans and on the segment's damping, which else are 1.
+    Parameters are two stiffnesses (N.m^2) of each of the S segments with capstans, then the friction coefficients of
+    the k capstans; and where they are more, for each of these segments a factor on its masses, then on the inertia of
+    its capstans, then on its damping, which else are 1.
 
     Parameters
     ----------
     robot : with capstans
-    segment : index of the segment whose stiffnesses are parameters
     compile, progress : as in rod/code/generation.py
 
     Attributes
     ----------
+    segments : indices of those with capstans
     size : number of coefficients, n
     capstan_jacobian : J_qc, shape (k, n)
-    in_file : factors by the robot file, shape (3,): 1, and 0 for damping that it has not
+    in_file : factors by the robot file, shape (3 S,): 1, and 0 for damping that it has not
     """
 
-    def __init__(
-        self, robot: Robot, segment: int = 0, *, compile: str = "auto", progress: Progress | None = None
-    ) -> None:
-        model = RodModel(robot, quadrature_nodes=_QUADRATURE_NODES, actuator_inertia=False)
-        friction = TendonFriction(robot, compile="never")
+    def __init__(self, robot: Robot, *, compile: str = "auto", progress: Progress | None = None) -> None:
+        segments = self.segments = sorted({drive.segment for drive in drives(robot)})
+        parts = MassParts(robot, segments, _QUADRATURE_NODES)
+        model, friction = parts.model, TendonFriction(robot, compile="never")
         n = self.size = model.size
         self.capstan_jacobian = friction.jacobian
-        self._stiffnesses = stiffness_parts(robot, segment)
-        own = robot.segments[segment].backbone.bending_stiffnesses_nm2
+        self._stiffnesses = [part for index in segments for part in stiffness_parts(robot, index)]
+        own = [EI for index in segments for EI in robot.segments[index].backbone.bending_stiffnesses_nm2]
         self._rest = model.stiffness - sum(EI * part for EI, part in zip(own, self._stiffnesses, strict=True))
-        self._capstans = actuator_mass_matrix(robot)
-        self._damping = damping_part(robot, segment)
+        self._capstans = actuator_mass_parts(robot)[segments]
+        self._damping = np.array([damping_part(robot, index) for index in segments])
         # A file without damping has a factor of 0 on a usual one.
-        self.in_file = np.array([1.0, 1.0, 1.0 if robot.segments[segment].bending_damping_nms else 0.0])
-        self._rest_of_damping = model.damping - self.in_file[2] * self._damping
+        damped = [1.0 if robot.segments[index].bending_damping_nms else 0.0 for index in segments]
+        self.in_file = np.concatenate([np.ones(2 * len(segments)), damped])
+        self._rest_of_damping = model.damping - np.tensordot(damped, self._damping, 1)
         count = friction.capstan_count
         c, rate, second = (ca.MX.sym(name, n) for name in ("c", "c_rate", "c_acceleration"))
-        toward = ca.MX.sym("toward", 2 * n)
-        value = inertial_force(model)(c, rate, second)
+        toward, masses = ca.MX.sym("toward", 2 * n), ca.MX.sym("masses", len(segments))
+        value = parts.inertial_function(c, rate, second) @ ca.vertcat(masses, 1)
         tangent = ca.jtimes(value, ca.vertcat(c, rate), toward)
-        one_tangent = ca.Function("rod_tangent", [c, rate, second, toward], [tangent])
-        columns = [one_tangent(c, rate, second, direction) for direction in np.eye(2 * n)]
-        rod_tangents = ca.Function("rod_tangents", [c, rate, second], [ca.horzcat(*columns)])
+        one_tangent = ca.Function("rod_tangent", [c, rate, second, masses, toward], [tangent])
+        columns = [one_tangent(c, rate, second, masses, direction) for direction in np.eye(2 * n)]
+        rod_tangents = ca.Function("rod_tangents", [c, rate, second, masses], [ca.horzcat(*columns)])
         torque, coefficients = ca.MX.sym("capstan_torque", count), ca.MX.sym("coefficients", count)
         lost = friction.symbolic(c, rate, torque, coefficients)
         slopes = [ca.densify(ca.jacobian(lost, of)) for of in (c, rate, coefficients)]
         inputs = [c, rate, torque, coefficients]
         others = [
-            ca.Function("rod_force", [c, rate, second], [value]),
-            ca.Function("rod_mass", [c], [model.mass_matrix(c)]),
+            parts.inertial_function,
+            parts.mass_function,
             ca.Function("friction_slopes", inputs, [lost, *slopes]),
         ]
         name = f"the equations of motion of {robot.name} for calibration"
         fast = compile_functions([rod_tangents], f"{name}, part 1", compile=compile, progress=progress)
         fast |= compile_functions(others, f"{name}, part 2", compile=compile, progress=progress)
-        self._force, self._rod_tangents, self._mass = fast["rod_force"], fast["rod_tangents"], fast["rod_mass"]
-        self._slopes = fast["friction_slopes"]
+        self._inertial, self._masses = fast[parts.inertial_function.name()], fast[parts.mass_function.name()]
+        self._rod_tangents, self._slopes = fast["rod_tangents"], fast["friction_slopes"]
         self._recent: tuple[Array, Array] | None = None
 
     def _split(self, parameters: Array) -> tuple[Array, Array, Array]:
-        """Stiffness matrix, friction coefficients, and the three factors."""
-        k = 2 + len(self.capstan_jacobian)
-        stiffness = sum(EI * part for EI, part in zip(parameters[:2], self._stiffnesses, strict=True)) + self._rest
-        return stiffness, parameters[2:k], parameters[k:] if len(parameters) > k else self.in_file
+        """Stiffness matrix, friction coefficients, and the factors, (3, S)."""
+        known, k = len(self._stiffnesses), len(self._stiffnesses) + len(self.capstan_jacobian)
+        stiffness = sum(EI * part for EI, part in zip(parameters[:known], self._stiffnesses, strict=True)) + self._rest
+        factors = parameters[k:] if len(parameters) > k else self.in_file
+        return stiffness, parameters[known:k], factors.reshape(3, -1)
 
     def _by_factors(self, inertial: Array, rate: Array, second: Array, parameters: Array) -> Array:
-        """Derivative of the forces by as many factors as there are among the parameters, (n, 0) or (n, 3)."""
-        if len(parameters) == 2 + len(self.capstan_jacobian):
+        """Derivative of the forces by as many factors as there are among the parameters, (n, 0) or (n, 3 S)."""
+        if len(parameters) == len(self._stiffnesses) + len(self.capstan_jacobian):
             return np.zeros((self.size, 0))
-        return np.column_stack([inertial, self._capstans @ second, self._damping @ rate])
+        return np.column_stack([inertial[:, :-1], (self._capstans @ second).T, (self._damping @ rate).T])
 
     def residual(self, c: Array, rate: Array, second: Array, torque: Array, parameters: Array) -> tuple[Array, Array]:
         """Forces that do not balance, shape (n,), N.m^2, and their derivative by the parameters, shape (n, p).
@@ -138,12 +139,12 @@ class SegmentMotion:
         second : c_acceleration, shape (n,), 1/(m.s^2)
         torque : on the capstans, shape (k,), N.m
         """
-        stiffness, coefficients, (mass, inertia, damping) = self._split(parameters)
+        stiffness, coefficients, (masses, inertia, damping) = self._split(parameters)
         lost, _, _, by_coefficient = self._slopes(c, rate, torque, coefficients)
-        J, inertial = self.capstan_jacobian, self._force(c, rate, second)
+        J, inertial = self.capstan_jacobian, self._inertial(c, rate, second)
         elastic = np.column_stack([part @ c for part in self._stiffnesses])
-        force = mass * inertial + inertia * self._capstans @ second + stiffness @ c
-        force += (damping * self._damping + self._rest_of_damping) @ rate - J.T @ (torque - lost)
+        force = inertial @ np.append(masses, 1.0) + np.tensordot(inertia, self._capstans, 1) @ second + stiffness @ c
+        force += (np.tensordot(damping, self._damping, 1) + self._rest_of_damping) @ rate - J.T @ (torque - lost)
         by_factors = self._by_factors(inertial, rate, second, parameters)
         return force, np.column_stack([elastic, J.T @ by_coefficient, by_factors])
 
@@ -154,7 +155,7 @@ class SegmentMotion:
         ----------
         state : (c, c_rate), shape (2n,), 1/m and 1/(m.s)
         torque : on the capstans, held over the step, shape (k,), N.m
-        parameters : see the class, shape (2 + k,) or (5 + k,)
+        parameters : see the class, shape (2 S + k,) or (5 S + k,)
         h : step, s
         derivatives : whether they are desired; else they are empty
 
@@ -165,20 +166,21 @@ class SegmentMotion:
         n = self.size
         c, rate = state[:n], state[n:]
         v = rate.copy()
-        J, (stiffness, coefficients, (heavy, inertia, damped)) = self.capstan_jacobian, self._split(parameters)
-        damping, capstans = damped * self._damping + self._rest_of_damping, inertia * self._capstans
+        J, (stiffness, coefficients, (masses, inertia, damped)) = self.capstan_jacobian, self._split(parameters)
+        damping = np.tensordot(damped, self._damping, 1) + self._rest_of_damping
+        capstans, all_masses = np.tensordot(inertia, self._capstans, 1), np.append(masses, 1.0)
         fresh = self._recent is None
         if self._recent is None:
-            self._recent = self._tangents(c, v, np.zeros(n))
+            self._recent = self._tangents(c, v, np.zeros(n), masses)
         by_c, by_rate = self._recent
-        mass = heavy * self._mass(c) + capstans
+        mass = whole_mass(self._masses(c), masses) + capstans
         for iteration in range(_ITERATIONS):
             middle, second = c + h / 2 * v, 2 * (v - rate) / h
             lost, lost_by_c, lost_by_rate, _ = self._slopes(middle, v, torque, coefficients)
-            force = heavy * self._force(middle, v, second) + capstans @ second + stiffness @ middle + damping @ v
-            force -= J.T @ (torque - lost)
-            slope_c = heavy * by_c + stiffness + J.T @ lost_by_c
-            slope_rate = heavy * by_rate + damping + J.T @ lost_by_rate
+            force = self._inertial(middle, v, second) @ all_masses + capstans @ second + stiffness @ middle
+            force += damping @ v - J.T @ (torque - lost)
+            slope_c = by_c + stiffness + J.T @ lost_by_c
+            slope_rate = by_rate + damping + J.T @ lost_by_rate
             slope = h / 2 * slope_c + slope_rate + 2 / h * mass
             change = np.linalg.solve(slope, force)
             size = float(np.abs(change).max())
@@ -193,8 +195,8 @@ class SegmentMotion:
             if size <= _TOLERANCE * (1 + float(np.abs(v).max())):
                 break
             if iteration == 6 and not fresh:
-                by_c, by_rate = self._recent = self._tangents(middle, v, second)
-                mass, fresh = heavy * self._mass(middle) + capstans, True
+                by_c, by_rate = self._recent = self._tangents(middle, v, second, masses)
+                mass, fresh = whole_mass(self._masses(middle), masses) + capstans, True
         else:
             self._recent = None
             raise ConvergenceError("a step of the simulated motion", size, _TOLERANCE, _ITERATIONS)
@@ -202,13 +204,13 @@ class SegmentMotion:
         if not derivatives:
             return Step(after, np.zeros((2 * n, 0)), np.zeros((2 * n, 0)))
         middle, second = c + h / 2 * v, 2 * (v - rate) / h
-        by_c, by_rate = self._recent = self._tangents(middle, v, second)
-        mass = heavy * self._mass(middle) + capstans
+        by_c, by_rate = self._recent = self._tangents(middle, v, second, masses)
+        mass = whole_mass(self._masses(middle), masses) + capstans
         _, lost_by_c, lost_by_rate, by_coefficient = self._slopes(middle, v, torque, coefficients)
-        slope_c = heavy * by_c + stiffness + J.T @ lost_by_c
-        slope = h / 2 * slope_c + heavy * by_rate + damping + J.T @ lost_by_rate + 2 / h * mass
+        slope_c = by_c + stiffness + J.T @ lost_by_c
+        slope = h / 2 * slope_c + by_rate + damping + J.T @ lost_by_rate + 2 / h * mass
         elastic = np.column_stack([part @ middle for part in self._stiffnesses])
-        by_factors = self._by_factors(self._force(middle, v, second), v, second, parameters)
+        by_factors = self._by_factors(self._inertial(middle, v, second), v, second, parameters)
         right = np.column_stack([slope_c, -2 / h * mass, elastic, J.T @ by_coefficient, by_factors])
         v_by = -np.linalg.solve(slope, right)
         c_by, rate_by = h * v_by, 2 * v_by
@@ -217,9 +219,9 @@ class SegmentMotion:
         every = np.vstack([c_by, rate_by])
         return Step(after, every[:, : 2 * n], every[:, 2 * n :])
 
-    def _tangents(self, c: Array, rate: Array, second: Array) -> tuple[Array, Array]:
+    def _tangents(self, c: Array, rate: Array, second: Array, masses: Array) -> tuple[Array, Array]:
         n = self.size
-        columns = self._rod_tangents(c, rate, second)
+        columns = self._rod_tangents(c, rate, second, masses)
         return columns[:, :n], columns[:, n:]
 
 
