@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.motion.rod_parts import RodParts, with_factors
+from continuum_robot.identification.motion.rod_parts import RodParts, whole_mass, with_factors
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.strain.problem import StaticProblem
@@ -42,19 +43,20 @@ class DrivenRod:
     Parameters
     ----------
     robot : a rod with tendons on any path
+    swings_hz : the fastest swing in which it may begin, Hz
     compile : as in :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------
     count : number R of parameters of the rod, see :class:`~.rod_parts.RodParts`
     size : number n of coefficients
-    swings : coefficients, then their rates, for a swing with the square root of an energy of 1 J in each of n shapes of
-        the elastic rod, and in each of its motions, by the robot file, (2, n, n), 1/m and 1/(m.s)
+    swings : coefficients, then their rates, for a swing in each of the W slow modes of the rod held by its tendons, by
+        the robot file: with the square root of an energy of 1 J, shape (2, n, W), 1/m and 1/(m.s)
     """
 
-    def __init__(self, robot: Robot, *, compile: str = "auto") -> None:
+    def __init__(self, robot: Robot, swings_hz: float, *, compile: str = "auto") -> None:
         self._robot, self._parts = robot, (parts := RodParts(robot))
-        self.count, self._segments, self.size = len(parts.names), len(robot.segments), parts.size
+        self.count, self.size = len(parts.names), parts.size
         rod = StrainRod.from_robot(robot)
         self._tendons, self._scale = rod.tendons, rod.strain_scale
         compiled = compile_functions(
@@ -62,9 +64,13 @@ class DrivenRod:
         )
         self._inertial = compiled[parts.inertial_function.name()]
         self._masses = compiled[parts.mass_function.name()]
-        straight = self._mass(np.zeros(self.size), np.ones(self._segments))
-        stiffness = parts.elastic.sum(axis=0) + parts.elastic_rest
-        self.swings = np.array([np.linalg.inv(np.linalg.cholesky(part)).T for part in (stiffness, straight)])
+        _, pulls, _, _ = self._tendons.weighted(np.zeros(self.size), np.zeros(robot.tendon_count))
+        held = parts.elastic.sum(axis=0) + parts.elastic_rest
+        held = held + robot.simulation.tendon_stiffness_n_per_m * pulls.T @ pulls
+        straight = whole_mass(self._masses(np.zeros(self.size)), np.ones(len(robot.segments)))
+        squares, modes = eigh(held, straight)
+        slow = squares < (2 * np.pi * swings_hz) ** 2
+        self.swings = np.array([modes[:, slow] / np.sqrt(squares[slow]), modes[:, slow]])
 
     def tensions(
         self,
@@ -76,7 +82,7 @@ class DrivenRod:
         rate_m_per_s: Vector,
         step_s: float,
     ) -> tuple[Vector, Vector]:
-        """Tensions of N tendons in the middle of K steps, (K, N), N, and their derivative, (K, N, R + 2 + N + 2 n).
+        """Tensions of N tendons in the middle of K steps, (K, N), N, and their derivative, (K, N, R + 2 + N + 2 W).
 
         That is by the factors, the tendons' stiffness and damping, the tensions at the start, and the swing there.
 
@@ -85,7 +91,7 @@ class DrivenRod:
         factors : on the rod's parameters in the robot file, shape (R,)
         spring : stiffness (N/m) and damping (N.s/m) of the tendons
         start_n : tensions before the motion, shape (N,), N
-        swing : coefficients less those at rest, and their rates, at the start, shape (2, n), 1/m and 1/(m.s)
+        swing : at the start, away from rest and in motion: factors on ``swings``, shape (2, W)
         place_m, rate_m_per_s : displacement, pulled in positive, and its rate, in the middle of each step, shape (K, N)
         step_s : length of a step, s
 
@@ -101,19 +107,20 @@ class DrivenRod:
         c, columns, (lengths_m, pulls, _, bent) = self._at_rest(problem, masses, bending, start_n)
         weight = _weight(problem, c)
         tendons = place_m.shape[1]
-        still, slack, n = np.zeros(self.size), np.zeros(tendons), self.size
+        still, slack, w = np.zeros(self.size), np.zeros(tendons), swing.shape[1]
         by_rest = self._forces_by(columns, c, still, pulls, slack, slack)
-        rest_by = np.pad(-np.linalg.solve(bending + weight + bent, by_rest), ((0, 0), (0, 2 * n)))
+        rest_by = np.pad(-np.linalg.solve(bending + weight + bent, by_rest), ((0, 0), (0, 2 * w)))
         lengths_by, c_by, rate_by = pulls @ rest_by, rest_by.copy(), np.zeros_like(rest_by)
-        c_by[:, -2 * n : -n], rate_by[:, -n:] = np.eye(n), np.eye(n)
-        c, rate = c + swing[0], swing[1]
+        past = rest_by.shape[1] - 2 * w
+        c_by[:, past : past + w], rate_by[:, past + w :] = self.swings
+        c, rate = c + self.swings[0] @ swing[0], self.swings[1] @ swing[1]
         middle_rate = before = rate
         tension = start_n
         direct = np.zeros((tendons, rest_by.shape[1]))
-        direct[:, self.count + 2 : -2 * n] = np.eye(tendons)
+        direct[:, self.count + 2 : past] = np.eye(tendons)
         found, slopes = np.empty_like(place_m), np.empty((*place_m.shape, direct.shape[1]))
         for step, (place, pulling) in enumerate(zip(place_m - place_m[0], rate_m_per_s, strict=True)):
-            mass = self._mass(c, masses)
+            mass = whole_mass(self._masses(c), masses)
             # The rates of the two steps before, drawn on.
             middle_rate, before = 2 * middle_rate - before, middle_rate
             for _ in range(_ITERATIONS):
@@ -132,7 +139,7 @@ class DrivenRod:
                     break
             if not size < _TOLERANCE:
                 raise ConvergenceError("a step of the rod's motion", size, _TOLERANCE, _ITERATIONS)
-            by = np.pad(self._forces_by(columns, middle, middle_rate, pulls, stretch, stretching), ((0, 0), (0, 2 * n)))
+            by = np.pad(self._forces_by(columns, middle, middle_rate, pulls, stretch, stretching), ((0, 0), (0, 2 * w)))
             by += held @ c_by - 2 / h * mass @ rate_by - stiffness * pulls.T @ lengths_by
             middle_by = -np.linalg.solve(matrix, by)
             direct[:, self.count], direct[:, self.count + 1] = stretch, stretching
@@ -175,11 +182,6 @@ class DrivenRod:
                 return c, columns, tendons
             c = c - change
         raise ConvergenceError("the rod at rest before the motion", size, _AT_REST, _ITERATIONS)
-
-    def _mass(self, c: Vector, masses: Vector) -> Vector:
-        """Mass matrix with factors on the segments' masses, (n, n)."""
-        parts = self._masses(c).reshape(self.size, self._segments + 1, self.size)
-        return np.asarray(np.tensordot(np.append(masses, 1.0), parts, (0, 1)))
 
 
 def _weight(problem: StaticProblem, c: Vector) -> Vector:

@@ -44,6 +44,8 @@ _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
 # A step after which this much more is left is halved: a rod that swings freely is far from linear in its stiffness.
 _WORSE, _HALVINGS = 1.02, 6
 _BANDS_HZ, _ROUGH, _ROUGH_STEPS = (1.5, 3.0, 6.0), 0.03, 8
+# Of the fastest motion that counts: what swings faster at the start is filtered out.
+_SWINGS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +147,14 @@ def fit_motion(
     check_driven_rod(robot)
     if bends_alone(robot):
         return fit_forces(robot, [CoordinateEquations(robot, even, settings)], settings, progress)
-    # A rod that swings freely: from where only slow motion leads, the fit of the fast one does not lose the beat.
-    bands = [band for band in _BANDS_HZ if band < settings.stretching_hz]
-    rod = DrivenRod(robot)
-    slower = [replace(settings, stretching_hz=band) for band in bands]
+    # A rod that swings freely: from where only slow motion leads, the fit of the fast one does not lose the beat. The
+    # last one takes steps half as long, as the midpoint rule shows masses that are too small by (2 pi f h)^2 / 6.
+    rod = DrivenRod(robot, _SWINGS * settings.stretching_hz)
+    coarse = replace(settings, step_s=2 * settings.step_s)
+    slower = [replace(coarse, stretching_hz=band) for band in _BANDS_HZ if band < settings.stretching_hz]
     stages = [TensionEquations(robot, even, one, rod, swings=False) for one in slower]
-    return fit_forces(robot, [*stages, TensionEquations(robot, even, settings, rod)], settings, progress)
+    stages += [TensionEquations(robot, even, one, rod) for one in (coarse, settings)]
+    return fit_forces(robot, stages, settings, progress)
 
 
 def fit_forces(

@@ -44,7 +44,7 @@ class TensionEquations:
     robot : a rod with a motor on each tendon
     samples : at even times
     settings : how they are used
-    rod : of the robot, for equations of several bands; None: made here
+    rod : of the robot, for equations of several bands
     swings : whether the rod may swing at the start; bands that are slower than its swing do not show it
     """
 
@@ -53,14 +53,13 @@ class TensionEquations:
         robot: Robot,
         samples: DriveSamples,
         settings: MotionFitSettings,
-        rod: DrivenRod | None = None,
+        rod: DrivenRod,
         *,
         swings: bool = True,
     ) -> None:
-        self._rod = rod or DrivenRod(robot)
+        self._rod = rod
         usual_n = float(np.abs(samples.force_n).mean())
-        self.unknowns = Unknowns.of(robot, usual_n, settings.prior, swings=2 * self._rod.size, swinging=swings)
-        self._swings = math.sqrt(_SWING_J) * self._rod.swings
+        self.unknowns = Unknowns.of(robot, usual_n, settings.prior, swings=2 * rod.swings.shape[2], swinging=swings)
         self._motors = Motors(robot, samples, self.unknowns.parameters, settings.stretching_hz)
         pull = np.asarray(controlled_manifold(robot).displacement_matrix)
         self._onto = np.concatenate([pull, null_space(pull.T)], axis=1)
@@ -100,7 +99,7 @@ class TensionEquations:
             unknowns[parameters.rod],
             (stiffness, damping),
             self._start_n + unknowns[known.constant],
-            np.einsum("kij,kj->ki", self._swings, unknowns[known.swing].reshape(2, -1)),
+            math.sqrt(_SWING_J) * unknowns[known.swing].reshape(2, -1),
             motors.place_m[self._middle],
             motors.rate_m_per_s[self._middle],
             self._step_s,
@@ -111,10 +110,9 @@ class TensionEquations:
         by[:, :, parameters.rod] = tension_by[:, :, :rod]
         for place, column in ((TENDON_STIFFNESS, rod), (TENDON_DAMPING, rod + 1)):
             by[:, :, place] = tension_by[:, :, column] * scales[place]
-        size, constants = self._rod.size, slice(rod + 2, rod + 2 + tension.shape[1])
+        constants = slice(rod + 2, rod + 2 + tension.shape[1])
         by[:, :, known.constant] = tension_by[:, :, constants]
-        by_swing = tension_by[:, :, constants.stop :].reshape(*tension.shape, 2, size)
-        by[:, :, known.swing] = np.einsum("tnki,kij->tnkj", by_swing, self._swings).reshape(*tension.shape, -1)
+        by[:, :, known.swing] = math.sqrt(_SWING_J) * tension_by[:, :, constants.stop :]
         moving = [self._used(force) for force in motors.moving]
         if parameters.travel is not None:
             factor, limit_n = float(unknowns[parameters.travel]), values[DRY] * parameters.motor_units[DRY]

@@ -42,7 +42,9 @@ class MotionFitSettings:
         "of the forces across the coordinates, and of all tensions of routed tendons", "Hz", default=16.0, gt=0.5,
         le=200,
     )  # fmt: skip
-    step_s: float = quantity("of the motion of a rod under routed tendons", "s", default=4e-3, gt=0, le=0.02)
+    step_s: float = quantity(
+        "of the motion of a rod under routed tendons, and of rolling joints", "s", default=2e-3, gt=0, le=0.02
+    )
     samples_hz: float = quantity("how many samples of it count", "Hz", default=50.0, gt=5, le=1000)
     block_s: float = quantity("of the blocks that are left out one at a time", "s", default=2.0, gt=0.1, le=100)
     prior: float = quantity("deviation of the file's values before the data, relative to them", "", default=1.0, gt=0)
@@ -104,7 +106,7 @@ class Unknowns:
         usual_n : mean force of a motor, N
         prior : deviation of the file's values before the data, relative to them
         chords : whether beta of every segment is among them
-        swings : number of shapes and motions of a rod
+        swings : number of modes of a rod, twice: in shape and in motion
         swinging : whether it may swing in them at the start; else it does not
         """
         parameters, motors = Parameters.of(robot), robot.tendon_count
