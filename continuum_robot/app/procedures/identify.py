@@ -130,6 +130,7 @@ def run_identify(
         fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)), runner=runner)
     write_fitted_robot(loaded, fit, out)
     console.print(_steps(fit))
+    console.print(_patterns(fit))
     numbers = fit.numbers()
     if fit.repeat.pairs:
         console.print(
@@ -170,6 +171,17 @@ def _steps(fit: DisplacedFit) -> Table:
             by_block,
             "" if step.kept else "no gain: not kept",
         )
+    return table
+
+
+def _patterns(fit: DisplacedFit) -> Table:
+    table = Table(title="tip RMSE on blocks left out, by pattern", title_justify="left", title_style="bold")
+    for heading in ("pattern", "samples", "mm", "of all squared errors"):
+        table.add_column(heading)
+    errors = fit.pattern_errors()
+    whole = sum(count * rmse_m**2 for count, rmse_m in errors.values())
+    for pattern, (count, rmse_m) in errors.items():
+        table.add_row(pattern, str(count), f"{1e3 * rmse_m:.1f}", f"{100 * count * rmse_m**2 / whole:.0f} %")
     return table
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ from continuum_robot.robot.identified import FittedValue
 
 Array = NDArray[np.float64]
 
+_OF_A_PATTERN = re.compile(r"^rep\d+_|_hold$|_(?:dir|id)\d+|(?<=^tendon)\d+|(?<=\d_tendon)\d+")
 _IDENTIFIED = 0.7  # largest fraction of the prior's deviation that may be left
 
 
@@ -71,6 +73,20 @@ class DisplacedFit:
     repeat: Repeatability
     unidentified: tuple[str, ...]
 
+    def pattern_errors(self) -> dict[str, tuple[int, float]]:
+        """Samples with a marker, and error on blocks left out, root mean square, m, by what the robot was doing.
+
+        That is the label without repetition, direction and servo: ``pair12_opp`` for ``rep1_pair12_opp_dir60_hold``.
+        """
+        edges = np.cumsum([count for _, _, count in self.blocks])[:-1]
+        centred = [error - np.nanmean(error, axis=0) for error in np.split(self.held_out_m, edges)]
+        squares = (np.concatenate(centred) ** 2).sum(axis=1)
+        by_pattern: dict[str, list[float]] = {}
+        for label, square in zip(self.recording.labels, squares, strict=True):
+            if np.isfinite(square):
+                by_pattern.setdefault(_OF_A_PATTERN.sub("", label), []).append(float(square))
+        return {pattern: (len(own), math.sqrt(sum(own) / len(own))) for pattern, own in by_pattern.items()}
+
     def numbers(self) -> dict[str, object]:
         """Everything as a flat mapping for JSON, units in the keys."""
         tendons = self.robot.displaced_tendons
@@ -85,6 +101,8 @@ class DisplacedFit:
             "steps_kept": [step.name for step in kept],
             "blocks": [f"{first} .. {last}: {count} samples" for first, last, count in self.blocks],
             "unidentified": list(self.unidentified),
+            "tip_rmse_held_out_by_pattern_mm": {name: 1e3 * rmse for name, (_, rmse) in self.pattern_errors().items()},
+            "samples_by_pattern": {name: count for name, (count, _) in self.pattern_errors().items()},
         }
         before = None
         for step in self.steps:

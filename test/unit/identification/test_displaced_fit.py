@@ -135,6 +135,13 @@ def test_fitted_file_is_read_back_and_validates(tmp_path: Path):
     recording = recorded(np.random.default_rng(6))
     robot = load_robot("ftdcr_v4")
     fitted = identify_displaced(robot_with(ANGLES, (0.0, 0.0, 0.0)), recording, steps=("constant_curvature",), blocks=2)
+    labels = ["rep1_tendon3_id9_pull", "rep2_pair12_opp_dir60_hold", "pair12_opp_dir120", "still"]
+    labelled = replace(recording, labels=tuple(labels[k % 4] for k in range(len(recording))))
+    by_pattern = replace(fitted, recording=labelled).pattern_errors()
+    assert list(by_pattern) == ["tendon_pull", "pair12_opp", "still"]
+    squares = sum(count * rmse_m**2 for count, rmse_m in by_pattern.values())
+    assert sum(count for count, _ in by_pattern.values()) == recording.seen.sum()
+    assert np.sqrt(squares / recording.seen.sum()) == pytest.approx(fitted.steps[-1].held_out_rmse_m)
     exact = replace(fitted, robot=true_robot())
     written = write_fitted_robot(robot, exact, tmp_path / "fitted.yaml")
     assert written.displaced_tendons.friction_fraction == (SHARE,) * 9
