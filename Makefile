@@ -5,7 +5,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --progress-bar off
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --progress-bar off --no-compile
+# pip compiles what it installs on one core, tests of the libraries too.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 # An environment of locked versions stays one, until `make clean`.
 LOCKED ?= $(if $(wildcard $(VENV)/.locked),1)
 INSTALLED := $(VENV)/$(if $(LOCKED),.locked,.installed)
@@ -40,6 +42,7 @@ else
 	@echo "Building the messages ..."
 	@$(PIP) --no-build-isolation -e ".[ros,viz,mujoco,gamepad,docs,cluster,test]"
 endif
+	@$(COMPILE)
 	@$(BIN)/python -m continuum_robot.runtime.cycle.compilation
 	@touch $(INSTALLED)
 
