@@ -180,6 +180,17 @@ class RodModel:
         )
 
     @cached_property
+    def inertial_dynamics(self) -> ca.Function:
+        """(c, c_rate, c_acceleration) -> force of inertia and weight alone."""
+        return function_of(
+            "inertial_dynamics",
+            [self._c, self._rate, self._second],
+            [ca.densify(self._mass @ self._second + self._terms.bias)],
+            ["c", "c_rate", "c_acceleration"],
+            ["inertial_force"],
+        )
+
+    @cached_property
     def mass_matrix(self) -> ca.Function:
         """Of c: M, shape (n, n)."""
         mass = self._whole_mass(self._still)

@@ -213,7 +213,7 @@ class MassParts:
         doubled = segments[:-1] if self._complete else segments
         heavier = [model(with_factor(robot, MASS, index, 2.0)) for index in doubled]
         c, rate, second = (ca.MX.sym(name, self.model.size) for name in ("c", "c_rate", "c_acceleration"))
-        force = [inertial_force(one)(c, rate, second) for one in (self.model, *heavier)]
+        force = [one.inertial_dynamics(c, rate, second) for one in (self.model, *heavier)]
         self.inertial_function = ca.Function("inertial_parts", [c, rate, second], [self._beside(force)])
         mass = [one.mass_matrix(c) for one in (self.model, *heavier)]
         self.mass_function = ca.Function("mass_parts", [c], [self._beside(mass)])
@@ -299,16 +299,3 @@ class RodParts:
         elastic = [c @ matrix @ shape for matrix in self.elastic]
         damped = [c_rate @ matrix @ shape for matrix in self.damped]
         return np.array([*inertial, *elastic, *damped]), unchanged + c @ self.elastic_rest @ shape
-
-
-def inertial_force(model: RodModel) -> ca.Function:
-    """(c, c_rate, c_acceleration) -> inertia and gravity: the equation of motion without elasticity and damping.
-
-    Parameters
-    ----------
-    model : of a rod
-    """
-    c, rate, second = (ca.MX.sym(name, model.size) for name in ("c", "c_rate", "c_acceleration"))
-    force = model.inverse_dynamics(c, rate, second)
-    inertial = force - ca.DM(model.stiffness) @ c - ca.DM(model.damping) @ rate
-    return ca.Function("inertial", [c, rate, second], [ca.densify(inertial)])

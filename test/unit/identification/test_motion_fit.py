@@ -13,6 +13,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.identification.motion.driven_rod import DrivenRod
 from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_forces, fit_motion
 from continuum_robot.identification.motion.parameters import Parameters, file_values, with_values
 from continuum_robot.identification.motion.rod_parts import DAMPING, KINDS, MASS, RodParts, with_factor
@@ -194,7 +195,9 @@ def test_a_rod_that_is_simulated_under_its_tendons_gives_the_same_values(unlike)
     """The equations for routed tendons hold for parallel ones, too: another way to the same."""
     _, samples = unlike
     settings = MotionFitSettings(step_s=8e-3)
-    by_tensions = fit_forces(ROBOT, [TensionEquations(ROBOT, samples.even(), settings)], settings)
+    by_tensions = fit_forces(
+        ROBOT, [TensionEquations(ROBOT, samples.even(), settings, DrivenRod(ROBOT, 48.0))], settings
+    )
     by_coordinates = fit_motion(ROBOT, samples)
     apart = np.abs(by_tensions.values - by_coordinates.values)
     assert (apart / np.hypot(by_tensions.deviations, by_coordinates.deviations)).max() < 2
