@@ -15,7 +15,7 @@ from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.long]
 
 ROBOT = load_robot("rucker_helical")
 MAXIMUM_N = 2.5

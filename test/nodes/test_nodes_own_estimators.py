@@ -20,7 +20,7 @@ from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import tendon_matrix
 
-pytestmark = [pytest.mark.ros]
+pytestmark = [pytest.mark.ros, pytest.mark.long]
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "own_estimators"
 PUSH = """

@@ -61,7 +61,7 @@ class Detected:
         return self.rod.poses(self.plant.c, place_m)[0][:3, :3].T @ force_n
 
 
-@pytest.mark.parametrize("name", ["rucker_helical", "mixed_routing"])
+@pytest.mark.parametrize("name", [pytest.param("rucker_helical", marks=pytest.mark.long), "mixed_routing"])
 def test_a_push_at_the_tip_is_detected_and_placed_and_free_motion_is_not(name):
     detected = Detected(name, raise_after_s=0.1)
     length_m = detected.robot.length_m

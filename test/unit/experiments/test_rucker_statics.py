@@ -130,6 +130,7 @@ def test_a_file_of_cases_that_is_not_one_is_refused(tmp_path):
             experiment.run({"data": str(file)})
 
 
+@pytest.mark.long
 def test_a_step_of_the_helical_tendon_keeps_its_energy(tmp_path):
     experiment = experiments()["rucker.helical_step"]
     coarse = {"duration_ms": 3, "order": 4, "steps_per_ms": 200, "elements": 8, "grid_steps_per_ms": 10}

@@ -17,6 +17,8 @@ from continuum_robot.rod.strain.dynamics import StrainDynamics
 from continuum_robot.rod.strain.motion import simulate
 from continuum_robot.rod.strain.statics import equilibrium
 
+pytestmark = pytest.mark.usefixtures("virtual_machine")
+
 DATA = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).parents[3] / ".." / "shared" / "data")) / "sorosim"
 SOFT = {"length": 0.3, "radius": 0.01, "youngs_modulus": 1e6, "poisson_ratio": 0.45, "density": 1000.0}
 GRAVITY = np.array([1.0, -2.0, -6.0])

@@ -26,6 +26,8 @@ from continuum_robot.rod.strain.motion import METHODS, Stepper, simulate
 from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
 
+pytestmark = pytest.mark.usefixtures("virtual_machine")
+
 LENGTH, RADIUS, MODULUS, SHEAR_MODULUS, DENSITY = 0.25, 2e-3, 5e7, 2e7, 1100.0
 AREA, SECOND_MOMENT = math.pi * RADIUS**2, math.pi / 4 * RADIUS**4
 PULL = np.array([1.0, 0.0, 3.0, 0.0])

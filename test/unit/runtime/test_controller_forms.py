@@ -65,7 +65,10 @@ def test_both_forms_give_the_same_bits(compiled, name, antiwindup, strategy):
 
 
 @pytest.mark.parametrize("past", [False, True], ids=["dry", "with a past"])
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_segment", "mixed_routing"])
+@pytest.mark.parametrize(
+    "name",
+    ["opencr_five_tendon", "two_segment", pytest.param("vanderbilt_segment", marks=pytest.mark.long), "mixed_routing"],
+)
 def test_inverse_dynamics_gives_the_same_bits(compiled, name, past):
     """With friction that acts at once, and with friction and backbones that remember their way."""
     robot = robot_with(name)
