@@ -177,6 +177,7 @@ def whole(recording):
     return robot, fit_dynamics(robot, recording, settings=DynamicsFitSettings(masses=True))
 
 
+@pytest.mark.long
 def test_masses_inertia_and_damping_are_found_with_them(whole):
     _, fit = whole
     assert fit.names[4:] == MASSES
@@ -187,6 +188,7 @@ def test_masses_inertia_and_damping_are_found_with_them(whole):
     assert (np.abs(fit.values / truth - 1) < [0.04, 0.04, 0.03, 0.03, 0.05, 0.06, 0.4]).all(), fit.numbers()
 
 
+@pytest.mark.long
 def test_what_was_found_goes_into_the_file_in_proportion(whole, tmp_path):
     robot, fit = whole
     fitted = write_fitted_robot(robot, fit, tmp_path / "fitted.yaml").segments[0]

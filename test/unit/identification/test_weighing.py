@@ -60,6 +60,7 @@ def test_a_model_that_cannot_sag_takes_it_for_less():
     assert found.payload_kg < 0.9 * 0.02
 
 
+@pytest.mark.long
 def test_the_deviation_is_that_of_the_noise():
     found = [weigh(ROBOT, turned(0.0, seed=2 * k), turned(0.01, seed=2 * k + 1)) for k in range(8)]
     errors = np.array([one.payload_kg - 0.01 for one in found])
