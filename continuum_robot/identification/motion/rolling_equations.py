@@ -44,7 +44,8 @@ class RollingEquations:
         parameters, (actuators, _) = self.unknowns.parameters, driven_parts(robot)
         self._motors = motors = Motors(robot, samples, parameters, settings.stretching_hz)
         self._joints, self._scale_nms = DrivenJoints(robot), float(parameters.scales[_DAMPING])
-        self._stride = max(1, round(settings.step_s / motors.period_s))
+        # Joints under a measured coordinate do not swing: longer steps do.
+        self._stride = max(1, round(2 * settings.step_s / motors.period_s))
         self._kept = motors.kept(settings.samples_hz)
         self.time_s = samples.time_s[self._kept]
         moved_m = motors.low_pass(motors.moved_m, _PLACE_HZ)

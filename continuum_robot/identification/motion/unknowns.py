@@ -43,7 +43,11 @@ class MotionFitSettings:
         le=200,
     )  # fmt: skip
     step_s: float = quantity(
-        "of the motion of a rod under routed tendons, and of rolling joints", "s", default=2e-3, gt=0, le=0.02
+        "of the motion of a rod under routed tendons; twice as long for rolling joints",
+        "s",
+        default=2e-3,
+        gt=0,
+        le=0.02,
     )
     samples_hz: float = quantity("how many samples of it count", "Hz", default=50.0, gt=5, le=1000)
     block_s: float = quantity("of the blocks that are left out one at a time", "s", default=2.0, gt=0.1, le=100)
