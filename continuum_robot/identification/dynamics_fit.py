@@ -48,7 +48,9 @@ Progress = Callable[[str], None]
 class DynamicsFitSettings:
     """Bounds of the parameters (johnston below (72)), and how the record is used."""
 
-    largest_stiffness_nm2: float = quantity("upper bound of the stiffnesses", "N.m^2", default=2.5, gt=0, le=1e6)
+    largest_stiffness_nm2: float = quantity(
+        "upper bound of the stiffnesses, or twice the file's where that is more", "N.m^2", default=2.5, gt=0, le=1e6
+    )
     largest_friction: float = quantity("upper bound of the friction coefficients", "", default=0.99, gt=0, lt=1)
     window_s: float = quantity("length of a simulated window", "s", default=0.75, gt=0.02, le=600)
     tendon_sigma_m: float = quantity("standard deviation of a tendon's displacement", "m", default=2e-4, gt=0, le=1)
@@ -77,6 +79,7 @@ class DynamicsFit:
         it or less, shape (p,)
     covariance : shape (p, p); errors of neighbouring samples are taken as correlated as the residuals are
     first_guess : of the first step, in the same units, shape (p,)
+    limited : names of parameters that ended at their bounds: what was found of the others is wrong, too
     segments : indices of those with capstans
     coefficients : where those of each of them stand among the n
     rmse_coefficients : of the windows' simulation against the record, for each coefficient, shape (n,), 1/m
@@ -96,6 +99,7 @@ class DynamicsFit:
     shown: NDArray[np.bool_]
     covariance: Array
     first_guess: Array
+    limited: tuple[str, ...]
     segments: tuple[int, ...]
     coefficients: tuple[slice, ...]
     rmse_coefficients: Array
@@ -130,6 +134,7 @@ class DynamicsFit:
         return {
             **{name: float(value) for name, value in zip(self.names, self.values, strict=True)},
             **{f"{name}_deviation": float(value) for name, value in zip(self.names, self.deviations, strict=True)},
+            "limited": list(self.limited),
             "rmse_tip_mm": [1e3 * float(value) for value in self.rmse_tip_m],
             "open_loop_rmse_tip_mm": [1e3 * float(value) for value in self.open_loop_rmse_tip_m],
             "rmse_coefficients_per_m": [float(value) for value in self.rmse_coefficients],
@@ -230,7 +235,8 @@ def fit_dynamics(
     motion = CapstanMotion(robot, compile=compile, progress=progress)
     names = parameter_names(robot, masses=settings.masses)
     pairs = 2 * len(segments)
-    upper = np.array([settings.largest_stiffness_nm2] * pairs + [settings.largest_friction] * pairs)
+    stiffest = np.maximum(settings.largest_stiffness_nm2, 2 * dynamics_in_file(robot)[:pairs])
+    upper = np.concatenate([stiffest, np.full(pairs, settings.largest_friction)])
     count, paper = len(names), len(upper)
     first = _fit_forces(motion, record, upper)
     say("from forces: " + _line(names[:paper], first))
@@ -280,6 +286,7 @@ def fit_dynamics(
         shown=shown,
         covariance=scales[:, None] * spread * scales,
         first_guess=scales * np.concatenate([first, factors]),
+        limited=tuple(name for name, active in zip(names, found.active_mask, strict=False) if active),
         segments=tuple(segments),
         coefficients=tuple(coefficient_slices(robot)[index] for index in segments),
         rmse_coefficients=_rms(window_c[covered] - record.c[covered]),

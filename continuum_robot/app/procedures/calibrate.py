@@ -81,6 +81,8 @@ def run_calibrate(
         fit = fit_dynamics(loaded, recording, show, settings=DynamicsFitSettings(masses=masses))
     write_fitted_robot(loaded, fit, out)
     console.print(_parameters(loaded, fit))
+    if fit.limited:
+        console.print(f"at the bounds of the fit, so that nothing here is to be trusted: {', '.join(fit.limited)}")
     for name, values in (
         ("simulated in windows", fit.rmse_tip_m),
         ("simulated in one piece", fit.open_loop_rmse_tip_m),

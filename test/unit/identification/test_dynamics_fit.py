@@ -165,6 +165,13 @@ def test_known_values_are_found_again_under_the_papers_noise(fit):
     assert (fit.rmse_tip_m < 2e-3).all()
     assert (fit.rmse_coefficients < 0.1).all()
     assert np.isfinite(fit.open_loop_rmse_tip_m).all()
+    assert fit.limited == ()
+
+
+@pytest.mark.long
+def test_what_ended_at_a_bound_is_named(recording):
+    settings = DynamicsFitSettings(largest_friction=0.1)
+    assert fit_dynamics(ROBOT, recording, settings=settings).limited == ("friction_coefficient_2",)
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +212,7 @@ def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path)
     values = np.linspace(0.7, 1.4, 14) * dynamics_in_file(TWO)
     coefficients = slice(0, 6), slice(6, 12)
     fit = DynamicsFit(
-        names, values, 0.1 * values, np.ones(14, dtype=bool), np.eye(14), values, (0, 1), coefficients,
+        names, values, 0.1 * values, np.ones(14, dtype=bool), np.eye(14), values, (), (0, 1), coefficients,
         np.arange(12.0), np.ones(3), np.arange(12.0), np.ones(3), 3, recording.file, recording.sha256, "2026-11-28",
         *(np.zeros((1, 1)) for _ in range(6)),
     )  # fmt: skip
