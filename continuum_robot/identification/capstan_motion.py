@@ -25,7 +25,7 @@ from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.bases import gauss_legendre
 from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.friction.capstans import actuator_mass_parts, drives
+from continuum_robot.rod.friction.capstans import actuator_mass_parts, driven_segments
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -72,14 +72,13 @@ class CapstanMotion:
 
     Attributes
     ----------
-    segments : indices of those with capstans
     size : number of coefficients, n
     capstan_jacobian : J_qc, shape (k, n)
     in_file : factors by the robot file, shape (3 S,): 1, and 0 for damping that it has not
     """
 
     def __init__(self, robot: Robot, *, compile: str = "auto", progress: Progress | None = None) -> None:
-        segments = self.segments = sorted({drive.segment for drive in drives(robot)})
+        segments = driven_segments(robot)
         parts = MassParts(robot, segments, _QUADRATURE_NODES)
         model, friction = parts.model, TendonFriction(robot, compile="never")
         n = self.size = model.size

@@ -33,7 +33,7 @@ from continuum_robot.identification.smoothed_record import SMOOTHING_S, Smoothed
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.friction.capstans import driven_segments
 from continuum_robot.rod.tendons import coefficient_slices
 
 Array = NDArray[np.float64]
@@ -117,6 +117,15 @@ class DynamicsFit:
     measured_tip_m: Array
     open_loop_tip_m: Array
 
+    def title(self, place: int) -> str:
+        """What stands before the names of one segment's parameters, as ``segments[0]``; nothing on a robot with one.
+
+        Parameters
+        ----------
+        place : of the segment among ``segments``
+        """
+        return self.names[2 * place].rpartition(".")[0]
+
     def of_segment(self, place: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """Where the parameters of one segment stand: stiffnesses, friction coefficients, shape (2,), and MASSES, (3,)
         or none, (0,).
@@ -188,8 +197,7 @@ def dynamics_in_file(robot: Robot) -> Array:
 
 def _segments(robot: Robot) -> list[int]:
     """Indices of the segments with capstans; an error where there are none."""
-    found = sorted({drive.segment for drive in drives(robot)})
-    if not found:
+    if not (found := driven_segments(robot)):
         raise ParameterError("robot", robot.name, "a robot with capstans")
     return found
 

@@ -22,16 +22,14 @@ def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
     the path
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    several = len(fit.segments) > 1
     curves = [
-        (k, number // 2, place)
+        (k, ", ".join(filter(None, [fit.title(place), f"order {number // 2}"])))
         for place, own in enumerate(fit.coefficients)
         for number, k in enumerate(range(own.start, own.stop))
     ]
     with figure(file, "\n".join(_found(fit)), rows=3, sharex=True, size=(7.2, 8.4)) as (drawing, axes):
-        for index, order, place in curves:
+        for index, label in curves:
             axis, colour = axes[index % 2], COLOURS[index // 2 % len(COLOURS)]
-            label = f"segments[{fit.segments[place]}], order {order}" if several else f"order {order}"
             axis.plot(fit.time_s, fit.measured_c[:, index], color=colour, label=label)
             axis.plot(fit.time_s, fit.window_c[:, index], color=colour, linestyle="--")
             axis.plot(fit.time_s, fit.open_loop_c[:, index], color=colour, linestyle=":")
@@ -50,9 +48,9 @@ def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
 def _found(fit: DynamicsFit) -> list[str]:
     """A line of stiffness and friction for each segment."""
     lines = []
-    for place, index in enumerate(fit.segments):
+    for place in range(len(fit.segments)):
         stiffness, friction, _ = fit.of_segment(place)
         found = [f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", fit.values[stiffness], strict=True)]
         found += [f"μ_{number} = {value:.4f}" for number, value in enumerate(fit.values[friction], 1)]
-        lines.append((f"segments[{index}]: " if len(fit.segments) > 1 else "") + ", ".join(found))
+        lines.append(": ".join(filter(None, [fit.title(place), ", ".join(found)])))
     return lines

@@ -26,7 +26,7 @@ from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, with_
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.friction.capstans import driven_segments
 from continuum_robot.simulation.calibration_motion import simulate_calibration
 from continuum_robot.simulation.plants import ROD
 
@@ -88,7 +88,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
 
 def _compute(settings: CapstanSettings, progress: Progress) -> Result:
     robot = load_robot(settings.robot)
-    if not (found := {drive.segment for drive in drives(robot)}) or len(found) < len(robot.segments):
+    if not (found := driven_segments(robot)) or len(found) < len(robot.segments):
         raise ParameterError("robot", robot.name, "a robot with capstans on every segment")
     cases = [_found(robot, seed, settings, progress) for seed in range(1, settings.seeds + 1)]
     return Result({"parameters": list(cases[0].names), "seeds": settings.seeds} | case_numbers(cases, ROD), cases)

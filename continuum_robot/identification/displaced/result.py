@@ -91,6 +91,7 @@ class DisplacedFit:
         """Everything as a flat mapping for JSON, units in the keys."""
         tendons = self.robot.displaced_tendons
         kept = [step for step in self.steps if step.kept]
+        by_pattern = self.pattern_errors()
         numbers: dict[str, object] = {
             "tip_rmse_held_out_mm": 1e3 * kept[-1].held_out_rmse_m,
             "tip_rmse_train_mm": 1e3 * kept[-1].train_rmse_m,
@@ -101,8 +102,8 @@ class DisplacedFit:
             "steps_kept": [step.name for step in kept],
             "blocks": [f"{first} .. {last}: {count} samples" for first, last, count in self.blocks],
             "unidentified": list(self.unidentified),
-            "tip_rmse_held_out_by_pattern_mm": {name: 1e3 * rmse for name, (_, rmse) in self.pattern_errors().items()},
-            "samples_by_pattern": {name: count for name, (count, _) in self.pattern_errors().items()},
+            "tip_rmse_held_out_by_pattern_mm": {name: 1e3 * rmse for name, (_, rmse) in by_pattern.items()},
+            "samples_by_pattern": {name: count for name, (count, _) in by_pattern.items()},
         }
         before = None
         for step in self.steps:

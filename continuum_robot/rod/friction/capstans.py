@@ -65,6 +65,11 @@ def drives(robot: Robot) -> tuple[Drive, ...]:
     return tuple(found)
 
 
+def driven_segments(robot: Robot) -> list[int]:
+    """Indices of the segments with capstans, from the base; empty for a robot without."""
+    return sorted({drive.segment for drive in drives(robot)})
+
+
 def capstan_jacobian(robot: Robot) -> Vector:
     """J_qc of johnston (11): capstan speed per rate of the strain coefficients, shape (capstans, n), rad per (1/m).
 

@@ -166,6 +166,7 @@ def test_known_values_are_found_again_under_the_papers_noise(fit):
     assert (fit.rmse_coefficients < 0.1).all()
     assert np.isfinite(fit.open_loop_rmse_tip_m).all()
     assert fit.limited == ()
+    assert fit.title(0) == ""
 
 
 @pytest.mark.long
@@ -218,6 +219,7 @@ def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path)
     )  # fmt: skip
     fitted = write_fitted_robot(TWO, fit, tmp_path / "fitted.yaml")
     assert dynamics_in_file(fitted) == pytest.approx(values, rel=1e-6)
+    assert [fit.title(place) for place in range(2)] == ["segments[0]", "segments[1]"]
     assert names[3] == "segments[1].bending_stiffness_y_nm2"
     assert names[-1] == "segments[1].bending_damping_nms"
     proximal, distal = (segment.calibration for segment in fitted.segments)
