@@ -28,7 +28,7 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.identification.capstan_motion import CapstanMotion, steps_of
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
 from continuum_robot.identification.motion.rod_parts import mass_kg, usual_damping_nms
-from continuum_robot.identification.shooting_windows import STEP_S, ShootingWindows, covariance
+from continuum_robot.identification.shooting_windows import STEP_S, ShootingWindows
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -77,7 +77,7 @@ class DynamicsFit:
     deviations : their standard deviations, in the same units, shape (p,)
     shown : whether the record tells them: masses, inertia and damping with half of the deviation that they had before
         it or less, shape (p,)
-    covariance : shape (p, p); errors of neighbouring samples are taken as correlated as the residuals are
+    covariance : shape (p, p), see :meth:`ShootingWindows.covariance`
     first_guess : of the first step, in the same units, shape (p,)
     limited : names of parameters that ended at their bounds: what was found of the others is wrong, too
     segments : indices of those with capstans
@@ -278,7 +278,7 @@ def fit_dynamics(
     if found.status < 0 or windows.ran_away:
         raise ConvergenceError("the fit of the dynamics", float(found.cost), 0.0, int(found.nfev))
     values = np.array(found.x[:count])
-    spread = covariance(found.fun, found.jac, windows.lengths, motion.size)[:count, :count]
+    spread = windows.covariance(found.x)[:count, :count]
     deviations = np.sqrt(np.diag(spread))
     shown = np.concatenate([np.ones(paper, dtype=bool), deviations[paper:] < 0.5 * settings.prior])
     rod = RodDynamics(robot, compile=compile, progress=progress)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record in windows, each simulated from a start of its own: residuals, their exact derivative and their scatter."""
+"""A record in windows, each simulated from a start of its own: residuals, their exact derivative, covariance."""
 
 from __future__ import annotations
 
@@ -78,6 +78,25 @@ class ShootingWindows:
         """Simulated coefficients at ``x``, shape (T, n), 1/m."""
         return self._evaluate(x)[2]
 
+    def covariance(self, x: Array) -> Array:
+        """Covariance of a least-squares solution ``x``, (x, x).
+
+        A string encoder's drum is off its axis, a tendon stretches under its tension: what is wrong with a reading
+        stays so wherever the robot comes by, and a longer record does not average it out. Each sensor's error is taken
+        as constant in the lower and in the upper half of its range, independent of each other and as large as its
+        deviation, or as the residuals where those are larger. First rates and parameters have their own deviations.
+        """
+        residuals, jacobian, _ = self._evaluate(x)
+        samples = np.concatenate(
+            [first + np.arange(length) for first, length in zip(self._edges, self.lengths, strict=False)]
+        )
+        measured = len(samples) * self._motion.size
+        larger = max(1.0, math.sqrt(float(np.mean(residuals[:measured] ** 2))))
+        errors = larger * self._record.reading_errors[samples].reshape(measured, -1)
+        causes = np.hstack([jacobian[:measured].T @ errors, jacobian[measured:].T])
+        response = np.linalg.pinv(jacobian.T @ jacobian) @ causes
+        return np.asarray(response @ response.T)
+
     def _evaluate(self, x: Array) -> tuple[Array, Array, Array]:
         if self._known is not None and np.array_equal(self._last_x, x):
             return self._known
@@ -137,35 +156,3 @@ class ShootingWindows:
             states.append(np.full(n, _RAN_AWAY) if self.ran_away else state[:n])
             slopes.append(slope[:n].copy())
         return np.array(states), np.array(slopes)
-
-
-def covariance(residuals: Array, jacobian: Array, lengths: NDArray[np.intp], size: int) -> Array:
-    """Covariance of a least-squares solution whose residuals are correlated in time, (x, x).
-
-    Parameters
-    ----------
-    residuals, jacobian : as of :class:`ShootingWindows`
-    lengths : samples of each window, shape (windows,)
-    size : number n of coefficients
-    """
-    measured = residuals[: int(lengths.sum()) * size]
-    variance = float(measured @ measured) / max(1, measured.size - jacobian.shape[1])
-    return np.linalg.pinv(jacobian.T @ jacobian) * variance * _correlation_time(measured, lengths, size)
-
-
-def _correlation_time(residuals: Array, lengths: NDArray[np.intp], size: int) -> float:
-    """Number of samples that count as one, at least 1: 1 + 2 sum of the residuals' positive autocorrelation."""
-    powers, products = 0.0, np.zeros(int(lengths.min()) - 1)
-    done = 0
-    for length in lengths:
-        own = residuals[done : done + length * size].reshape(length, size)
-        done += length * size
-        powers += float(np.sum(own**2)) / length
-        for lag in range(1, len(products) + 1):
-            products[lag - 1] += float(np.sum(own[lag:] * own[:-lag])) / (length - lag)
-    if powers == 0:
-        return 1.0
-    correlation = products / powers
-    negative = np.flatnonzero(correlation <= 0)
-    until = int(negative[0]) if negative.size else len(correlation)
-    return 1.0 + 2.0 * float(correlation[:until].sum())

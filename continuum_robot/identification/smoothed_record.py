@@ -31,6 +31,8 @@ class SmoothedRecord:
     c : coefficients that displacements and strings show, shape (T, n), 1/m
     smooth_c, smooth_rate, smooth_acceleration : smoothed, shape (T, n), 1/m, 1/(m.s), 1/(m.s^2)
     whiten : of an error of ``c`` to unit deviations, shape (n, n), m
+    reading_errors : what an error of the sensors is in ``c``, in unit deviations: of each of the N + S readings in the
+        lower, then in the upper half of its range, one deviation large, shape (T, n, 2 (N + S))
     """
 
     time_s: Array
@@ -40,6 +42,7 @@ class SmoothedRecord:
     smooth_rate: Array
     smooth_acceleration: Array
     whiten: Array
+    reading_errors: Array
 
     @classmethod
     def of(
@@ -64,7 +67,8 @@ class SmoothedRecord:
         if unseen_coefficients(weighted).any():
             raise ParameterError("robot.strings", len(robot.strings), "strings that show all coefficients")
         readings = np.hstack([recording.tendon_displacement_m, recording.string_extension_m])
-        c = (np.linalg.pinv(weighted) @ (readings / sigma).T).T  # johnston (6)
+        inverse = np.linalg.pinv(weighted)
+        c = (inverse @ (readings / sigma).T).T  # johnston (6)
         time_s = recording.time_s - recording.time_s[0]
         if time_s[-1] < least_s:
             raise RecordingError(
@@ -75,7 +79,14 @@ class SmoothedRecord:
         if np.ptp(c, axis=0).max() < 10 / np.sqrt(np.diag(weighted.T @ weighted)).max():
             raise RecordingError(recording.file, "the robot does not move", "Record a motion in both planes")
         smooth = _smoothed(time_s, c)
-        return cls(time_s, recording.capstan_torque_nm, c, *smooth, np.linalg.cholesky(weighted.T @ weighted).T)
+        whiten = np.linalg.cholesky(weighted.T @ weighted).T
+        return cls(time_s, recording.capstan_torque_nm, c, *smooth, whiten, _in_halves(whiten @ inverse, readings))
+
+
+def _in_halves(errors: Array, readings: Array) -> Array:
+    """Errors of readings, (n, R), where these (T, R) are in the lower, then in the upper half of their range."""
+    upper = readings > (readings.min(axis=0) + readings.max(axis=0)) / 2
+    return np.concatenate([errors * ~upper[:, None], errors * upper[:, None]], axis=2)
 
 
 def _smoothed(time_s: Array, c: Array) -> tuple[Array, Array, Array]:
