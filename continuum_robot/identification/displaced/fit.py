@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 _LEAST_SAMPLES = 60
 _LEAST_TRAVEL_M = 2e-4
 _LEAST_GAIN = 0.01  # of the cross-validated error, for a step to be kept
-_EVALUATIONS, _EVALUATIONS_OF_A_BLOCK = 14, 5
+_EVALUATIONS = 30  # most; a fit without a block starts from that of all, and is to forget it
 # Without friction samples are independent; with it they are a way, which has to be followed more closely.
 _SAMPLES = {False: 500, True: 1000}
 
@@ -142,7 +142,7 @@ class _Without:
 
 
 def _without(item: _Without) -> tuple[Array, Array]:
-    own, _ = solve(item.model, item.free, item.first, item.rest, evaluations=_EVALUATIONS_OF_A_BLOCK)
+    own, _ = solve(item.model, item.free, item.first, item.rest, evaluations=_EVALUATIONS)
     return item.free.vector(own), item.samples.error_m(item.model, own)
 
 

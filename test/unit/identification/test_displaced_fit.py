@@ -163,6 +163,19 @@ def test_fitted_file_is_read_back_and_validates(tmp_path: Path):
     assert [file.is_file() for file in experiment.draw(result, tmp_path)] == [True]
 
 
+def test_a_block_that_is_left_out_is_judged_by_a_fit_that_knows_nothing_of_it():
+    """Markers of the first block that are 5 mm off change what is fitted to all, and nothing of what is predicted."""
+    whole = recorded(np.random.default_rng(8))
+    right = part(whole, np.arange(0, len(whole), 3))
+    first = blocks_of(right.labels, 2) == 0
+    wrong = replace(right, marker_m=right.marker_m + np.where(first[:, None], [0.0, 0.005, 0.0], 0.0))
+    start = robot_with((0.2, 0.7, 1.2), (0.0, 0.0, 0.0))
+    fits = [identify_displaced(start, one, steps=("constant_curvature",), blocks=2) for one in (right, wrong)]
+    assert fits[1].steps[0].train_rmse_m > 1.1 * fits[0].steps[0].train_rmse_m
+    one, other = ((fit.held_out_m + fit.recording.marker_m)[first] for fit in fits)
+    assert np.abs(one - other).max() < 2e-4
+
+
 def test_blocks_are_contiguous_and_cut_at_changes():
     labels = tuple(f"p{i // 7}" + ("_hold" if i % 7 == 3 else "") for i in range(70))
     block = blocks_of(labels, 5)
