@@ -53,6 +53,10 @@ class DisplacedModel:
         self._bending = listed * max(1.0, weight_n * start.length_m**2 / 2 / float(listed.min()))
         self.radius_m = float(np.mean([segment.tendons.pitch_radius_m for segment in segments]))
         mean_m = start.length_m / len(segments)
+        rods = [segment.backbone for segment in segments]
+        # What resists along a rod of one material: its bending stiffness times its area over its second moment.
+        self._compliance = float(np.mean([rod.second_moment_m4 / rod.area_m2 for rod in rods]) / self._bending.mean())
+        self._between_disks_m = start.length_m / sum(segment.disks.disk_count for segment in segments)
         self._stretching = float(_TENDON_OVER_ROD * self._bending.mean() / (self.radius_m**2 * mean_m))
 
     def turned_over(self) -> DisplacedModel:
@@ -121,6 +125,8 @@ class DisplacedModel:
             gain=tuple(map(float, 1 + _of(values, "gain_of_tendon", count))),
             friction_fraction=tuple(map(float, friction)),
             spiral_rad_per_m=float(_of(values, "spiral_rad_per_m", 1)[0]),
+            straight_over_m=_multiple(self._between_disks_m, values, "log_straight_over"),
+            compliance_per_n=_multiple(self._compliance, values, "log_compliance") * math.exp(-_softer(values)),
         )
 
     def marker(self, values: Values, displacement_m: Array) -> Array:
@@ -169,9 +175,13 @@ class DisplacedModel:
             "base_m": lambda: np.broadcast_to(np.eye(3), (len(marker), 3, 3)),
             "tilt_rad": lambda: np.stack(tilt, axis=-1),
             "log_bending_stiffness": lambda: (
-                raw["log_bending_stiffness"].sum(-1) + raw["log_tendon_stiffness"].sum(-1)
-            )[..., None],
+                raw["log_bending_stiffness"].sum(-1, keepdims=True)
+                + raw["log_tendon_stiffness"].sum(-1, keepdims=True)
+                - raw["log_compliance"]
+            ),
             "log_tendon_stiffness": lambda: raw["log_tendon_stiffness"] @ everywhere[:, None],
+            "log_compliance": lambda: raw["log_compliance"],
+            "log_straight_over": lambda: raw["log_straight_over"],
             "zero_m": lambda: raw["zero_m"] @ by_segment,
             "gravity_turn_rad": lambda: raw["gravity_m_per_s2"] @ gravity_slope,
             "spiral_rad_per_m": lambda: raw["spiral_rad_per_m"],
@@ -215,6 +225,11 @@ def _of(values: Values, name: str, size: int) -> Array:
 
 def _softer(values: Values) -> float:
     return float(_of(values, "log_bending_stiffness", 1)[0])
+
+
+def _multiple(unit: float, values: Values, name: str) -> float:
+    """A multiple of a unit, of which the logarithm is a parameter; 0 where that is not fitted."""
+    return unit * math.exp(values[name][0]) if name in values else 0.0
 
 
 def _wrapped(angle_rad: float) -> float:

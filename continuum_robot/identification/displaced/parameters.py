@@ -53,6 +53,8 @@ PARAMETERS = {
     "spiral_rad_per_m": Parameter("constant_curvature", 3.0, "robot", "tendon_spiral_rad_per_m"),
     "log_bending_stiffness": Parameter("statics", 2.0, "robot", "log_bending_stiffness_segment_1"),
     "log_tendon_stiffness": Parameter("statics", 1.5, "robot", "log_tendon_over_bending_stiffness"),
+    "log_compliance": Parameter("statics", 2.0, "robot", "log_compliance_over_rod"),
+    "log_straight_over": Parameter("statics", 0.5, "robot", "log_straight_over_disk_distance"),
     "zero_m": Parameter("statics", 0.002, "segment", "tendon_zero_{}_m"),
     "gravity_turn_rad": Parameter("statics", 1.5, "xy", "gravity_turn_{}_rad"),
     "log_friction": Parameter("friction", 2.0, "robot", "log_friction_fraction"),

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of a robot whose tendons are held at displacements: elastic tendons that may be slack, weight, dry friction.
 
-The rod is the engine's with a constant basis, so that the tendons' paths are linear in the curvatures c: d = D c
-(muhmann (8), (13)). Tendons that turn about the backbone by a rad/m have in a segment of length l the angle of its
-middle, and sin(a l / 2) / (a l / 2) of the lever: the mean of the direction along it, derived here.
+The rod is the engine's with a constant basis: curvatures c, and of each segment by how much it is shorter. What both
+take from the tendons' paths, d, is :mod:`continuum_robot.rod.strain.displaced_paths`.
 
 A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0), and on its way through
 the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), of which the most is a
-fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over c of
+fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over the shape x of
 
-    c K c / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
+    x K x / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
 
 by Newton's method with the exact Hessian. Where a reading jumps, the way between the samples is taken as straight. The
-first sample has no history: it is taken as free of friction. Derivatives of the shape with respect to the parameters
+first sample has no history: it is taken as free of friction. That a shorter backbone moves its tip is left out, that it
+slackens the tendons is not. Derivatives of the shape with respect to the parameters
 are exact, those of the friction's memory included.
 """
 
@@ -22,13 +22,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import block_diag
 from scipy.linalg.lapack import dposv
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
+from continuum_robot.rod.strain.displaced_paths import DisplacedPaths
 from continuum_robot.rod.strain.loaded_chain import LoadedChain
 from continuum_robot.rod.strain.rod import StrainRod
 
@@ -84,8 +85,8 @@ class DisplacedStatics:
     Attributes
     ----------
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
-        ``gravity_m_per_s2`` (3), ``spiral_rad_per_m`` (1), ``log_tendon_stiffness``, ``zero_m``, ``gain``,
-        ``friction_fraction`` (N each)
+        ``gravity_m_per_s2`` (3), ``spiral_rad_per_m``, ``log_compliance``, ``log_straight_over`` (1 each),
+        ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
 
     Raises
     ------
@@ -105,17 +106,9 @@ class DisplacedStatics:
         self._gravity = np.array(robot.gravity_m_per_s2)
         size = float(self._gravity @ self._gravity)
         self._masses = self._loaded.force @ self._gravity / size if size else np.zeros(0)
-        self._paths = clarke_manifold(reduced).displacement_matrix @ clarke_from_curvature(reduced)
-        quarter = tuple(
-            replace(
-                segment, tendons=replace(segment.tendons, angle_offset_rad=_turned(segment.tendons.angle_offset_rad))
-            )
-            for segment in reduced.segments
-        )
-        # cos(psi + pi/2) and sin(psi + pi/2) are the derivatives of cos(psi) and sin(psi).
-        turned = robot.changed(segments=quarter)
-        self._paths_slope = clarke_manifold(turned).displacement_matrix @ clarke_from_curvature(turned)
-        self._turn_along(robot, tendons.spiral_rad_per_m)
+        self._paths = DisplacedPaths(reduced, tendons)
+        shorter = np.eye(len(robot.segments))
+        self._elastic = block_diag(self.rod.stiffness, shorter)
         self._stiffness = np.array(tendons.stiffness_n_per_m)
         self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
         self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
@@ -127,6 +120,8 @@ class DisplacedStatics:
             ("log_bending_stiffness", len(robot.segments)),
             ("gravity_m_per_s2", 3),
             ("spiral_rad_per_m", 1),
+            ("log_compliance", 1),
+            ("log_straight_over", 1),
             *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_fraction")),
         )
         ends = np.cumsum([count for _, count in counts])
@@ -134,22 +129,6 @@ class DisplacedStatics:
             name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts, ends, strict=True)
         }
         self._parameter_count = int(ends[-1])
-
-    def _turn_along(self, robot: Robot, spiral_rad_per_m: float) -> None:
-        """Turn the paths of straight tendons by a spiral, and find their derivative by it."""
-        lengths_m = np.array([segment.length_m for segment in robot.segments])
-        middles_m = np.cumsum(lengths_m) - lengths_m / 2
-        owner = np.repeat(np.arange(len(lengths_m)), [rows.stop - rows.start for rows in robot.tendon_slices])
-        away_m = np.repeat(middles_m - middles_m[owner, None], 2, axis=1)  # of each segment, from the tendon's own
-        half = np.repeat(spiral_rad_per_m * lengths_m / 2, 2)
-        mean = np.sinc(half / np.pi)
-        small = np.abs(half) < 1e-4
-        by_half = np.where(small, -half / 3, (np.cos(half) - mean) / np.where(small, 1.0, half))
-        cosine, sine = np.cos(spiral_rad_per_m * away_m), np.sin(spiral_rad_per_m * away_m)
-        straight, quarter = self._paths, self._paths_slope
-        turned, ahead = cosine * straight + sine * quarter, cosine * quarter - sine * straight
-        self._paths, self._paths_slope = mean * turned, mean * ahead
-        self._paths_by_spiral = by_half * np.repeat(lengths_m / 2, 2) * turned + mean * away_m * ahead
 
     def replay(
         self, displacement: ArrayLike, *, point_m: ArrayLike = (0.0, 0.0, 0.0), sensitivities: bool = False
@@ -172,11 +151,11 @@ class DisplacedStatics:
         ConvergenceError : no equilibrium found
         """
         readings = np.asarray(displacement, dtype=float)
-        count, size = len(self._gain), self.rod.size
+        count, size = len(self._gain), len(self._elastic)
         if readings.ndim != 2 or readings.shape[1] != count or not np.isfinite(readings).all():
             raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
         samples = len(readings)
-        curvature, pose = np.zeros((samples, size)), np.tile(np.eye(4), (samples, 1, 1))
+        curvature, pose = np.zeros((samples, self.rod.size)), np.tile(np.eye(4), (samples, 1, 1))
         path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
         sensitivity = np.zeros((samples, 3, self._parameter_count)) if sensitivities else None
         point = np.asarray(point_m, dtype=float)
@@ -189,7 +168,7 @@ class DisplacedStatics:
                 state.solve(reading, anchor, np.zeros(count))
                 if sensitivities:
                     slope = state.slope(reading, memory, limit_slope)
-                    memory = self._path_slope(slope, state.c)
+                    memory = self._path_slope(slope, state.x)
                     limit_slope = self._limit_slope(memory, state, reading)
                 anchor = state.path
             steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._fraction.any() else 1
@@ -199,7 +178,7 @@ class DisplacedStatics:
                 state.solve(target, anchor, limit)
                 if sensitivities:
                     slope = state.slope(target, memory, limit_slope)
-                    moved = self._path_slope(slope, state.c)
+                    moved = self._path_slope(slope, state.x)
                     memory = self._memory(moved, state, memory, limit_slope)
                     limit_slope = self._limit_slope(moved, state, target)
                 anchor = moved_anchor(state.path, anchor, limit, STICKING_OVER_TENDON * self._stiffness)
@@ -210,16 +189,19 @@ class DisplacedStatics:
             curvature[t], path[t], tension[t], friction[t] = state.c, state.path, state.tension, state.stop.force
             if sensitivity is not None:
                 twist, arm = frames.jacobian[-1], end + rotation @ point
-                sensitivity[t] = (twist[3:] + np.cross(twist[:3].T, arm).T) @ slope
+                sensitivity[t] = (twist[3:] + np.cross(twist[:3].T, arm).T) @ slope[: self.rod.size]
         at = pose[:, :3, 3] + pose[:, :3, :3] @ point
         return DisplacedReplay(curvature, pose, path, tension, friction, at, sensitivity)
 
-    def _path_slope(self, slope: Array, c: Array) -> Array:
-        """Derivative of the paths with respect to the parameters, (N, P), from that of c."""
-        moved = self._paths @ slope
+    def _path_slope(self, slope: Array, x: Array) -> Array:
+        """Derivative of the paths with respect to the parameters, (N, P), from that of the shape."""
+        paths, at = self._paths, self.parameters
+        moved = (paths.straight + paths.chord_slope(x)) @ slope
         for index, rows in enumerate(self._slices):
-            moved[rows, self.parameters["angle_rad"].start + index] += self._paths_slope[rows] @ c
-        moved[:, self.parameters["spiral_rad_per_m"].start] += self._paths_by_spiral @ c
+            moved[rows, at["angle_rad"].start + index] += paths.by_angle[rows] @ x
+        moved[:, at["spiral_rad_per_m"].start] += paths.by_spiral @ x
+        moved[:, at["log_compliance"].start] += paths.by_log_compliance @ x
+        moved[:, at["log_straight_over"].start] += 2 * paths.chords(x)
         return moved
 
     def _memory(self, moved: Array, state: _Solution, before: Array, limit_slope: Array) -> Array:
@@ -246,26 +228,30 @@ class DisplacedStatics:
 class _Solution:
     """The equilibrium at one step, and the way to the next."""
 
-    def __init__(self, model: DisplacedStatics, c: Array) -> None:
-        self.model, self.c = model, c
-        self.length_m = np.repeat([segment.length_m for segment in model.rod.segments], 2)
-        self.weight = model._loaded.terms(c)
+    def __init__(self, model: DisplacedStatics, x: Array) -> None:
+        self.model, self.x = model, x
+        self.weight = model._loaded.terms(self.c)
+
+    @property
+    def c(self) -> Array:
+        """Curvatures, (2m,), 1/m."""
+        return self.x[: self.model.rod.size]
 
     def solve(self, reading: Array, anchor: Array, limit: Array) -> None:
         """Newton's method from the last shape. Raises ConvergenceError."""
         self.anchor, self.limit = anchor, limit
-        energy, gradient, hessian = self._terms(self.c, reading)
+        energy, gradient, hessian = self._terms(reading)
         turn = np.inf
         for _ in range(_ITERATIONS):
             step = self._downhill(hessian, gradient)
-            turn = float(np.abs(self.length_m * step).max())
+            turn = float(np.abs(self.model._paths.turn_rad * step).max())
             fraction = min(1.0, _LARGEST_TURN_RAD / turn) if turn > 0 else 1.0
-            start, descent = self.c, float(gradient @ step)
+            start, descent = self.x, float(gradient @ step)
             before = (self.taut, self.stop.sticking)
             while True:
-                self.c = start + fraction * step
+                self.x = start + fraction * step
                 self.weight = self.model._loaded.terms(self.c)
-                trial = self._terms(self.c, reading)
+                trial = self._terms(reading)
                 if trial[0] <= energy + _ARMIJO * fraction * descent + _ROUNDING_J or fraction < _SMALLEST_FRACTION:
                     break
                 fraction /= 2
@@ -275,23 +261,26 @@ class _Solution:
                 return
         raise ConvergenceError("equilibrium of held tendons", turn, _TURN_TOLERANCE_RAD, _ITERATIONS)
 
-    def _terms(self, c: Array, reading: Array) -> tuple[float, Array, Array]:
-        """Energy, gradient and Hessian; ``self.weight`` has to be that at ``c``."""
-        model = self.model
-        self.path = model._paths @ c
+    def _terms(self, reading: Array) -> tuple[float, Array, Array]:
+        """Energy, gradient and Hessian at ``self.x``; ``self.weight`` has to be that of its curvatures."""
+        model, x, n = self.model, self.x, self.model.rod.size
+        self.path = model._paths.at(x)
         stretch = model._gain * reading + model._zero - self.path
         self.taut = stretch > 0
         self.stretch = np.maximum(stretch, 0.0)
         self.tension = model._stiffness * self.stretch
         stick = STICKING_OVER_TENDON * model._stiffness
         self.stop = stop_force(self.path, self.anchor, self.limit, stick) if model._fraction.any() else model._smooth
-        bent = model.rod.stiffness @ c
-        energy = float(c @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
-        gradient = bent - (self.tension - self.stop.force) @ model._paths - self.weight.force
+        bent = model._elastic @ x
+        energy = float(x @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
+        self.pull = self.tension - self.stop.force
+        self.lever = model._paths.straight + model._paths.chord_slope(x)
+        gradient = bent - self.pull @ self.lever
+        gradient[:n] -= self.weight.force
         self.along = model._stiffness * self.taut + stick * self.stop.sticking
-        self.hessian = (
-            model.rod.stiffness + self.weight.stiffness + model._paths.T @ (self.along[:, None] * model._paths)
-        )
+        self.hessian = model._elastic + self.lever.T @ (self.along[:, None] * self.lever)
+        self.hessian[:n, :n] += self.weight.stiffness
+        self.hessian[np.diag_indices(len(x))] -= model._paths.second(self.pull)
         return energy, gradient, self.hessian
 
     def _downhill(self, hessian: Array, gradient: Array) -> Array:
@@ -305,25 +294,28 @@ class _Solution:
 
     def slope(self, reading: Array, memory: Array, limit_slope: Array) -> Array:
         """dc/d(parameters), (n, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""
-        model, D = self.model, self.model._paths
-        at = model.parameters
-        right = np.zeros((len(self.c), model._parameter_count))
-        bent = model.rod.stiffness @ self.c
-        pull, along = self.tension - self.stop.force, self.along
+        model, paths, D, x = self.model, self.model._paths, self.lever, self.x
+        at, n = model.parameters, self.model.rod.size
+        right = np.zeros((len(x), model._parameter_count))
+        bent = model._elastic @ x
+
+        def by_path(path: Array, lever: Array, rows: slice = slice(None)) -> Array:
+            """Derivative of the gradient by what changes paths and levers so, those of the tendons ``rows``."""
+            return np.asarray(D[rows].T @ (self.along[rows] * path) - self.pull[rows] @ lever)
+
         for index, rows in enumerate(model._slices):
             own = model.rod.columns[index]
             right[own, at["log_bending_stiffness"].start + index] = bent[own]
-            turned = model._paths_slope[rows]
-            right[:, at["angle_rad"].start + index] = (
-                D[rows].T @ (along[rows] * (turned @ self.c)) - pull[rows] @ turned
-            )
-        by_spiral = model._paths_by_spiral
-        right[:, at["spiral_rad_per_m"].start] = D.T @ (along * (by_spiral @ self.c)) - pull @ by_spiral
+            turned = paths.by_angle[rows]
+            right[:, at["angle_rad"].start + index] = by_path(turned @ x, turned, rows)
+        for name, change in (("spiral_rad_per_m", paths.by_spiral), ("log_compliance", paths.by_log_compliance)):
+            right[:, at[name].start] = by_path(change @ x, change)
+        right[:, at["log_straight_over"].start] = by_path(2 * paths.chords(x), 2 * paths.chord_slope(x))
         if len(model._masses):
             frames, station = self.weight.frames, model._loaded.station
             turning, place = frames.jacobian[station, :3], frames.position[station]
             velocity = frames.jacobian[station, 3:] - np.cross(place[:, :, None], turning, axis=1)
-            right[:, at["gravity_m_per_s2"]] = -np.tensordot(model._masses, velocity, 1).T
+            right[:n, at["gravity_m_per_s2"]] = -np.tensordot(model._masses, velocity, 1).T
         stick = STICKING_OVER_TENDON * model._stiffness * self.stop.sticking
         held = stick * (self.path - self.anchor)
         right[:, at["log_tendon_stiffness"]] = D.T * (held - self.tension)
@@ -333,8 +325,3 @@ class _Solution:
         sliding = np.where(self.stop.sticking, 0.0, np.sign(self.path - self.anchor))
         right += D.T @ (sliding[:, None] * limit_slope - stick[:, None] * memory)
         return np.asarray(-np.linalg.solve(self.hessian, right))
-
-
-def _turned(angle_rad: float) -> float:
-    """A quarter turn further, within the range that a robot file allows."""
-    return float((angle_rad + np.pi / 2 + np.pi) % (2 * np.pi) - np.pi)

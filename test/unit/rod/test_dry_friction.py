@@ -168,7 +168,7 @@ def test_shape_is_that_of_the_general_rod():
 
 def test_sensitivities_are_derivatives():
     robot = rubbing()
-    tendons = replace(robot.displaced_tendons, spiral_rad_per_m=2.0)
+    tendons = replace(robot.displaced_tendons, spiral_rad_per_m=2.0, straight_over_m=0.02, compliance_per_n=3e-6)
     robot = robot.changed(displaced_tendons=tendons)
     fractions = np.concatenate([np.linspace(0.03, 1, 15), np.linspace(0.93, 0.1, 12)])
     readings = bent(4e-3, fractions) + 1e-4 * np.sin(np.arange(27)[:, None] + np.arange(9))
@@ -188,10 +188,15 @@ def test_sensitivities_are_derivatives():
         numeric = (both[0] - both[1]) / (2 * step)
         exact = found.sensitivity[:, :, model.parameters[name].start + 4]
         assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
-    both = [moved(spiral_rad_per_m=2.0 + step) for step in (1e-4, -1e-4)]
-    numeric = (both[0] - both[1]) / 2e-4
-    exact = found.sensitivity[:, :, model.parameters["spiral_rad_per_m"].start]
-    assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max()
+    for name, key, value, factor in (
+        ("spiral_rad_per_m", "spiral_rad_per_m", 2.0, 1.0),
+        ("log_straight_over", "straight_over_m", 0.02, 0.02),
+        ("log_compliance", "compliance_per_n", 3e-6, 3e-6),
+    ):
+        both = [moved(**{key: value + step * factor}) for step in (1e-4, -1e-4)]
+        numeric = (both[0] - both[1]) / 2e-4
+        exact = found.sensitivity[:, :, model.parameters[name].start]
+        assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
 
 
 @pytest.mark.parametrize("spiral_rad_per_m", [0.0, 1e-3, -3.0, 40.0])
@@ -212,6 +217,40 @@ def test_a_spiral_turns_the_lever_along_the_way(spiral_rad_per_m: float):
             lever = segment.tendons.pitch_radius_m * (kappa_y * np.cos(psi) - kappa_x * np.sin(psi))
             path += robot.segments[k].length_m * lever.mean()
         assert found.path[0, j] == pytest.approx(path, rel=1e-6, abs=1e-10)
+
+
+def test_tendons_run_straight_between_the_disks():
+    """Paths of taut tendons against the distances between the holes of the disks of the bent robot."""
+    robot, count = rubbing(0.0, gravity_m_per_s2=(0.0, 0.0, 0.0)), 6
+    readings = bent(2e-3, np.array([1.0]))
+    for own in (0, 2):
+        segment = robot.segments[own]
+        straight = replace(robot.displaced_tendons, straight_over_m=segment.length_m / count)
+        found = DisplacedStatics(robot.changed(displaced_tendons=straight)).replay(readings)
+        arc = DisplacedStatics(robot).replay(readings)
+        kappa = np.hypot(*found.curvature[0, 2 * own : 2 * own + 2])
+        # Of the tendon in the middle of the bent backbone the holes lie on the backbone's own arc.
+        chord = count * 2 / kappa * np.sin(kappa * segment.length_m / count / 2)
+        model = DisplacedStatics(robot.changed(displaced_tendons=straight))
+        shorter = model._paths.chords(np.concatenate([found.curvature[0], np.zeros(3)]))
+        before = shorter[3 * own - 1] if own else 0.0
+        assert shorter[3 * own] - before == pytest.approx(segment.length_m - chord, rel=2e-3)
+        assert np.linalg.norm(found.tip[0, :3, 3] - arc.tip[0, :3, 3]) > 1e-4
+
+
+def test_the_backbone_gives_way_under_the_sum_of_the_tensions():
+    """On a straight robot: three equal springs on a bar, which takes what they lose."""
+    robot = rubbing(0.0, zero_m=4e-4, gravity_m_per_s2=(0.0, 0.0, 0.0))
+    compliance = 2e-6
+    soft = replace(robot.displaced_tendons, compliance_per_n=compliance)
+    found = DisplacedStatics(robot.changed(displaced_tendons=soft)).replay(np.zeros((1, 9)))
+    tension = found.tension[0].reshape(3, 3).mean(axis=1)
+    lengths = np.array([segment.length_m for segment in robot.segments])
+    load = 3 * np.cumsum(tension[::-1])[::-1]  # of the segment's own tendons and of all that go on
+    lost = np.cumsum(compliance * lengths * load)
+    assert tension == pytest.approx(2e4 * (4e-4 - lost), rel=1e-9)
+    assert found.path[0].reshape(3, 3) == pytest.approx(np.tile(lost[:, None], 3), rel=1e-9)
+    assert lost[-1] > 1e-5
 
 
 def test_bad_input_is_named():
