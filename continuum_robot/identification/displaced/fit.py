@@ -210,4 +210,4 @@ def _take(
     gains = before is None or judged.rmse_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
     worth = FitStep(name, train_m, judged.rmse_m, judged.block_rmse_m, gains)
     report(f"{1e3 * train_m:.2f} mm, {1e3 * judged.rmse_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
-    return TakenStep(worth, model, free, values, np.maximum(deviation, judged.deviation), judged)
+    return TakenStep(worth, model, free, values, deviation, judged)

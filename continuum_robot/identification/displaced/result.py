@@ -129,7 +129,7 @@ class TakenStep:
     model : of the robot
     free : the parameters: this step's and those that were kept before
     values : they themselves, by name
-    deviation : their standard deviations, in the same units, shape (p,)
+    curvature_deviation : their standard deviations from the curvature of the cost, in the same units, shape (p,)
     left_out : what came of the blocks left out
     """
 
@@ -137,8 +137,13 @@ class TakenStep:
     model: DisplacedModel
     free: Free
     values: Values
-    deviation: Array
+    curvature_deviation: Array
     left_out: LeftOut
+
+    @property
+    def deviation(self) -> Array:
+        """The greater of that and of the jackknife over the blocks, shape (p,)."""
+        return np.maximum(self.curvature_deviation, self.left_out.deviation)
 
 
 def last_kept(taken: Sequence[TakenStep]) -> TakenStep:
@@ -165,7 +170,9 @@ def result_of(
     last = last_kept(taken)
     listed = _listed(last)
     unidentified = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
-    lost = [name for name in unidentified if name.startswith("angle_offset")]
+    # That blocks do not agree is reported; a robot whose segments did not bend has no angles.
+    unseen = last.curvature_deviation > _IDENTIFIED * last.free.priors
+    lost = [name for name in np.array(last.free.titles)[unseen] if name.startswith("angle_offset")]
     if lost:
         raise RecordingError(
             recording.file,

@@ -225,18 +225,21 @@ def test_what_cannot_be_identified_is_named():
         predicted_marker(robot, recording)
 
 
-@pytest.mark.parametrize(("name", "bound_mm"), [("v4", 8.0), pytest.param("v6", 15.0, marks=pytest.mark.long)])
-def test_real_robot_on_a_block_left_out(name: str, bound_mm: float):
+@pytest.mark.parametrize(
+    ("name", "every", "blocks", "bound_mm"),
+    [("v4", 12, 2, 8.0), pytest.param("v6", 4, 5, 12.0, marks=pytest.mark.long)],
+)
+def test_real_robot_on_a_block_left_out(name: str, every: int, blocks: int, bound_mm: float):
     """Fitted to the first four fifths, thinned; judged on the last fifth, of which the fit saw nothing."""
     recording = read_recording(data_file("ftdcr", f"ftdcr_{name}_train.csv"))
     last = blocks_of(recording.labels) == 4
     pulled = np.array(["_pull" in label for label in recording.labels])
-    kept = ~last & (pulled | (np.arange(len(recording)) % 12 == 0))
+    kept = ~last & (pulled | (np.arange(len(recording)) % every == 0))
     fit = identify_displaced(
         load_robot(f"ftdcr_{name}"),
         part(recording, np.flatnonzero(kept)),
         steps=("constant_curvature", "statics"),
-        blocks=2,
+        blocks=blocks,
     )
     other = part(recording, np.flatnonzero(last))
     error = predicted_marker(fit.robot, other) - other.marker_m
