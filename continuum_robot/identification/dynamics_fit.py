@@ -75,7 +75,7 @@ class DynamicsFit:
     names : of the parameters, see :func:`parameter_names`
     values : of the parameters, in the units of their names, shape (p,)
     deviations : their standard deviations, in the same units, shape (p,)
-    shown : whether the record tells them: masses, inertia and damping with half of the deviation that they had before
+    shown : whether the record shows them: masses, inertia and damping with half of the deviation that they had before
         it or less, shape (p,)
     covariance : shape (p, p), see :meth:`ShootingWindows.covariance`
     first_guess : of the first step, in the same units, shape (p,)

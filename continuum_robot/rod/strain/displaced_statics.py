@@ -12,8 +12,8 @@ fraction of the tension (Coulomb), that of the step before. Every sample is the 
 
 by Newton's method with the exact Hessian. Where a reading jumps, the way between the samples is taken as straight. The
 first sample has no history: it is taken as free of friction. That a shorter backbone moves its tip is left out, that it
-slackens the tendons is not. Derivatives of the shape with respect to the parameters
-are exact, those of the friction's memory included.
+slackens the tendons is not. Derivatives of the shape with respect to the parameters are exact, those of the friction's
+memory included.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ class DisplacedStatics:
         size = float(self._gravity @ self._gravity)
         self._masses = self._loaded.force @ self._gravity / size if size else np.zeros(0)
         self._paths = DisplacedPaths(reduced, tendons)
-        shorter = np.eye(len(robot.segments))
-        self._elastic = block_diag(self.rod.stiffness, shorter)
+        self._elastic = block_diag(self.rod.stiffness, np.eye(len(robot.segments)))
         self._stiffness = np.array(tendons.stiffness_n_per_m)
         self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
         self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
@@ -293,7 +292,7 @@ class _Solution:
         return np.asarray(step)
 
     def slope(self, reading: Array, memory: Array, limit_slope: Array) -> Array:
-        """dc/d(parameters), (n, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""
+        """dx/d(parameters), (3m, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""
         model, paths, D, x = self.model, self.model._paths, self.lever, self.x
         at, n = model.parameters, self.model.rod.size
         right = np.zeros((len(x), model._parameter_count))
