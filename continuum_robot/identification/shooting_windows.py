@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,6 @@ class ShootingWindows:
 
     Attributes
     ----------
-    lengths : samples of each window, shape (windows,)
     starts : first c and c_rate of each window from the smoothed record, 1/m and 1/(m.s), shape (windows, 2n)
     ran_away : whether the motion did so in the latest evaluation
     """
@@ -56,7 +56,8 @@ class ShootingWindows:
         edges = np.searchsorted(record.time_s, np.linspace(0, record.time_s[-1], count + 1) - 1e-9)
         edges[-1] = len(record.time_s) - 1
         self._edges = edges
-        self.lengths = np.diff(edges) + 1
+        # A window ends with the sample that the next one begins with.
+        self._samples = np.concatenate([np.arange(first, last + 1) for first, last in pairwise(edges)])
         self.starts = np.hstack([record.smooth_c[edges[:-1]], record.smooth_rate[edges[:-1]]])
         self._parameters, self._expected, self._precision = len(expected), expected, 1 / deviation
         self._known: tuple[Array, Array, Array] | None = None
@@ -87,12 +88,9 @@ class ShootingWindows:
         deviation, or as the residuals where those are larger. First rates and parameters have their own deviations.
         """
         residuals, jacobian, _ = self._evaluate(x)
-        samples = np.concatenate(
-            [first + np.arange(length) for first, length in zip(self._edges, self.lengths, strict=False)]
-        )
-        measured = len(samples) * self._motion.size
+        measured = len(self._samples) * self._motion.size
         larger = max(1.0, math.sqrt(float(np.mean(residuals[:measured] ** 2))))
-        errors = larger * self._record.reading_errors[samples].reshape(measured, -1)
+        errors = larger * self._record.reading_errors[self._samples].reshape(measured, -1)
         causes = np.hstack([jacobian[:measured].T @ errors, jacobian[measured:].T])
         response = np.linalg.pinv(jacobian.T @ jacobian) @ causes
         return np.asarray(response @ response.T)
@@ -104,7 +102,7 @@ class ShootingWindows:
         starts = x[p:].reshape(-1, 2 * n)
         whiten = self._record.whiten
         rows: list[Array] = []
-        jacobian = np.zeros((int(self.lengths.sum()) * n, x.size))
+        jacobian = np.zeros((len(self._samples) * n, x.size))
         trajectory = np.full(self._record.c.shape, np.nan)
         self.ran_away = False
         done = 0

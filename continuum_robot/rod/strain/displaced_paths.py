@@ -10,8 +10,6 @@ takes the energy s^2 / (2 l b) at the compliance b. These three are derived here
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,62 +33,64 @@ class DisplacedPaths:
 
     Attributes
     ----------
-    straight : of straight tendons along the arc, shape (N, 3m)
-    by_angle : its derivative by the angle of the tendon's own segment, shape (N, 3m)
-    by_spiral : by the turn about the backbone in rad/m, shape (N, 3m)
-    by_log_compliance : by the logarithm of the compliance, shape (N, 3m)
+    parameters : number of those on which they depend, m + 3: the angle of each segment's tendons, the turn about the
+        backbone in rad/m, and the logarithms of the compliance and of the distance over which tendons run straight
     turn_rad : of a segment by its curvature, and the turn of a lever's end by its shortening, per unit of x, (3m,)
     """
 
     def __init__(self, robot: Robot, tendons: DisplacedTendons) -> None:
-        quarter = tuple(
-            replace(
-                segment, tendons=replace(segment.tendons, angle_offset_rad=_turned(segment.tendons.angle_offset_rad))
-            )
-            for segment in robot.segments
-        )
         along = clarke_manifold(robot).displacement_matrix @ clarke_from_curvature(robot)
-        # cos(psi + pi/2) and sin(psi + pi/2) are the derivatives of cos(psi) and sin(psi).
-        turned = robot.changed(segments=quarter)
-        ahead = clarke_manifold(turned).displacement_matrix @ clarke_from_curvature(turned)
         lengths_m = np.array([segment.length_m for segment in robot.segments])
-        owner = np.repeat(np.arange(len(lengths_m)), [rows.stop - rows.start for rows in robot.tendon_slices])
-        passing = np.arange(len(lengths_m)) <= owner[:, None]
+        count = len(lengths_m)
+        owner = np.repeat(np.arange(count), [rows.stop - rows.start for rows in robot.tendon_slices])
+        passing = np.arange(count) <= owner[:, None]
         softness = np.sqrt(lengths_m * tendons.compliance_per_n)
-        straight, by_angle, by_spiral = _spiralling(along, ahead, lengths_m, owner, tendons.spiral_rad_per_m)
-        none = np.zeros(passing.shape)
-        self.straight = np.hstack([straight, passing * softness])
-        self.by_angle, self.by_spiral = np.hstack([by_angle, none]), np.hstack([by_spiral, none])
-        self.by_log_compliance = np.hstack([0 * straight, passing * softness / 2])
-        self._chords = passing * lengths_m * tendons.straight_over_m**2 / 24
+        shortening = passing * softness
+        straight, by_angle, by_spiral = _spiralling(along, lengths_m, owner, tendons.spiral_rad_per_m)
+        own = np.eye(count)[:, owner]  # which tendons are each segment's
+        no_bending, no_shortening = np.zeros(straight.shape), np.zeros(passing.shape)
+        self._straight = np.hstack([straight, shortening])
+        chords = passing * lengths_m * tendons.straight_over_m**2 / 24
+        self._bending = np.hstack([np.repeat(2 * chords, 2, axis=1), no_shortening])
+        self._by_parameter = np.stack(
+            [
+                *(np.hstack([mine[:, None] * by_angle, no_shortening]) for mine in own),
+                np.hstack([by_spiral, no_shortening]),
+                np.hstack([no_bending, shortening / 2]),
+            ]
+        )
+        self.parameters = len(self._by_parameter) + 1
         radii_m = np.array([segment.tendons.pitch_radius_m for segment in robot.segments])
         self.turn_rad = np.concatenate([np.repeat(lengths_m, 2), softness / radii_m])
 
     def at(self, x: Array) -> Array:
         """What the paths shorten by at a shape ``x``, shape (N,), m."""
-        return np.asarray(self.straight @ x + self.chords(x))
+        return np.asarray((self._straight + self._bending * x / 2) @ x)
 
-    def chords(self, x: Array) -> Array:
-        """The part of it that is due to the chords between the disks at a shape ``x``, shape (N,), m."""
-        return np.asarray(self._chords @ (x[: 2 * self._chords.shape[1]].reshape(-1, 2) ** 2).sum(axis=1))
+    def lever(self, x: Array) -> Array:
+        """Derivative of :meth:`at` by the shape at ``x``, shape (N, 3m)."""
+        return np.asarray(self._straight + self._bending * x)
 
-    def chord_slope(self, x: Array) -> Array:
-        """Derivative of :meth:`chords` by the shape at ``x``, shape (N, 3m)."""
-        bent = 2 * np.repeat(self._chords, 2, axis=1) * x[: 2 * self._chords.shape[1]]
-        return np.hstack([bent, np.zeros(self._chords.shape)])
-
-    def second(self, pull: Array) -> Array:
+    def bent_work(self, pull: Array) -> Array:
         """Second derivative by the shape of the work of a ``pull``, shape (N,), N: the diagonal, shape (3m,), N.m."""
-        return np.concatenate([np.repeat(2 * pull @ self._chords, 2), np.zeros(self._chords.shape[1])])
+        return np.asarray(pull @ self._bending)
+
+    def by_parameter(self, x: Array) -> tuple[Array, Array]:
+        """Derivatives of :meth:`at`, (N, m + 3), and of :meth:`lever`, (m + 3, N, 3m), by the parameters at ``x``."""
+        bent = self._bending * x
+        levers = np.concatenate([self._by_parameter, 2 * bent[None]])
+        return np.column_stack([(self._by_parameter @ x).T, bent @ x]), levers
 
 
 def _spiralling(
-    along: Array, ahead: Array, lengths_m: Array, owner: NDArray[np.intp], spiral_rad_per_m: float
+    along: Array, lengths_m: Array, owner: NDArray[np.intp], spiral_rad_per_m: float
 ) -> tuple[Array, Array, Array]:
     """Paths of tendons that turn about the backbone, and their derivatives by the angle and by the spiral.
 
-    ``along`` are those of parallel ones, ``ahead`` those a quarter of a turn on, both (N, 2m).
+    ``along`` are those of parallel ones, (N, 2m).
     """
+    # (-sin psi, cos psi) a quarter of a turn on, which is its derivative, is (-cos psi, -sin psi).
+    ahead = np.stack([-along[:, 1::2], along[:, ::2]], axis=2).reshape(along.shape)
     middles_m = np.cumsum(lengths_m) - lengths_m / 2
     away_m = np.repeat(middles_m - middles_m[owner, None], 2, axis=1)  # of each segment, from the tendon's own
     half = np.repeat(spiral_rad_per_m * lengths_m / 2, 2)
@@ -101,8 +101,3 @@ def _spiralling(
     turned, turned_ahead = cosine * along + sine * ahead, cosine * ahead - sine * along
     by_spiral = by_half * np.repeat(lengths_m / 2, 2) * turned + mean * away_m * turned_ahead
     return mean * turned, mean * turned_ahead, by_spiral
-
-
-def _turned(angle_rad: float) -> float:
-    """A quarter turn further, within the range that a robot file allows."""
-    return float((angle_rad + np.pi / 2 + np.pi) % (2 * np.pi) - np.pi)

@@ -113,14 +113,14 @@ class DisplacedStatics:
         self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
         nothing = np.zeros(len(self._gain))
         self._smooth = stop_force(nothing, nothing, nothing, self._stiffness)
-        self._slices = robot.tendon_slices
         counts = (
+            # Those of the paths come first, in the order of DisplacedPaths.
             ("angle_rad", len(robot.segments)),
-            ("log_bending_stiffness", len(robot.segments)),
-            ("gravity_m_per_s2", 3),
             ("spiral_rad_per_m", 1),
             ("log_compliance", 1),
             ("log_straight_over", 1),
+            ("log_bending_stiffness", len(robot.segments)),
+            ("gravity_m_per_s2", 3),
             *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_fraction")),
         )
         ends = np.cumsum([count for _, count in counts])
@@ -167,7 +167,7 @@ class DisplacedStatics:
                 state.solve(reading, anchor, np.zeros(count))
                 if sensitivities:
                     slope = state.slope(reading, memory, limit_slope)
-                    memory = self._path_slope(slope, state.x)
+                    memory = self._path_slope(slope, state)
                     limit_slope = self._limit_slope(memory, state, reading)
                 anchor = state.path
             steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._fraction.any() else 1
@@ -177,7 +177,7 @@ class DisplacedStatics:
                 state.solve(target, anchor, limit)
                 if sensitivities:
                     slope = state.slope(target, memory, limit_slope)
-                    moved = self._path_slope(slope, state.x)
+                    moved = self._path_slope(slope, state)
                     memory = self._memory(moved, state, memory, limit_slope)
                     limit_slope = self._limit_slope(moved, state, target)
                 anchor = moved_anchor(state.path, anchor, limit, STICKING_OVER_TENDON * self._stiffness)
@@ -192,15 +192,10 @@ class DisplacedStatics:
         at = pose[:, :3, 3] + pose[:, :3, :3] @ point
         return DisplacedReplay(curvature, pose, path, tension, friction, at, sensitivity)
 
-    def _path_slope(self, slope: Array, x: Array) -> Array:
+    def _path_slope(self, slope: Array, state: _Solution) -> Array:
         """Derivative of the paths with respect to the parameters, (N, P), from that of the shape."""
-        paths, at = self._paths, self.parameters
-        moved = (paths.straight + paths.chord_slope(x)) @ slope
-        for index, rows in enumerate(self._slices):
-            moved[rows, at["angle_rad"].start + index] += paths.by_angle[rows] @ x
-        moved[:, at["spiral_rad_per_m"].start] += paths.by_spiral @ x
-        moved[:, at["log_compliance"].start] += paths.by_log_compliance @ x
-        moved[:, at["log_straight_over"].start] += 2 * paths.chords(x)
+        moved = state.lever @ slope
+        moved[:, : self._paths.parameters] += self._paths.by_parameter(state.x)[0]
         return moved
 
     def _memory(self, moved: Array, state: _Solution, before: Array, limit_slope: Array) -> Array:
@@ -273,13 +268,13 @@ class _Solution:
         bent = model._elastic @ x
         energy = float(x @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
         self.pull = self.tension - self.stop.force
-        self.lever = model._paths.straight + model._paths.chord_slope(x)
+        self.lever = model._paths.lever(x)
         gradient = bent - self.pull @ self.lever
         gradient[:n] -= self.weight.force
         self.along = model._stiffness * self.taut + stick * self.stop.sticking
         self.hessian = model._elastic + self.lever.T @ (self.along[:, None] * self.lever)
         self.hessian[:n, :n] += self.weight.stiffness
-        self.hessian[np.diag_indices(len(x))] -= model._paths.second(self.pull)
+        self.hessian[np.diag_indices(len(x))] -= model._paths.bent_work(self.pull)
         return energy, gradient, self.hessian
 
     def _downhill(self, hessian: Array, gradient: Array) -> Array:
@@ -293,23 +288,14 @@ class _Solution:
 
     def slope(self, reading: Array, memory: Array, limit_slope: Array) -> Array:
         """dx/d(parameters), (3m, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""
-        model, paths, D, x = self.model, self.model._paths, self.lever, self.x
+        model, D, x = self.model, self.lever, self.x
         at, n = model.parameters, self.model.rod.size
         right = np.zeros((len(x), model._parameter_count))
+        paths, levers = model._paths.by_parameter(x)
+        right[:, : model._paths.parameters] = D.T @ (self.along[:, None] * paths) - (self.pull @ levers).T
         bent = model._elastic @ x
-
-        def by_path(path: Array, lever: Array, rows: slice = slice(None)) -> Array:
-            """Derivative of the gradient by what changes paths and levers so, those of the tendons ``rows``."""
-            return np.asarray(D[rows].T @ (self.along[rows] * path) - self.pull[rows] @ lever)
-
-        for index, rows in enumerate(model._slices):
-            own = model.rod.columns[index]
+        for index, own in enumerate(model.rod.columns):
             right[own, at["log_bending_stiffness"].start + index] = bent[own]
-            turned = paths.by_angle[rows]
-            right[:, at["angle_rad"].start + index] = by_path(turned @ x, turned, rows)
-        for name, change in (("spiral_rad_per_m", paths.by_spiral), ("log_compliance", paths.by_log_compliance)):
-            right[:, at[name].start] = by_path(change @ x, change)
-        right[:, at["log_straight_over"].start] = by_path(2 * paths.chords(x), 2 * paths.chord_slope(x))
         if len(model._masses):
             frames, station = self.weight.frames, model._loaded.station
             turning, place = frames.jacobian[station, :3], frames.position[station]

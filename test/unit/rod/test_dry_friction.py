@@ -16,6 +16,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
+from continuum_robot.rod.strain.displaced_paths import DisplacedPaths
 from continuum_robot.rod.strain.displaced_statics import DisplacedStatics
 from continuum_robot.rod.strain.inverse import hold
 from continuum_robot.rod.strain.rod import StrainRod
@@ -231,8 +232,8 @@ def test_tendons_run_straight_between_the_disks():
         kappa = np.hypot(*found.curvature[0, 2 * own : 2 * own + 2])
         # Of the tendon in the middle of the bent backbone the holes lie on the backbone's own arc.
         chord = count * 2 / kappa * np.sin(kappa * segment.length_m / count / 2)
-        model = DisplacedStatics(robot.changed(displaced_tendons=straight))
-        shorter = model._paths.chords(np.concatenate([found.curvature[0], np.zeros(3)]))
+        shape = np.concatenate([found.curvature[0], np.zeros(3)])
+        shorter = DisplacedPaths(robot, straight).at(shape) - DisplacedPaths(robot, robot.displaced_tendons).at(shape)
         before = shorter[3 * own - 1] if own else 0.0
         assert shorter[3 * own] - before == pytest.approx(segment.length_m - chord, rel=2e-3)
         assert np.linalg.norm(found.tip[0, :3, 3] - arc.tip[0, :3, 3]) > 1e-4
