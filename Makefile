@@ -12,7 +12,7 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || tru
 LOCKED ?= $(if $(wildcard $(VENV)/.locked),1)
 INSTALLED := $(VENV)/$(if $(LOCKED),.locked,.installed)
 # The package's Python modules are used where they lie; only these change what is installed.
-SOURCES := $(if $(LOCKED),$(wildcard requirements/*)) pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
+SOURCES := $(if $(LOCKED),$(wildcard requirements/*)) requirements/messages.txt pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
   $(shell find cmake -type f)
 # Only the loopback, unless the caller opens it.
 export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
@@ -37,8 +37,8 @@ ifneq ($(LOCKED),)
 	@echo "Building the messages ..."
 	@$(PIP) --no-build-isolation --no-deps -e .
 else
-	@$(BIN)/python -c 'import json, sys; from pip._vendor import tomli; print("\n".join(r for r in tomli.load(open("pyproject.toml", "rb"))["build-system"]["requires"] if not r.startswith("cmake")))' > $(VENV)/build-requirements.txt
-	@$(PIP) -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
+	@sed /^cmake/d requirements/messages.txt > $(VENV)/build-requirements.txt
+	@$(PIP) 'setuptools>=64' wheel -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
 	@echo "Building the messages ..."
 	@$(PIP) --no-build-isolation -e ".[ros,viz,mujoco,gamepad,docs,cluster,test]"
 endif

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
-from continuum_robot.app.client.results import MotionResult, TipResult
-from continuum_robot.app.client.robot import Robot
-from continuum_robot.app.client.state import ContactState, RobotState
+from continuum_robot.errors import missing_package
+
+try:
+    from continuum_robot.app.client.results import MotionResult, TipResult
+    from continuum_robot.app.client.robot import Robot
+    from continuum_robot.app.client.state import ContactState, RobotState
+except ModuleNotFoundError as error:
+    raise missing_package(error) from None
 
 __all__ = ["ContactState", "MotionResult", "Robot", "RobotState", "TipResult"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,30 @@ class ParameterError(ContinuumRobotError, ValueError):
     def __init__(self, name: str, value: Any, expected: str) -> None:
         self.name, self.value, self.expected = name, value, expected
         super().__init__(f"{name} = {_shown(value)} -- expected {expected}")
+
+
+class MissingPackageError(ContinuumRobotError, ImportError):
+    """A package that is needed and not installed; the text says how to install it."""
+
+
+# Top modules by the extra that brings them. What ROS 2 brings is not here: its packages are many.
+_EXTRAS = {"viser": "viz", "websockets": "viz"}
+_ROS = re.compile(r"rclpy|rosidl_\w+|\w+_interfaces|\w+_msgs|std_srvs|continuum_robot\.(msg|srv|action)")
+
+
+def missing_package(error: ModuleNotFoundError) -> Exception:
+    """The :class:`MissingPackageError` for an import that failed, or ``error`` itself where it is our own mistake."""
+    name = error.name or ""
+    if name in _EXTRAS:
+        return MissingPackageError(
+            f"the module {name} is not installed. Install the extra: pip install 'continuum_robot[{_EXTRAS[name]}]'"
+        )
+    if not _ROS.fullmatch(name):
+        return error
+    return MissingPackageError(
+        f"ROS 2 with the messages of continuum_robot is not installed (no module {name}). Run `make environment` in a "
+        "checkout, which brings ROS 2 from PyPI, or build the package with colcon and source its workspace"
+    )
 
 
 class DeviceError(ContinuumRobotError, OSError):

@@ -34,9 +34,10 @@ def lock_file() -> Path:
 
 
 def desired() -> list[str]:
-    """The requirements of pyproject.toml: to build the messages, to run, and of the extras."""
+    """The requirements of messages.txt and pyproject.toml: to build the messages, to run, and of the extras."""
     project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    found = list(project["build-system"]["requires"]) + list(project["project"]["dependencies"])
+    messages = (FOLDER / "messages.txt").read_text(encoding="utf-8").splitlines()
+    found = [*project["build-system"]["requires"], *messages[1:], *project["project"]["dependencies"]]
     for extra in EXTRAS:
         found += project["project"]["optional-dependencies"][extra]
     return list(dict.fromkeys(found))

@@ -40,7 +40,7 @@ from continuum_robot.nodes.recorder import TOPICS
 from continuum_robot.nodes.recordings import mcap_file
 from continuum_robot.nodes.recordings.mcap_file import McapScan
 from continuum_robot.nodes.recordings.repairing import repair
-from continuum_robot.nodes.recordings.writing import BagRecorder
+from continuum_robot.nodes.recordings.writing import BagRecorder, find_definition
 from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros]
@@ -106,6 +106,17 @@ def test_an_unwritable_folder_is_one_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordingError, match=r"cannot be written.*another folder"):
         BagRecorder(tmp_path / "file" / "bag")
+
+
+def test_definitions_come_from_the_package_that_is_named(tmp_path, monkeypatch):
+    """As colcon installs them: share/PACKAGE/msg below a prefix. Types of others never get a definition of ours."""
+    installed = tmp_path / "share" / "other_msgs" / "msg" / "Other.msg"
+    installed.parent.mkdir(parents=True)
+    installed.write_text("float64 x\n", encoding="utf-8")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    assert find_definition("other_msgs/msg/Other") == installed
+    assert find_definition("other_msgs/msg/Contact") is None
+    assert find_definition("continuum_robot/msg/Contact").parts[-2:] == ("msg", "Contact.msg")
 
 
 def test_an_unknown_type_is_named(tmp_path):

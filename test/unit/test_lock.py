@@ -21,7 +21,7 @@ def lock_module():
     return module
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.txt")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*-*-*.txt")), ids=lambda file: file.stem)
 def test_everything_is_locked_to_a_version_that_is_asked_for(file):
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     matches = [LINE.fullmatch(line) for line in lines]

@@ -10,10 +10,7 @@ import threading
 from collections.abc import Iterator
 from types import ModuleType
 
-from continuum_robot.errors import ContinuumRobotError
-
-# Modules that only some commands need, and the extra that installs them.
-_EXTRAS = {"viser": "viz", "websockets": "viz"}
+from continuum_robot.errors import missing_package
 
 
 def part(name: str) -> ModuleType:
@@ -25,16 +22,13 @@ def part(name: str) -> ModuleType:
 
     Raises
     ------
-    ContinuumRobotError : it needs an extra that is not installed
+    MissingPackageError : it needs ROS 2 or an extra that is not installed
     """
     try:
         with _interrupts_wait():
             return importlib.import_module(f"continuum_robot.app.{name}")
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
-            raise
-        extra = f"pip install 'continuum_robot[{_EXTRAS[error.name]}]'"
-        raise ContinuumRobotError(f"the module {error.name} is missing: install the extra, {extra}") from None
+        raise missing_package(error) from None
 
 
 @contextlib.contextmanager

@@ -324,9 +324,12 @@ def find_definition(type_name: str) -> Path | None:
     type_name : with package and kind
     """
     package, _, name = type_name.split("/")
+    here = Path(__file__).resolve()
     prefixes = [Path(entry) for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]
-    candidates = [prefix / "fraction" / package / "msg" / f"{name}.msg" for prefix in [*prefixes, Path(sys.prefix)]]
-    candidates.append(Path(__file__).resolve().parents[3] / "msg" / f"{name}.msg")
+    shares = [prefix / "share" for prefix in [*prefixes, *here.parents, Path(sys.prefix)]]
+    candidates = [share / package / "msg" / f"{name}.msg" for share in shares]
+    if package == "continuum_robot":
+        candidates.append(here.parents[3] / "msg" / f"{name}.msg")
     return next((path for path in candidates if path.is_file()), None)
 
 

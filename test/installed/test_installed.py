@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wheel built from the sdist, installed plainly, used from another folder: without ROS 2, with it, and its recording
+read where the package is not.
+
+The environments hold hard links to the files of this one's distributions, as pip would install them from its cache.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+READ = """
+import json, sys
+from pathlib import Path
+from rosbags.highlevel import AnyReader
+found = {}
+with AnyReader([Path(sys.argv[1])]) as reader:
+    for connection, _, raw in reader.messages():
+        message = reader.deserialize(raw, connection.msgtype)
+        found[connection.topic] = [connection.msgtype, len(getattr(message, "displacement", []))]
+print(json.dumps(found))
+"""
+
+
+def run(*command: Path | str, folder: Path, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command in another folder, without what points to this checkout; its exit code is asserted."""
+    inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AMENT_PREFIX_PATH")}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def needed(requirement: str, found: set[str]) -> set[str]:
+    """The names of all distributions that a requirement brings, those in ``found`` too."""
+    asked = Requirement(requirement)
+    for extra in ("", *asked.extras):
+        if f"{asked.name}[{extra}]" in found:
+            continue
+        found.add(f"{asked.name}[{extra}]")
+        for line in importlib.metadata.distribution(asked.name).requires or []:
+            inner = Requirement(line)
+            if inner.marker is None or inner.marker.evaluate({"extra": extra}):
+                needed(line, found)
+    return {name.partition("[")[0] for name in found}
+
+
+def environment(folder: Path, distributions: set[str]) -> Path:
+    """A new environment with these distributions of the one that runs the tests, and its bin/."""
+    venv.create(folder, symlinks=True, with_pip=False)
+    for name in distributions:
+        for file in importlib.metadata.distribution(name).files or []:
+            source = Path(file.locate())
+            target = folder / os.path.relpath(os.path.normpath(source), sys.prefix)
+            if not source.exists() or target.exists() or source.suffix == ".pyc":
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source, target)
+            except OSError:  # another file system
+                shutil.copy2(source, target)
+    return folder / "bin"
+
+
+def install(bin_folder: Path, wheel: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--python", bin_folder / "python", "install", "-q", "--no-deps", "--no-index"]
+    run(*pip, wheel, folder=wheel.parent)
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    code = "import build_backend, sys; build_backend.build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", code, folder, folder=ROOT, PYTHONPATH=str(ROOT / "requirements"))
+    return next(folder.glob("*.tar.gz"))
+
+
+def built(sdist: Path, folder: Path, **environment: str) -> Path:
+    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
+    run(*pip, "-w", folder, sdist, folder=folder, **environment)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def without_ros(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("without_ros")
+    wheel = built(sdist, folder, CONTINUUM_ROBOT_WITHOUT_ROS="1")
+    bin_folder = environment(folder / "environment", needed("continuum-robot", set()) - {"continuum-robot"})
+    install(bin_folder, wheel)
+    return bin_folder
+
+
+def test_without_ros_the_build_asks_for_no_package_of_ros(tmp_path: Path) -> None:
+    code = "import build_backend; print(build_backend.get_requires_for_build_wheel())"
+    path = str(ROOT / "requirements")
+    for without, expected in (("1", False), ("", True)):
+        done = run(
+            sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=path, CONTINUUM_ROBOT_WITHOUT_ROS=without
+        )
+        assert ("ros-" in done.stdout) is expected
+
+
+def test_without_ros_the_library_and_check_work(without_ros: Path, tmp_path: Path) -> None:
+    code = (
+        "from continuum_robot import load_robot\n"
+        "robot = load_robot('opencr_five_tendon')\n"
+        "import continuum_robot; print(continuum_robot.__file__, robot.name)"
+    )
+    printed = run(without_ros / "python", "-c", code, folder=tmp_path).stdout
+    assert str(without_ros.parent) in printed
+    checked = run(without_ros / "continuum-robot", "check", "opencr_five_tendon", folder=tmp_path).stdout
+    assert checked.startswith("opencr_five_tendon")
+
+
+def test_without_ros_what_needs_it_is_refused_in_a_sentence(without_ros: Path, tmp_path: Path) -> None:
+    for command in ("demo", "up", "view"):
+        arguments = ["opencr_five_tendon"] if command == "up" else []
+        done = run(without_ros / "continuum-robot", command, *arguments, folder=tmp_path, code=2)
+        assert "make environment" in done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+    code = "from continuum_robot import Robot"
+    done = run(without_ros / "python", "-c", code, folder=tmp_path, code=1)
+    assert "ROS 2 with the messages of continuum_robot is not installed" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.ros
+def test_with_ros_the_demo_runs_and_its_recording_is_read_without_the_package(sdist: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+    distributions = needed("continuum-robot[ros]", set()) - {"continuum-robot"}
+    with_ros = environment(tmp_path / "with_ros", distributions)
+    install(with_ros, built(sdist, tmp_path))
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    demo = ["demo", "--clock", "lockstep", "--duration", "1", "--no-view", "--out", "runs"]
+    domain = os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN", "41")
+    run(
+        with_ros / "continuum-robot",
+        *demo,
+        folder=elsewhere,
+        ROS_DOMAIN_ID=domain,
+        ROS_AUTOMATIC_DISCOVERY_RANGE="LOCALHOST",
+    )
+    recording = next(elsewhere.glob("runs/*/recording"))
+    reader = environment(tmp_path / "reader", needed("rosbags", set()))
+    done = run(reader / "python", "-c", READ, recording, folder=elsewhere)
+    found = json.loads(done.stdout)
+    assert found["/tendon_states"] == ["continuum_robot/msg/TendonStates", 5]
+    ours = {kind for kind, _ in found.values() if kind.startswith("continuum_robot/")}
+    named = {f"continuum_robot/msg/{name}" for name in ("TendonCommands", "Shape", "ClarkeState")}
+    assert named <= ours, ours
