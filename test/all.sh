@@ -67,6 +67,8 @@ exec 1>&3 3>&-
 for group in "${running[@]}"; do renice -n 0 -g "$group" >/dev/null 2>&1 || true; done
 for group in "${running[@]}"; do wait "$group" || code=$?; done
 cat "$results"/simulated "$results"/units
-# Once more at the end, where who reads a long log looks first.
+# Once more at the end, where a reader of a long log looks first.
+grep -hE "^SKIPPED " "$results"/* || true
+echo "skipped: $(sed -nE 's/^SKIPPED \[([0-9]+)\].*/\1/p' "$results"/* | awk '{sum += $1} END {print sum + 0}')"
 grep -hE "^(FAILED|ERROR) " "$results"/* || true
 exit "$code"

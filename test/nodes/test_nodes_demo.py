@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 from mcap.reader import NonSeekingReader
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = [pytest.mark.ros]
 
 DURATION_S = 1.5
 COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line", "demo", "--clock", "lockstep", "--no-view"]

@@ -99,7 +99,6 @@ def test_a_controller_that_falls_silent_is_replaced_by_a_hold_and_a_reset_brings
 
 
 @pytest.mark.real_time
-@pytest.mark.slow
 def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_the_supervisor_pauses(domain, tmp_path):
     data = patient_on_wires(yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8")))
     data["stop"] = {"commands": "hold_tension", "hold_s": 3600}

@@ -29,7 +29,7 @@ from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
 # A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.

@@ -28,7 +28,7 @@ from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.simulation.wire.device_ports import DevicePorts
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 LONG_S = 240.0
 TOPICS = ("tendon_states", "clarke_state", "clarke_reference", "shape", "wrench")

@@ -22,7 +22,7 @@ from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow]
+pytestmark = [pytest.mark.ros]
 
 ROBOT = "opencr_five_tendon"
 # In lock-step: how the robot sways does not depend on the machine.

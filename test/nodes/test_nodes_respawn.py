@@ -17,7 +17,7 @@ from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.stack.options import StackOptions
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 OPTIONS = StackOptions(
     simulation_level="mirror",

@@ -22,7 +22,7 @@ from ros_probe import PATIENT, Probe
 from continuum_robot.nodes.base.spinning import Spinner, initialize
 from continuum_robot.nodes.tendon_driver import TendonDriver
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 LOOPBACK = "0100007F:"
 

@@ -21,7 +21,7 @@ from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
-pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.slow]
+pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,12 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 from continuum_robot.drivers.odri_can import codec
-from continuum_robot.geometry.clarke import ClarkeTransform
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ("count_instructions", "one_source")
+SCRIPTS = ("count_instructions",)
 
 
 def loaded(path: str) -> ModuleType:
@@ -99,40 +97,6 @@ def test_simulated_boards_answer_over_sockets_when_the_counted_program_lets_time
         for end in stand.sockets:
             end.close()
     assert not boards.is_alive()
-
-
-def test_the_task_of_the_prototypes_is_the_controller_it_claims_to_be() -> None:
-    """Its interpreted form against NumPy: PID with back-calculation, muhmann (26) and (28), limits."""
-    script, prototype = loaded("one_source"), loaded("one_source/with_cython")
-    p, i, d, filter_s, back_per_s, bound, pretension, least, most, rate_max, total_max = script.SETTINGS
-    clarke = np.array(script.matrix()).reshape(2, 5)
-    assert clarke == pytest.approx(ClarkeTransform(5).matrix, abs=1e-15)
-    count = 500
-    given = script.random_cycles(count)
-    made = [0.0] * script.MADE * count
-    prototype.Cycle(script.SETTINGS, script.matrix()).run(given, made, 0, count)
-    filtered, integral, command, force = np.zeros(2), np.zeros(2), np.zeros(5), np.zeros(2)
-    rows = np.array(given).reshape(count, script.GIVEN)
-    unknown = 0
-    for row, result in zip(rows, np.array(made).reshape(count, script.MADE), strict=True):
-        dt = row[12]
-        with np.errstate(invalid="ignore"):
-            error, speed = row[10:12] - clarke @ row[:5], clarke @ row[5:10]
-            known = np.isfinite(error) & np.isfinite(speed)
-            filtered = np.where(known, filtered + (speed - filtered) * (1 - np.exp(-dt / filter_s)), filtered)
-            unbounded = p * error + integral - d * filtered
-            force = np.where(known, np.clip(unbounded, -bound, bound), np.nan)
-            step = dt * i * error + min(1.0, dt * back_per_s) * (force - unbounded)
-        integral = np.where(known, integral + step, integral)
-        desired = force @ clarke - (force @ clarke).min() + pretension
-        target = np.clip(np.where(np.isfinite(desired), desired, command), least, most)
-        if target.sum() > total_max:
-            target = least + (target - least) * (total_max - 5 * least) / (target - least).sum()
-        command = command + np.clip(target - command, -rate_max * dt, rate_max * dt)
-        unknown += not known.all()
-        expected = np.concatenate([desired, command, force, integral])
-        np.testing.assert_allclose(result[:14], expected, rtol=1e-9, atol=1e-9)
-    assert unknown > 0
 
 
 def test_the_table_of_the_loop_has_median_range_and_faults(tmp_path):

@@ -124,7 +124,6 @@ def test_a_scheduler_of_the_user_is_used():
 
 
 @needs_dask
-@pytest.mark.slow
 def test_workspace_and_campaign_do_not_depend_on_the_workers(two_workers, tmp_path):
     options = WorkspaceOptions(samples=8, tension_n=2.0)
     for name, where in (("here", WorkerOptions()), ("workers", WorkerOptions(2))):

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rate_comparison import compare_rate_filters, usual_filters
-from rate_filters import GaussianDerivative, KalmanDifferentiator
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 DT = 0.01
 MATRIX = np.array([[0.02, 0.0, -0.006], [0.0, 0.02, 0.003], [0.008, 0.004, 0.005], [-0.004, 0.008, 0.006]])
@@ -36,17 +33,6 @@ def white_jerk_motion(rng, steps, dt=DT):
         found.append(state)
         state = transition @ state + root @ rng.standard_normal((3, JERK.size)) * JERK
     return np.array(found)
-
-
-def test_one_coordinate_is_the_scalar_filter():
-    filtered = ModalKalmanFilter([[2.0]], [0.1], [3.0], nominal_dt_s=DT)
-    scalar = KalmanDifferentiator(DT, 0.05, 3.0)
-    values = np.sin(np.arange(3000) * DT)
-    for value in values:
-        state, rate = filtered.update([2 * value], DT), scalar.update(value)
-    assert state.c_rate[0] == pytest.approx(float(rate), rel=1e-6)
-    assert state.c_acceleration[0] == pytest.approx(float(scalar.acceleration), rel=1e-5)
-    np.testing.assert_allclose(filtered.steady(DT).gains[0], scalar.gain, rtol=1e-9)
 
 
 def test_it_is_the_textbook_filter_whatever_the_steps_and_gaps():
@@ -170,49 +156,3 @@ def test_bad_readings_are_refused(readings, dt):
 
 
 # --- johnston's filter, and the comparison
-
-
-def test_backward_gaussian_is_average_then_difference():
-    rng = np.random.default_rng(2)
-    samples = rng.normal(size=80)
-    derivative = GaussianDerivative(30, DT)
-    rates = [float(derivative.update(value)) for value in samples]
-    weights = np.exp(-0.5 * (np.arange(30) / 6.0) ** 2)
-    weights /= weights.sum()
-    smooth = [weights @ samples[k - 29 : k + 1][::-1] for k in range(29, 80)]
-    np.testing.assert_allclose(rates[30:], np.diff(smooth) / DT, rtol=1e-12)
-    assert np.isnan(rates[:30]).all()
-
-
-def test_two_backward_gaussians_give_the_acceleration_with_twice_the_delay():
-    first, second = GaussianDerivative(30, DT), GaussianDerivative(30, DT)
-    for k in range(200):
-        acceleration = float(second.update(first.update((k * DT) ** 3)))
-    assert acceleration == pytest.approx(6 * (199 * DT - 2 * first.delay_s), rel=1e-9)
-
-
-def test_the_kalman_filter_beats_the_papers_on_the_papers_encoders():
-    rng = np.random.default_rng(11)
-    encoder = StringEncoderModel(1, StringEncoderSettings(), rng)
-    scores = {
-        score.name: score
-        for score in compare_rate_filters(
-            usual_filters(DT, encoder.settings.resolution_m, 0.3),
-            lambda values: np.array([encoder.read(np.array([value]))[0] for value in values]),
-            dt=DT,
-            amplitude=0.03,
-        )
-    }
-    paper, kalman = scores["gaussian_30"], scores["kalman"]
-    assert paper.ramp_delay_s == pytest.approx(paper.stated_delay_s, abs=1e-6)
-    assert abs(kalman.ramp_delay_s) < 1e-3 < paper.ramp_delay_s
-    # Over the chirp's frequencies and four times beyond, at less than a hundredth of the largest rate of noise.
-    assert (kalman.sine_rmse < [0.9, 0.3, 0.12, 0.1] * paper.sine_rmse).all()
-    assert (kalman.sine_rmse < scores["gaussian_10"].sine_rmse)[1:].all()
-    assert kalman.noise < 0.01 * 2 * math.pi * 0.25 * 0.03
-    assert paper.noise < kalman.noise  # which pays for its freedom from delay
-
-
-def test_comparison_refuses_nonsense():
-    with pytest.raises(ParameterError, match="dt"):
-        compare_rate_filters({}, lambda values: values, dt=0.0, amplitude=1.0)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pictures import shows_something
+from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.registry import experiments
 
 ROOT = Path(__file__).resolve().parents[3]
-PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(name, **options):
@@ -19,14 +19,11 @@ def run(name, **options):
 
 def drawn(name, result, folder):
     files = experiments()[name].draw(result, folder)
-    return bool(files) and all(file.read_bytes().startswith(PNG) for file in files)
+    return bool(files) and all(shows_something(file) for file in files)
 
 
 def test_solve_speaks_the_conventions_of_the_reference_data():
-    path = Path(os.environ.get("CONTINUUM_ROBOT_DATA", ROOT / ".." / "shared" / "data")) / "ha" / "five_link.json"
-    if not path.is_file():
-        pytest.skip(f"no reference data {path} (set CONTINUUM_ROBOT_DATA)")
-    for case in json.loads(path.read_text())["cases"]:
+    for case in json.loads(reference_file("ha", "five_link.json").read_text())["cases"]:
         result = run("ha.solve", case=json.dumps(case))
         assert result["converged"]
         assert result["residual"] < 1e-12

@@ -2,11 +2,12 @@
 import dataclasses
 import json
 import math
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from pictures import shows_something
+from reference_data import reference_file
 
 from continuum_robot.control.references import Chirp
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
@@ -23,14 +24,6 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.integration import simulate
 
 ROOT = Path(__file__).resolve().parents[3]
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def data_file(*parts):
-    path = Path(os.environ.get("CONTINUUM_ROBOT_DATA", ROOT / ".." / "shared" / "data")).joinpath(*parts)
-    if not path.is_file():
-        pytest.skip(f"no reference data {path} (set CONTINUUM_ROBOT_DATA)")
-    return path
 
 
 def is_flat_json(result):
@@ -43,7 +36,7 @@ def is_flat_json(result):
 def drawn(experiment, result, folder):
     files = experiment.draw(result, folder)
     assert files
-    return all(file.read_bytes().startswith(PNG) and file.stat().st_size > 10_000 for file in files)
+    return all(shows_something(file) for file in files)
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +286,7 @@ def test_ripple_is_the_fast_part():
 
 def test_ftdcr_replay_on_real_recordings(tmp_path):
     robot = load_robot("ftdcr_v4")
-    pull, train = data_file("ftdcr", "ftdcr_v4_tendon_pull.csv"), data_file("ftdcr", "ftdcr_v4_train.csv")
+    pull, train = reference_file("ftdcr", "ftdcr_v4_tendon_pull.csv"), reference_file("ftdcr", "ftdcr_v4_train.csv")
     fitted = tmp_path / "fitted.yaml"
     write_fitted_robot(robot, identify_geometry(robot, pull), fitted)
     experiment = experiments()["ftdcr.replay"]

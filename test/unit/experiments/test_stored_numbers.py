@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pictures import difference, shows_something
 from rich.console import Console
 
 from continuum_robot.app.experiment import run_stored
@@ -21,21 +22,25 @@ from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
 from continuum_robot.robot.schema import quantity
 
-LONGEST_S, BUDGET_S = 10.0, 60.0
+# Run again by every `make test`; all others by `make test LONG=1`, some of them for a quarter of an hour.
+IN_EVERY_RUN = {
+    "ha.experiments",
+    "ha.loaded",
+    "ha.unloaded",
+    "muhmann.coriolis",
+    "muhmann.energies",
+    "rucker.fig1",
+    "rucker.sag",
+    "wang.calibration",
+    "wang.jacobians",
+    "wang.micro_motion",
+    "wang.rod",
+}
+STORED_EXPERIMENTS = sorted(name for name in experiments() if read_stored(name) is not None)
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in STORED_EXPERIMENTS if name not in IN_EVERY_RUN]
 
 
-def quick() -> list[str]:
-    """Experiments whose run takes under ten seconds, the quickest first, a minute in all."""
-    times = sorted((one.seconds, name) for name in experiments() if (one := read_stored(name)) is not None)
-    names, spent = [], 0.0
-    for seconds, name in times:
-        if seconds < LONGEST_S and spent + seconds < BUDGET_S:
-            names.append(name)
-            spent += seconds
-    return names
-
-
-@pytest.mark.parametrize("name", quick())
+@pytest.mark.parametrize("name", [*sorted(IN_EVERY_RUN), *LONG])
 def test_stored_numbers_come_out_again(name: str) -> None:
     stored = read_stored(name)
     assert stored is not None
@@ -43,12 +48,15 @@ def test_stored_numbers_come_out_again(name: str) -> None:
     assert deviations(stored, found.numbers) == []
 
 
+def test_what_every_run_repeats_is_stored() -> None:
+    assert set(STORED_EXPERIMENTS) >= IN_EVERY_RUN
+
+
 @pytest.mark.parametrize("name", experiments())
 def test_numbers_are_stored_or_it_is_said_why_not(name: str) -> None:
     experiment, stored = experiments()[name], read_stored(name)
     assert (stored is not None) != bool(experiment.required or experiment.not_stored)
     if stored is not None:
-        assert stored.seconds > 0 or name in quick()
         assert stored.tolerances == experiment.tolerances, "run: continuum-robot experiment NAME --store"
 
 
@@ -152,8 +160,8 @@ def test_verdicts_hold(paper: str) -> None:
         close = [abs(a - b) <= one.within * abs(a) for a, b in numbers]
         if one.status == verdicts.REPRODUCED:
             assert all(close)
-        elif one.status == verdicts.NOT and numbers:
-            assert not all(close)
+        elif one.status in (verdicts.NOT, verdicts.PARTLY):
+            assert not all(close) or (not numbers and "{" in one.why), f"{one.result}: what differs?"
 
 
 @pytest.mark.parametrize("name", [name for name in experiments() if name.split(".")[0] in verdicts.VERDICTS])
@@ -173,8 +181,9 @@ def test_keys_become_words_and_units() -> None:
 def test_picture_of_a_table_is_drawn_and_kept(name: str, tmp_path: Path) -> None:
     file = paper_figures.draw(experiments()[name], tmp_path)
     assert file is not None
-    assert file.stat().st_size > 10_000
-    assert (paper_figures.IMAGES / file.name).exists(), "run: python -m continuum_robot.app.pages.paper_figures"
+    assert shows_something(file)
+    kept = paper_figures.IMAGES / file.name
+    assert difference(file, kept) < 0.02, "run: python -m continuum_robot.app.pages.paper_figures"
 
 
 def test_no_picture_without_numbers_to_compare(tmp_path: Path) -> None:

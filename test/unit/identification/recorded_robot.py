@@ -3,25 +3,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 from scipy.spatial.transform import Rotation
 
 LENGTHS_M = (0.06, 0.0625, 0.064)
 RADIUS_M = 0.0045
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def data_file(*parts: str) -> Path:
-    """A file of the reference data; skips the test where the data is not there."""
-    folder = Path(os.environ.get("CONTINUUM_ROBOT_DATA", ROOT / ".." / "shared" / "data"))
-    path = folder.joinpath(*parts)
-    if not path.is_file():
-        pytest.skip(f"no reference data {path} (set CONTINUUM_ROBOT_DATA)")
-    return path
 
 
 def marker_by_small_steps(bending, marker, base=(0, 0, 0), tilt=(0, 0, 0), steps=400):

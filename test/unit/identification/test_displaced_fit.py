@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded_robot import data_file
+from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.registry import experiments
@@ -231,7 +231,7 @@ def test_what_cannot_be_identified_is_named():
 )
 def test_real_robot_on_a_block_left_out(name: str, every: int, blocks: int, bound_mm: float):
     """Fitted to the first four fifths, thinned; judged on the last fifth, of which the fit saw nothing."""
-    recording = read_recording(data_file("ftdcr", f"ftdcr_{name}_train.csv"))
+    recording = read_recording(reference_file("ftdcr", f"ftdcr_{name}_train.csv"))
     last = blocks_of(recording.labels) == 4
     pulled = np.array(["_pull" in label for label in recording.labels])
     kept = ~last & (pulled | (np.arange(len(recording)) % every == 0))

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from recorded_robot import data_file, tendon_pull_rows, write_csv
+from recorded_robot import tendon_pull_rows, write_csv
+from reference_data import reference_file
 
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.identification.geometry_fit import identify_geometry
@@ -169,8 +170,8 @@ def test_writing_where_it_cannot_or_another_robot_is_an_error(tmp_path):
 @pytest.mark.parametrize(("robot_name", "limit_mm"), [("ftdcr_v4", 12.0), ("ftdcr_v6", 16.0)])
 def test_real_robots_fit_on_pulls_and_hold_on_other_motions(tmp_path, robot_name, limit_mm):
     """The motions of the train file are not in the fit; its rows of tendon pulls are left out here."""
-    pull = data_file("ftdcr", f"{robot_name}_tendon_pull.csv")
-    train = data_file("ftdcr", f"{robot_name}_train.csv")
+    pull = reference_file("ftdcr", f"{robot_name}_tendon_pull.csv")
+    train = reference_file("ftdcr", f"{robot_name}_train.csv")
     robot = load_robot(robot_name)
     fit = identify_geometry(robot, pull)
     assert fit.labels_agree is True

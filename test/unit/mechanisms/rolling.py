@@ -1,28 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rolling-joint mechanisms for the tests, and equations of equilibrium written once more, without the package's."""
 
-import json
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.surfaces import arc
 from continuum_robot.robot.loading import load_robot
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def reference_file():
-    path = Path(os.environ.get("CONTINUUM_ROBOT_DATA", ROOT / ".." / "shared" / "data")) / "ha" / "five_link.json"
-    if not path.is_file():
-        pytest.skip(f"no reference data {path} (set CONTINUUM_ROBOT_DATA)")
-    return json.loads(path.read_text())
 
 
 @cache

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from reference_data import reference_file
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.special import ellipe, ellipeinc, ellipk, ellipkinc
@@ -52,7 +51,6 @@ STRAIGHT = PolarPath((0.008,), (-math.pi / 2,))
 HELIX = PolarPath((0.008,), (0.0, 2 * math.pi / LENGTH))
 POLYNOMIAL = PolarPath((0.008,), (0.0, 6.0, 320.0, -2849.0, 5887.0))  # rucker (28)
 WEIGHT = DistributedLoad(force_n_per_m=(-0.47, 0.0, 0.0))
-DATA = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 
 
 def rod_of(*paths: object, section: Section = STEEL, **options: object) -> CosseratRod:
@@ -470,10 +468,7 @@ def test_a_warm_start_arrives_at_the_same_shape():
 
 
 def test_reference_data_is_met():
-    file = DATA / "cosserat" / "two_segment.json"
-    if not file.is_file():
-        pytest.skip(f"no reference data at {file}; CONTINUUM_ROBOT_DATA reports where it is")
-    data = json.loads(file.read_text())
+    data = json.loads(reference_file("cosserat", "two_segment.json").read_text())
     for case in data["cases"]:
         robot = data["robots"][case["robot"]]
         ends = np.cumsum(robot["L"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from itertools import pairwise
-from pathlib import Path
 
 import bending_statics
 import numpy as np
 import pytest
+from reference_data import reference_file
 from scipy.optimize import brentq
 from scipy.special import ellipe, ellipk
 from strain_rods import (
@@ -235,16 +234,9 @@ def test_base_reaction_balances_loads_and_tendons():
     assert state.defect_m < 1e-4
 
 
-def data_folder() -> Path:
-    folder = Path(os.environ.get("CONTINUUM_ROBOT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(f"no reference data at {folder}")
-    return folder
-
-
 @pytest.mark.parametrize(("order", "tolerance_mm"), [(2, 5e-3), (4, 1e-4)])
 def test_two_segments_with_tendons_that_pass_the_junction(order, tolerance_mm):
-    data = json.loads((data_folder() / "cosserat" / "two_segment.json").read_text())
+    data = json.loads(reference_file("cosserat", "two_segment.json").read_text())
     for case in data["cases"]:
         robot = data["robots"][case["robot"]]
         modulus, radius = robot["E"], robot["backbone_radius"]
