@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-REPRODUCED, PARTLY, NOT, UNKNOWN = "reproduced", "partly", "not", "cannot be identified"
+REPRODUCED, PARTLY, NOT, UNKNOWN = "reproduced", "partly", "not", "not comparable"
 STATUSES = (REPRODUCED, PARTLY, NOT, UNKNOWN)
 
 

@@ -181,7 +181,7 @@ def overview(folder: Path) -> str:
         "",
         "Every result of the five papers, how it comes out here in one word, and why. *Reproduced*: the paper's",
         "numbers, or its statements, come out. *Partly*: some do, or the sign and not the size. *Not*: they do",
-        "not, and the page gives what was found instead. *Cannot be reported*: the paper has nothing to compare with.",
+        "not, and the page gives what was found instead. *Not comparable*: the paper publishes nothing to compare with.",
         "",
         "    continuum-robot experiment --all --check    # run all again and compare with the stored numbers",
         "",
