@@ -121,7 +121,7 @@ class TasksOnWorkers:
 
 
 def counted(say: Callable[[str], None], total: int, what: str) -> OnResult:
-    """Something to call with each result, which reports how many there are by now.
+    """A callback for each result, which prints how many there are by now.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Port:
     ----------
     kind : "serial" or "can"
     name : path, or name of the interface
-    description : what the adapter reports about itself, or the state of the interface
+    description : the adapter's own description, or the state of the interface
     problem : why it cannot be used, with what to do; "" where it can
     aliases : symbolic links to it
     """
@@ -72,7 +72,7 @@ class Device:
     device : what it is
     place : port or channel
     state : "found", "missing", "in use" or "unexpected"
-    detail : what it reported, or why it is missing and what to do
+    detail : what it answered, or why it is missing and what to do
     """
 
     device: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on commanded tensions: not finite, absolute, rate, total. What was limited is always reported.
+"""Limits on commanded tensions: not finite, absolute, rate, total. The result always names what was limited.
 
 Stepped code: see :mod:`continuum_robot.stepped`.
 """
@@ -53,7 +53,7 @@ class TensionLimiter:
        still hold.
 
     From a previous command outside of 2, after :meth:`reset` with a measured tension, the limits are approached at the
-    rate limit: a jump is the greater evil. The first command is approached from 0 N unless :meth:`reset` reports
+    rate limit: a jump is the greater evil. The first command is approached from 0 N unless :meth:`reset` gives
     otherwise.
 
     Parameters

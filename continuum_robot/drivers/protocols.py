@@ -183,7 +183,7 @@ class SetsZero(Protocol):
         """Whether it was set since their power-on."""
 
     def request_zero(self) -> None:
-        """Have them count from here; :attr:`zeroed` reports when they do."""
+        """Have them count from here; :attr:`zeroed` is true once they do."""
 
 
 @runtime_checkable

@@ -51,7 +51,7 @@ class MechanismShapeEstimator(ABC):
     """
 
     watch: SensorWatch | None = None
-    _order = ""  # of the tendons, where an error reports it
+    _order = ""  # of the tendons, for an error message
     _unseen: str
 
     def __init__(self, tendon_count: int, coefficient_count: int) -> None:

@@ -45,7 +45,7 @@ class SeenModes:
     coordinates : modes of coefficients, (k, n); ``coordinates @ shapes`` is 1
     readings : tendon displacements, string extensions and curvatures times their lever per mode, (m, k), m
     noise : standard deviations of the modes from sample to sample, (k,)
-    jerk_density : of the modes where a segment bends as ``ShapeSettings.bending_jerk_rad`` reports, (k,), 1/s^2.5
+    jerk_density : of the modes where a segment bends with ``ShapeSettings.bending_jerk_rad``, (k,), 1/s^2.5
     largest : of each mode, under the largest expected force through the sensors, (k,)
     energy_j : elastic energy of the largest expected contact at the tip, J
     rest : coefficients at rest, with the pretension, (n,)

@@ -3,7 +3,7 @@
 
 johnston simulates the whole record from its first pose under the recorded torques. Where friction is several times
 what bends the robot, that is touchy: a little too little friction and the capstans run away, a little too much and they
-never start, so that far from the solution the simulation reports nothing. Here the fit goes in two steps:
+never start, so that far from the solution the simulation is uninformative. Here the fit goes in two steps:
 
 1. forces: with coefficients, rates and accelerations of the smoothed record the equations of motion leave a residual
    in which the stiffnesses are linear; its minimum starts

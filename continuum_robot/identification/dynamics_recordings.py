@@ -64,7 +64,7 @@ def read_dynamics_recording(robot: Robot, file: Path | str) -> DynamicsRecording
 
     Parameters
     ----------
-    robot : reports how many capstans, tendons and strings there are
+    robot : whose capstans, tendons and strings are counted
     file : path of a CSV file in the format of this module
 
     Returns

@@ -11,7 +11,7 @@ tip shows the angle and the size of its motion shows how far the tendon reaches.
 3. the best few are fitted as a whole by robust nonlinear least squares on the marker's positions.
 
 The model is plain constant curvature. Friction and stretch make a real tendon bend the robot less than its
-displacement reports, and pretension makes it pull before its zero: a response and a zero for each are estimated beside
+displacement predicts, and pretension makes it pull before its zero: a response and a zero for each are estimated beside
 the geometry so that they do not bend it, and are reported, but the fitted robot contains geometry alone.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant-curvature shape of a robot whose tendons can only pull: a tendon that is paid out too far reports nothing.
+"""Constant-curvature shape of a robot whose tendons can only pull: one that is paid out too far constrains nothing.
 
 A tendon of displacement q_j allows every shape whose path shortens by at least q_j; it is taut where they are equal.
 Of the shapes that all tendons allow, the robot takes the one that bends its backbone least. Where the displacements

@@ -18,9 +18,9 @@ from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turn
 from continuum_robot.models.mechanism_model import MechanismModel
 from continuum_robot.models.robot_model import RigidPart, Summary, plate_and_tip
 
-_RIM = 1.2  # of the pitch radius, where nothing reports how large the disks are
+_RIM = 1.2  # of the pitch radius, where the size of the disks is unknown
 _PLATE_FRACTION = 0.012  # thickness of the disks as they are drawn, of the robot's length
-_SHOWN_BEND_RAD = math.pi / 4  # a bend at which the micro motion is reported
+_SHOWN_BEND_RAD = math.pi / 4  # a bend at which the micro motion is given
 _SHOWN_DEPTHS = 200
 
 

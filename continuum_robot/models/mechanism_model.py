@@ -128,7 +128,7 @@ class MechanismModel(ABC):
         """Force that holds desired coordinates, as of :meth:`RobotModel.feedforward`."""
 
     def shape_estimator(self, watch: WatchSettings) -> MechanismShapeEstimator:
-        """From the tendons; no sensor is watched, whatever ``watch`` reports."""
+        """From the tendons; no sensor is watched, whatever ``watch`` is."""
         del watch
         return self.estimator()
 

@@ -60,7 +60,7 @@ def plate_and_tip(radius_m: float, thickness_m: float) -> tuple[RigidPart, Rigid
 
 @dataclass(frozen=True)
 class Summary:
-    """What ``check`` reports of a robot's construction.
+    """What ``check`` prints of a robot's construction.
 
     Attributes
     ----------
@@ -113,4 +113,4 @@ class RobotModel(Protocol):
         """
 
     def summary(self) -> Summary:
-        """What ``check`` reports of its construction."""
+        """What ``check`` prints of its construction."""

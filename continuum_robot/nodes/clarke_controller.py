@@ -48,7 +48,7 @@ _LARGEST_CLOCK_ERROR_S = 0.1
 _NOMINAL_PERIOD_S = 0.001
 _PERIOD_WEIGHT = 0.05
 REFERENCE_SILENCE_S = 0.5
-"""After so long without a reference, another program's are taken where no reference source reports whose turn it is."""
+"""After so long without a reference, another program's are taken where no reference source says whose turn it is."""
 
 
 class ClarkeControllerNode(ManagedNode):

@@ -77,7 +77,7 @@ _LIBRARIES = ("ros-rclpy", "numpy", "scipy", "casadi", "rosbags")
 
 
 class Recorder(ManagedNode):
-    """Records while active. A disk that is full or not writable is reported once, and the stack goes on."""
+    """Records while active. A disk that is full or not writable is logged once, and the stack goes on."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("recorder", activate_at_start=True, **node_options)
@@ -141,7 +141,7 @@ class Recorder(ManagedNode):
         self._folder = folder
 
     def activate(self) -> None:
-        """Open the recording and subscribe. A recording that cannot be opened is reported, and is no failure.
+        """Open the recording and subscribe. A recording that cannot be opened is logged, and is no failure.
 
         Raises
         ------

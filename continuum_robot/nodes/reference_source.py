@@ -57,7 +57,7 @@ class ReferenceSource(ManagedNode):
     Where the contact monitor runs and ``reaction.strategy`` asks for it, a contact changes the reference; ``~/resume``
     goes back to it, and so does every new motion.
     Where the driver stops, by a fault or an e-stop, so does every motion: the node falls silent, and holds the measured
-    position once the driver obeys again. ``reference_holding`` reports whether it holds.
+    position once the driver obeys again. ``reference_holding`` says whether it holds.
 
     One program at a time writes ``clarke_reference``. Others ask by ``~/take`` and this node falls silent; whatever it
     is asked for afterwards makes it the writer again, and ``reference_writer`` shows the one before.

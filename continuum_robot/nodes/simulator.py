@@ -296,7 +296,7 @@ class SimulatorNode(ManagedNode):
         return self.simulator
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        """The driver reports when it was activated, on the clock of the robot."""
+        """The driver's activation, on the clock of the robot."""
         values = values_of(message)
         if values.get("state") == "active":
             self._activated_ns = int(values.get("activated_ns", "0"))

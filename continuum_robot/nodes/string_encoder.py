@@ -33,7 +33,7 @@ from continuum_robot.srv import InjectFault
 
 
 class StringEncoder(SensorNode[StringReading]):
-    """Reads all strings at a fixed rate. A robot without strings is fine: the node is silent and reports it."""
+    """Reads all strings at a fixed rate. Without strings the node is silent and its diagnostics say so."""
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__(
@@ -142,7 +142,7 @@ class StringEncoder(SensorNode[StringReading]):
             self.get_logger().warning(self._not_homed)
 
     def _serve_zero(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """The strings count from here; what a homing reported before is void."""
+        """The strings count from here; an earlier homing is void."""
         encoders = self._encoders
         if encoders is None:
             response.message = "refused: configure the string encoder first"
@@ -195,7 +195,7 @@ class StringEncoder(SensorNode[StringReading]):
 
 
 def _read_behind(board: LinkedStringBoard, encoders: StringEncoders, now_s: float) -> StringReading:
-    """What a simulated board reports by now."""
+    """What a simulated board has sent by now."""
     board.step()
     return encoders.read(now_s)
 

@@ -143,7 +143,7 @@ class Supervisor(ManagedNode):
     # Lifecycle of the supervisor itself
 
     def activate(self) -> None:
-        """Bring the stack up, where ``autostart`` reports it."""
+        """Bring the stack up, where ``autostart`` is set."""
         if self.parameters.get("autostart"):
             self._spawn(self._operate("startup"))
 

@@ -191,7 +191,7 @@ class TendonDriver(ManagedNode):
         if robot.traits.without_compiled_cycle:
             return interpreted_form(robot.traits.without_compiled_cycle)
         if self.parameters.get("cycle") == "interpreted":
-            return interpreted_form("the parameter cycle reports it")
+            return interpreted_form("the parameter cycle asks for it")
         return compiled_form(self.get_logger().info)
 
     def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:

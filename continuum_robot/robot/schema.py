@@ -85,7 +85,7 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
 
     Parameters
     ----------
-    doc : one sentence that reports what the field means
+    doc : one sentence that says what the field means
     unit : SI unit, "" for none
     default, factory : as of :func:`dataclasses.field`
     bounds : the other attributes of :class:`Quantity`

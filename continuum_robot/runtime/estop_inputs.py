@@ -65,9 +65,9 @@ class _Button:
 
 
 class EstopInputs:
-    """Keeps what each publisher of ``estop`` and each button of ``estop_button`` reported last.
+    """Keeps the last state of each publisher of ``estop`` and each button of ``estop_button``.
 
-    A publisher that reported true and has gone holds the e-stop on; so does a button whose heartbeat is lost. Several
+    A publisher that published true and has gone holds the e-stop on; so does a button whose heartbeat is lost. Several
     threads may use it.
 
     Parameters
@@ -84,11 +84,11 @@ class EstopInputs:
         self._lock = threading.Lock()
 
     def switch(self, publisher: bytes, *, pressed: bool) -> None:
-        """A publisher of the topic reported something.
+        """A publisher of the topic published its state.
 
         Parameters
         ----------
-        publisher : its GID; empty where the middleware does not report, all of these count as one
+        publisher : its GID; empty where the middleware does not provide it; all of these count as one
         pressed : what it reported
         """
         with self._lock:

@@ -33,7 +33,7 @@ class FreeRun:
     def serve(
         self, free: Callable[[], bool], on_rows: Callable[[], None], on_failure: Callable[[BaseException], None]
     ) -> None:
-        """Begin to report rows.
+        """Begin to hand rows on.
 
         Parameters
         ----------

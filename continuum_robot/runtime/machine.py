@@ -2,7 +2,7 @@
 """Whether a machine is fit for a 1 kHz cycle, by what its /proc and /sys report and its limits allow. No ROS.
 
 Every inspection takes the root folder below which proc/ and sys/ are, and answers with a :class:`Finding`. What a
-machine does not report is "unknown", which is never a reason to call it unfit.
+machine does not tell is "unknown", which is never a reason to call it unfit.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def _preemption(root: Path, version: str) -> str:
 
 
 def _config(root: Path) -> dict[str, str]:
-    """Options with which the kernel was built; empty where it does not report."""
+    """Options with which the kernel was built; empty where they are not published."""
     release = _text(root, "proc/sys/kernel/osrelease")
     text = _text(root, f"boot/config-{release}")
     if not text:

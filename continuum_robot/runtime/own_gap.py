@@ -7,7 +7,7 @@ from __future__ import annotations
 class OwnGap:
     """Notices that this program stood still between two looks: stopped, swapped out, or starved.
 
-    What others reported meanwhile waits in queues that are read only now, so a look right behind a gap would find
+    Messages that came meanwhile wait in queues that are read only now, so a look right behind a gap would find
     everybody silent.
 
     Parameters

@@ -128,7 +128,7 @@ class ProcessorFraction:
 
         Returns
         -------
-        a sentence that reports it, empty where the thread keeps its priority
+        a sentence for the log, empty where the thread keeps its priority
         """
         passed_ns = self._clock_ns() - self._begun_ns
         if passed_ns < _WATCHED_NS:

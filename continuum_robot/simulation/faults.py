@@ -121,7 +121,7 @@ class FaultBoard:
         ----------
         name : a name of :data:`FAULTS`; "" clears all faults
         channel : index of the tendon or string, -1: all
-        magnitude : meaning and unit as :data:`FAULTS` reports
+        magnitude : meaning and unit as in :data:`FAULTS`
         duration_s : how long it lasts, 0: until cleared, s
         now_s : s; None: no time is known yet
         start_s : when it begins, s; None: now

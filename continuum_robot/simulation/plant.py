@@ -222,7 +222,7 @@ class Plant:
         if push is None:
             return np.zeros(self._size)
         c = self.c
-        if not math.isfinite(c.sum()):  # reported after the last step
+        if not math.isfinite(c.sum()):  # an error after the last step
             return np.zeros(self._size)
         rotation = self._reach.poses(c, [push[0]])[0, :3, :3]
         jacobian: Vector = self._reach.body_jacobian(c, push[0])

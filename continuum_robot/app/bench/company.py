@@ -111,7 +111,7 @@ def _address_of(page: ProcessGroup, stop: StopRequest) -> str:
 
 
 def _frames_hz(link: StackLink) -> float:
-    """How often the page draws, as it reports on /diagnostics; 0 where it reports nothing."""
+    """How often the page draws, by /diagnostics; 0 without a message."""
     newest = 0.0
     for message in link.messages.drain(DIAGNOSTICS):
         for status in message.status:

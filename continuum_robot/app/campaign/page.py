@@ -49,7 +49,7 @@ def page() -> str:
 def _names() -> list[str]:
     lines = ["## Names of the driver's faults", "", "| fault | meaning |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in FAULTS.items()]
-    lines += ["", "With `device_fault`, `/diagnostics` reports which: `<channel>: <name>`.", ""]
+    lines += ["", "With `device_fault`, `/diagnostics` names it: `<channel>: <name>`.", ""]
     lines += ["| motor board | meaning, and cure |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in BOARD_FAULTS.items()]
     lines += ["", "| servo | meaning, and cure |", "|---|---|"]
@@ -91,7 +91,7 @@ def _criteria() -> list[str]:
         " motors' friction, and a bent robot springs back. The next activation takes the slack up, slowly.",
         f"- A fault that is *tolerated* leaves the robot within {1e3 * DEVIATION_M:g} mm of its reference (over"
         " processes, where the devices are slower and with them the controller, 8 mm). A busy computer may stop"
-        " the robot meanwhile: the record reports it, and is safe as well.",
+        " the robot meanwhile: the record says so, and counts as safe.",
         "- Who must find it, found it; afterwards the robot moves again in the same process.",
         "",
         "Kinds of other programs, pages and operators run on the processes that `up` starts, but for hot motors and"

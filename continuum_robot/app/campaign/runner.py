@@ -40,7 +40,7 @@ Rng = np.random.Generator
 
 WATCH_S = 1.5
 NOTICE_S = 15.0
-"""Until the supervisor reports that a node is gone; the tendons are safe long before."""
+"""Until the supervisor notices that a node is gone; the tendons are safe long before."""
 NOTICE_PERIOD_S = 0.005
 RESPAWN_TIMEOUT_S = 60.0
 
@@ -64,7 +64,7 @@ class Effect:
     reaction : what must follow where that depends on what was drawn; "" for the kind's own
     repair : ends the cause
     slack_m : that was made, m
-    found : who found it, by ``who: what``, with the sentence that it reported
+    found : what found it, by ``node: fault``, with its sentence
     problems : what was not as it must be
     limits : by which the truth is judged; None: those of the robot
     """

@@ -349,7 +349,7 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "reset_failed": (
         "the reset did not succeed",
-        ("the cause of the fault is still there", "the e-stop's topic still reports true"),
+        ("the cause of the fault is still there", "the e-stop's topic is still true"),
         "As for [startup_failed](startup_failed.md).",
         ("Remove the cause.", "Reset again."),
     ),

@@ -310,7 +310,7 @@ class Robot:
     def move_tip_to(self, position_m: ArrayLike, *, timeout_s: float = 30.0, wait: bool = True) -> TipResult | None:
         """Bring the tip to a place and keep it there, by the stack's tip control.
 
-        A place out of reach is no error: the tip goes to the reachable point next to it, and the result reports how far
+        A place out of reach is no error: the tip goes to the reachable point next to it, and the result says how far
         that is.
 
         Parameters
@@ -567,7 +567,7 @@ class Robot:
 
         Returns
         -------
-        ``message`` reports what was learnt, ``file`` where it is stored
+        ``message`` says what was learnt, ``file`` where it is stored
 
         Raises
         ------

@@ -20,7 +20,7 @@ _ENDS = ("reached", "refused", "stopped")
 def move_tip(
     link: StackLink, task: Task, target_m: NDArray[np.float64], timeout_s: float, topic: str = TIP_TARGET
 ) -> TipResult:
-    """Publish a target of the tip, and wait until the stack reports how that ended, or ``task`` is cancelled.
+    """Publish a target of the tip, and wait for the outcome, or ``task`` is cancelled.
 
     Parameters
     ----------

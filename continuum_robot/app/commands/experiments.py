@@ -128,7 +128,7 @@ def faults(
 
     The shipped drivers run against simulated wires. Each fault is injected at three times of a motion; detection,
     time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
-    without a restart. docs/faults.md reports what every fault looks like and what to do. Takes half an hour. With
+    without a restart. docs/faults.md shows what every fault looks like and what to do. Takes half an hour. With
     --workers the runs in virtual time are shared out, those of processes stay one after the other on this machine. Exit
     code 1 unless every run ended safe.
 
@@ -192,7 +192,7 @@ def realtime(
     Kernel, rights, memory lock, frequency, idle states, cores, clock; then how late a thread wakes up from sleeps to
     absolute deadlines, half of the time idle and half with a busy process on every core; and what one cycle of the
     driver costs. Each line is fit, with reserve or not fit, and has its cure. Exit code 1 where one is not fit.
-    docs/realtime.md reports how to set up a machine.
+    docs/realtime.md shows how to set up a machine.
     """
     raise typer.Exit(part("running.realtime").run_realtime(seconds, json_file, priority=priority))
 

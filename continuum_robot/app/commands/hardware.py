@@ -30,7 +30,7 @@ def devices(
 
     Each device of the robot file's `hardware` section is found, missing or in use by another program; what else is
     plugged in is named as unexpected. No motor is switched on; the force sensor is set up as the robot file states.
-    Exit code 1 where a device is missing, with one sentence each that reports what to do.
+    Exit code 1 where a device is missing, with one sentence each that says what to do.
     """
     raise typer.Exit(part("devices").run_devices(robot, json_file))
 
@@ -82,7 +82,7 @@ def check_tendons(
 ) -> None:
     """Pull a little at one tendon after the other, and compare what moves with the robot file: polarity and mapping.
 
-    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another; reports which. The tendons
+    Exit code 1 where a tendon is stuck, not attached, reversed or swapped with another, and which. The tendons
     alone cannot show whether all of a segment are turned by some positions or mirrored: strings do; without them you
     are asked which way the tip moved. Ctrl-C releases the tendons.
     """

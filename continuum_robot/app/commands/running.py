@@ -136,7 +136,7 @@ def demo(
         typer.Option(
             metavar="[FILE]",
             help="Obstacles push on the robot meanwhile: those of FILE, or those shipped for the robot. The report "
-            "then reports what was detected.",
+            "then lists what was detected.",
             show_default=False,
         ),
     ] = None,
@@ -261,7 +261,7 @@ def up(
     """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
 
     With --hardware the drivers open the devices of the robot file's `hardware` section; where one does not answer, the
-    command reports which, enables nothing and ends with exit code 1. Home the robot first.
+    command names it, enables nothing and ends with exit code 1. Home the robot first.
     """
     options = part("running.up").UpOptions(
         robot=robot,

@@ -20,7 +20,7 @@ INTRODUCTION = """\
 
 {written_by}
 
-`continuum-robot` stands in `.venv/bin` after `make demo`, and on the path after `colcon build`. This page reports what
+`continuum-robot` is in `.venv/bin` after `make demo`, and on the path after `colcon build`. This page reports what
 `continuum-robot COMMAND --help` reports.
 
 {epilog}

@@ -28,7 +28,7 @@ it stands for.
 2. Describe `segments`: length, backbone, disks, and the tendons that end at each segment's tip (at least 3).
    `continuum-robot check` now prints masses, stiffness and natural frequencies: compare them with the robot you have.
 3. Add `actuators` and `limits`. `limits.minimum_n` keeps the tendons from going slack; a fault ends in `limits.safe_n`.
-   `actuators.heat` reports how the motors warm up: [where to get its numbers](motors.md#heat).
+   `actuators.heat` describes how the motors warm up: [where to get its numbers](motors.md#heat).
 4. Add `control` (one entry of `gains` a segment; names as in ros2_control's pid_controller) and a `reference`, and try
    it: `continuum-robot demo --robot my_robot.yaml`.
 5. List under `assumed` the dotted keys whose values you guessed, e.g. `segments[0].backbone.poisson_ratio`: `check`

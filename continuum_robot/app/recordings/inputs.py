@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the nodes of a recorded run were given, in the order in which they took it. Needs no ROS 2.
 
-The recorder hears every message, also those that a busy node passed over. What each node took is reported by what it
+The recorder hears every message, also those that a busy node passed over. What each node took follows from what it
 answered: a command has the sequence number of its state and the time at which it was computed, a shape the stamp of the
 strings it was computed from.
 """

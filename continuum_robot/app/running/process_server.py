@@ -180,7 +180,7 @@ def _serve(parent_pid: int, asked: socket.socket, modules: Sequence[str]) -> int
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     tether(parent_pid)
     for module in modules:
-        # A process that needs it reports what is wrong with it.
+        # A process that needs it says what is wrong with it.
         with contextlib.suppress(Exception):
             import_module(module)
     gc.freeze()  # shared pages stay shared

@@ -142,11 +142,11 @@ class ProcessStack(ComposedStack):
         return folder if folder.exists() else None
 
     def timing_numbers(self) -> dict[str, Any]:
-        """The driver's numbers of its loop, as it reported them last; empty before the first."""
+        """The driver's last published numbers of its loop; empty before the first."""
         return {} if self._link is None else dict(timing_of(self._link.driver_values()))
 
     def newest_timing_numbers(self) -> dict[str, Any]:
-        """The same, after the driver has reported them once more."""
+        """The same, after the driver has published them once more."""
         if self._link is not None:
             self._link.wait_for_driver_values(REPORT_TIMEOUT_S)
         return self.timing_numbers()

@@ -19,7 +19,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 RESPAWN_DELAY_S = 2.0
 """From the end of a process to its next start: what it held, the system has freed then."""
 RESPAWNS = 5
-"""How often a process is started again where nobody reports another number."""
+"""How often a process is started again by default."""
 
 
 def node_command(

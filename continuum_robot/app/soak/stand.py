@@ -203,7 +203,7 @@ class StackStand:
 
     @property
     def state(self) -> RobotState:
-        """What the stack reports now."""
+        """The stack's status now."""
         return self.link.state()
 
     def wait_until_up(self, timeout_s: float) -> bool:

@@ -40,7 +40,7 @@ class DeviceReading:
     axes : deflections of x, y and z in [-1, 1], shape (3,); NaN where the device gave no number
     held : whether the dead man's switch is held
     commands : the commands that came since the last reading, in order
-    problem : why the device reports nothing; empty while all is well
+    problem : why the device sends nothing; empty while all is well
     """
 
     axes: NDArray[np.float64]

@@ -162,7 +162,7 @@ def open_gamepad(path: str) -> Gamepad:
 
     Raises
     ------
-    DeviceError : evdev is not installed, there is no gamepad, it may not be read, or it is none; reports what to do
+    DeviceError : evdev is not installed, there is no gamepad, it may not be read, or it is none; says what to do
     """
     try:
         import evdev  # noqa: PLC0415 - an extra, needed for gamepads alone

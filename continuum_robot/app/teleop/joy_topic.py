@@ -62,7 +62,7 @@ class JoyTopic:
             return at_rest(f"nothing came on {self._topic}")
         age_s = abs(time.time() - conversions.stamp_ns(message.header.stamp) * 1e-9)
         buttons = tuple(message.buttons)
-        # The first message reports which buttons are down already: only what is pressed from now on counts.
+        # The first message shows which buttons are down already: only what is pressed from now on counts.
         before = buttons if self._buttons is None else self._buttons
         self._buttons = buttons
         pressed = [index for index, value in enumerate(buttons) if value and not _at(before, index, 0)]

@@ -62,7 +62,7 @@ def run_teleop(options: TeleopOptions, console: Console | None = None) -> int:
     ContinuumRobotError : no device, or no robot
     """
     console = console or Console()
-    # The device first: it is the likeliest to be missing, and the quickest to report it.
+    # The device first: it is the likeliest to be missing, and the quickest to fail.
     device: TeleopDevice | None = None
     with contextlib.ExitStack() as closing, StopRequest() as stop:
         if options.gamepad:

@@ -22,7 +22,7 @@ FIRST_SPEED = 3
 
 
 class Teleoperator:
-    """Turns what a device reports into references of a robot, one step at a time.
+    """Turns the events of a device into references of a robot, one step at a time.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Teleoperator:
         return MotionLimits(full.speed_m_per_s * self.speed, full.acceleration_m_per_s2)
 
     def _may_move(self) -> bool:
-        """Whether the stack is up; where it is not, or another program took the turn, that is reported."""
+        """Whether the stack is up; where it is not, or another program took the turn, it says so."""
         if self._resetting is not None and self._resetting.is_alive():
             return False
         status = self._link.messages["stack_status"]

@@ -68,8 +68,8 @@ class _Sample(NamedTuple):
 class DynamixelTendonActuators:
     """Tendon actuators on Dynamixel X servos.
 
-    A tension becomes a current, limited to ``maximum_current_a``, and what was limited is reported. Displacements count
-    from the servos' own zero, within their turn at power-on; the cycle counts from another.
+    A tension becomes a current, limited to ``maximum_current_a``; the result names the tendons that were limited.
+    Displacements count from the servos' own zero, within their turn at power-on; the cycle counts from another.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ class DynamixelTendonActuators:
         try:
             with self._lock:
                 self._cycle(self._cycles)
-        except DeviceError as error:  # the adapter is gone: the ages grow, and read() reports it
+        except DeviceError as error:  # the adapter is gone: the ages grow, and read() shows it
             self._last_error = str(error)
         self._cycles += 1
 

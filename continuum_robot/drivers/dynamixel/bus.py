@@ -124,7 +124,7 @@ class DynamixelBus:
         """
         for _ in range(ATTEMPTS):
             result, error = self._exchange(f"write{size}ByteTxRx", servo, address, value)
-            # The highest bit only reports that there is a hardware error, which is read elsewhere.
+            # The highest bit only marks a hardware error, which is read elsewhere.
             if result == 0 and error & 0x7F:
                 problem = str(self._packet.getRxPacketError(error)).removeprefix("[RxPacketError] ").rstrip(".")
                 raise DeviceError(

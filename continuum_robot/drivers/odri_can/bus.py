@@ -60,7 +60,7 @@ class CanChannel:
     ----------
     counters : see :class:`ChannelCounters`
     bus_off : the CAN controller reported bus-off, and no sound frame came since
-    last_error : what the newest failed call reported, "" before the first
+    last_error : of the newest failed call, "" before the first
     """
 
     def __init__(

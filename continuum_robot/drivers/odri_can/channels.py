@@ -61,7 +61,7 @@ class BusChannel:
 
     @property
     def last_error(self) -> str:
-        """What the newest failed call reported, "" before the first."""
+        """The error of the newest failed call, "" before the first."""
         return self._channel.last_error
 
     @property

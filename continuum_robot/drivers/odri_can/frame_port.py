@@ -28,7 +28,7 @@ ERROR_BUS_OFF_BIT = cython.declare(cython.longlong, 0x40000000)
 
 @stepped
 def device_is_gone(error: cython.int) -> cython.bint:
-    """Whether the errno ``error`` reports that the socket is of no use any more.
+    """Whether the errno ``error`` means that the socket is of no use any more.
 
     ENXIO, EBADF, ENODEV, EPIPE, ECONNRESET, ENOTCONN.
     """
@@ -187,7 +187,7 @@ class FramePort:
         )
 
     def last_error(self) -> str:
-        """What the newest failed call reported, "" before the first."""
+        """The error of the newest failed call, "" before the first."""
         if self._errno == 0:
             return "" if self.receive_errors == 0 else "the other end hung up"
         return os.strerror(self._errno)

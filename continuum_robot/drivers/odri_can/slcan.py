@@ -96,7 +96,7 @@ class SlcanBus(slcanBus):
             rest = rest[os.write(descriptor, rest) :]
 
     def flush(self) -> None:
-        """Nothing is kept that could not be read: a bad line is gone when its error is reported."""
+        """Nothing is kept that could not be read: a bad line is gone once its error is raised."""
 
 
 def _require_free(port: str) -> None:
@@ -109,7 +109,7 @@ def _require_free(port: str) -> None:
 
 
 def frame_of(line: bytes) -> can.Message | None:
-    """A frame of a line; None for what the adapter reports for itself.
+    """A frame of a line; None for the adapter's own answers.
 
     Parameters
     ----------

@@ -161,7 +161,7 @@ class SocketChannel:
 
     @property
     def last_error(self) -> str:
-        """What the newest failed call reported, "" before the first."""
+        """The error of the newest failed call, "" before the first."""
         return str(self.port.last_error())
 
     @property

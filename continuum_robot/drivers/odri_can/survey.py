@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listens to a CAN channel without sending anything, and reports what is there."""
+"""Listens to a CAN channel without sending anything, and lists what is there."""
 
 from __future__ import annotations
 

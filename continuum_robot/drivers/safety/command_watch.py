@@ -71,7 +71,7 @@ class CommandWatch:
         now_s: cython.double,
         sequence: cython.longlong,
     ) -> cython.int:
-        """Bits of what is wrong with the newest command at ``now_s``; ``fresh`` reports whether it is one.
+        """Bits of what is wrong with the newest command at ``now_s``; ``fresh``: whether it is new.
 
         ``command`` holds ``command_size`` tensions, N, that are ``age_s`` old; -1: none came yet. ``sequence`` 0: no
         sequence.

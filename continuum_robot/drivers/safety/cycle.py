@@ -267,7 +267,7 @@ class SafetyCycle:
     def _limit(self, command: cython.double[::1]) -> cython.void:
         """Through the limits; beyond a part of the maximum, tensions rise slowly towards it.
 
-        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as it was reported.
+        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as commanded.
         """
         j: cython.int
         soft: cython.double[::1] = self._soft
@@ -359,7 +359,7 @@ class SafetyCycle:
         if not differs:
             self._mismatch_s = 0.0
         elif reading.stamp_s != self._compared_s:
-            # An old reading reports nothing new of the currents: how old it may become is another fault's matter.
+            # An old reading says nothing new of the currents: how old it may become is another fault's matter.
             # One after a stall does not say what they were in it.
             self._mismatch_s += dt if dt < self._maximum_step_s else self._maximum_step_s
         self._compared_s = reading.stamp_s

@@ -18,7 +18,7 @@ LATENESS_SLOT_S = cython.declare(cython.double, 0.05)
 
 @cython.cclass
 class LatenessWatch:
-    """Counts missed deadlines and late answers, warns, and reports when the loop is too slow to go on.
+    """Counts missed deadlines and late answers, warns, and says when the loop is too slow to go on.
 
     Too slow is an answer later than ``late_latency_s`` in ``settings.late_cycles`` cycles in a row, or more than
     ``settings.missed_fraction`` of all cycles missed over a sliding second; a warning begins at half of the latency or

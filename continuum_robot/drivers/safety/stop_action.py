@@ -87,7 +87,7 @@ class StopAction:
 
     @stepped
     def add(self, found: cython.int) -> cython.void:
-        """Further faults ``found`` (bits) came during a hold: it goes on or ends, as the policy reports of them."""
+        """Further faults ``found`` (bits) came during a hold: it goes on or ends, by the policy for them."""
         self._worsen(found)
         self.holds = self.code < STOP_RELEASE
 

@@ -50,14 +50,14 @@ STOP_CLASSES: dict[str, tuple[str, ...]] = {
     "devices": (DEVICE_FAULT,),
     "motor_hot": (MOTOR_HOT,),
 }
-"""Faults by the key of the robot file's ``stop`` section that reports what follows."""
+"""Faults by the key of the robot file's ``stop`` section that decides what follows."""
 
 _BY_CODE = tuple(FAULTS)
 _CLASS_OF = {name: key for key, names in STOP_CLASSES.items() for name in names}
 
 
 def stop_class(fault: str) -> str:
-    """The key of the robot file's ``stop`` section that reports what follows from a fault.
+    """The key of the robot file's ``stop`` section that decides what follows from a fault.
 
     Parameters
     ----------

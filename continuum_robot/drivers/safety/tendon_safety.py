@@ -37,7 +37,7 @@ class TendonSafety(SafetyCycle):
     Leaving *active* in either direction ramps the tensions from the last command to ``limits.safe_n`` at
     ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most, and holds them there. From *safe* only
     :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Where the robot file's ``stop``
-    section reports it, a fault lets the tensions or the place be held for a bounded time before that ramp, or torque go
+    section says so, a fault lets the tensions or the place be held for a bounded time before that ramp, or torque go
     off at once, by which brakes close. Pure: no clock, no thread.
 
     Methods are called between two cycles; only :meth:`ask_estop` and :meth:`release_estop` at any time.
@@ -199,7 +199,7 @@ class TendonSafety(SafetyCycle):
             )
 
     def deactivate(self) -> None:
-        """Stop to obey commands, or to hold, and ramp to the safe tension; :attr:`released` reports when it is reached.
+        """Stop to obey commands, or to hold, and ramp to the safe tension; :attr:`released` is true once it is reached.
 
         Latched faults stay latched. Allowed in every state.
         """
@@ -211,7 +211,7 @@ class TendonSafety(SafetyCycle):
     def torque_off(self) -> None:
         """The driver switched torque off or closed the bus: nothing is sent until the next activation.
 
-        What earlier readings reported is forgotten, so that an e-stop can be reset while there are none.
+        Faults of earlier readings are forgotten, so that an e-stop can be reset while there are none.
         """
         j: cython.int
         self.deactivate()

@@ -126,7 +126,7 @@ class StringTracker:
         for frame in frames:
             if self._take(frame):
                 newest = frame
-        # Those before it waited for it: only the newest reports something about the delay of the line.
+        # Those before it waited for it: only the newest carries information on the delay of the line.
         if newest is not None:
             self._stamp_s = self._clock.update(newest.time_us, arrival_s)
 

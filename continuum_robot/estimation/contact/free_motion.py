@@ -198,7 +198,7 @@ class FreeMotionLearning:
 
     Parameters
     ----------
-    rod : reports which forces errors of its parameters scale
+    rod : gives the forces that errors of its parameters scale
 
     Attributes
     ----------

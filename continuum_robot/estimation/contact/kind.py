@@ -98,7 +98,7 @@ def in_words(name: str) -> str:
 def kind_of(names: Iterable[str]) -> str:
     """The kind of a whole contact, from those reported in each of its cycles and just after; empty: no contact.
 
-    That which was reported most often; accidental and unknown only where nothing else was.
+    The most frequent one; accidental and unknown only where nothing else was.
 
     Parameters
     ----------

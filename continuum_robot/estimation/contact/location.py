@@ -9,7 +9,7 @@ covariance S, r is normal with covariance S + sigma_f^2 B B^T, so up to a consta
 
 The determinant keeps locations that could explain any residual from being preferred. All candidates, of all segments,
 are compared at once, so a distal contact, which moves the proximal coefficients too, is not taken for a proximal one.
-The likelihood over the whole arc length has a width: where it leaves the location open, that is reported.
+The likelihood over the whole arc length has a width: where it leaves the location open, the result says so.
 Derived here by Bayes' rule: johnston takes the location as known.
 """
 
@@ -256,7 +256,7 @@ class ContactLocator:
         best = int(profile.argmax())
         arc_length_m, sigma = self._refined(best, profile)
         of_segment = belief.of_segment
-        if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature reports it
+        if belief.spread_m < self.cells_m[best]:  # narrower than the grid: the curvature gives it
             reach = self._quantile * sigma
             low, high = max(arc_length_m - reach, 0.0), min(arc_length_m + reach, self._robot_length_m)
         else:

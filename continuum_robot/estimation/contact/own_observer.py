@@ -35,7 +35,7 @@ class Finding:
     bound : of each channel, what free motion makes of it at most, (n,), N.m^2
     covariance : of the error of ``force``, (n, n), (N.m^2)^2; it weighs location and wrench
     named_values : more numbers, by name, for the message and the recording
-    problem : why nothing can be reported any more; empty while all is well
+    problem : why it can estimate nothing any more; empty while all is well
     """
 
     force: ArrayLike

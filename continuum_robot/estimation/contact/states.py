@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contact monitor reports: clear, contact, collision, with hysteresis and delay in time, and the estimate."""
+"""The contact monitor's states: clear, contact, collision, with hysteresis and delay in time, and the estimate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATES = (CLEAR, CONTACT, COLLISION, INVALID, TARING, SETTLING)
 
 @dataclass(frozen=True, slots=True)
 class ContactEstimate:
-    """What the monitor reports after an update.
+    """The monitor's output after an update.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class ContactStates:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing is reported, and no sensor has been suspected yet."""
+        """No contact, and no sensor has been suspected yet."""
         self.lower()
         self.held_s = 0.0
 

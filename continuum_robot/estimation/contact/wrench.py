@@ -3,7 +3,7 @@
 
 In closed form: with the columns of N spanning the null space of A, w = N y meets A w = 0. Of all y that fit r best in
 the metric of its covariance the one of least w^T W w follows from one singular value decomposition. Directions of y
-that do not show in r beyond its noise are left at zero and reported.
+that do not show in r beyond its noise are left at zero and named.
 """
 
 from __future__ import annotations

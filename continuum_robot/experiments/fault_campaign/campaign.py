@@ -173,7 +173,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, injection_time: str, se
         detected = [who for who in stand.found if who.startswith(kind.detectors)] if kind.detectors else []
         if stand.limited and LIMITS in kind.detectors:
             detected.append(LIMITS)
-            stand.reported.append("tendon_states.limited reports which limits changed the command")
+            stand.reported.append("tendon_states.limited shows which limits changed the command")
         detected_by = tuple(dict.fromkeys([*detected, *stand.found]))
         first_s = min((stand.found[who] for who in stand.found), default=math.nan)
         safety = [time_s for who, time_s in stand.found.items() if who.startswith("tendon_safety")]

@@ -12,7 +12,7 @@ segment for a rigid body on its end disk that carries the torques of the distal 
 its base for fixed and level. The force is estimated at the fourth disk of each; nothing touches the proximal segment,
 so what is estimated there is wrong in full. With coupling, one observer has the model of the whole robot; forces on
 both fourth disks are fitted to all coefficients at once, so that the data decides which segment is touched. The range
-of the curvature, beta of (73), reports how far either segment is from an arc.
+of the curvature, beta of (73), measures how far either segment is from an arc.
 
 The paper's errors in x, across the plane of motion, have no cause that it names. The sweep changes one thing at a time:
 the encoders' errors, the torque's, the model's, and a tilt of the whole robot about its own axis, by which its weight

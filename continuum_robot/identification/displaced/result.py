@@ -170,7 +170,7 @@ def result_of(
     last = last_kept(taken)
     listed = _listed(last)
     unidentified = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
-    # That blocks do not agree is reported; a robot whose segments did not bend has no angles.
+    # The result says where blocks do not agree; a robot whose segments did not bend has no angles.
     unseen = last.curvature_deviation > _IDENTIFIED * last.free.priors
     lost = [name for name in np.array(last.free.titles)[unseen] if name.startswith("angle_offset")]
     if lost:

@@ -76,7 +76,7 @@ def read_drive_samples(robot: Robot, file: Path | str) -> tuple[DriveSamples, st
 
     Parameters
     ----------
-    robot : reports how many tendons there are
+    robot : whose tendons are counted
     file : path of a CSV file in the format of this module
 
     Raises

@@ -182,7 +182,7 @@ def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path
 
     Raises
     ------
-    DeviceError : there is none, it cannot be read, or it belongs to something else; reports to what
+    DeviceError : there is none, it cannot be read, or it belongs to something else, which is named
     """
     record = read_record(FloorRecord, robot, path, _TEXTS)
     refuse_foreign(

@@ -42,7 +42,7 @@ class StringZero:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotRecord:
-    """What every stored record of a robot reports of its origin."""
+    """The origin of a stored record of a robot."""
 
     schema_version: int = quantity("version of this file", ge=1, le=1)
     robot: str = quantity("name of the robot", filled=True)
@@ -266,7 +266,7 @@ def load_record(robot: Robot, path: Path) -> HomingRecord:
 
     Raises
     ------
-    DeviceError : there is none, it cannot be read, or it belongs to another robot or another robot file; reports which
+    DeviceError : there is none, it cannot be read, or it belongs to another robot or robot file, which is named
     """
     record = read_record(HomingRecord, robot, path, _TEXTS)
     refuse_foreign(

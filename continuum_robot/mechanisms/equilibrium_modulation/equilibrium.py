@@ -39,7 +39,7 @@ class ModulatedState:
     Attributes
     ----------
     theta_rad, delta_rad, insertion_m : the configuration psi and q_s that it belongs to, (...)
-    inserted_curvature : a, <= 0 where the segment bends as theta < pi / 2 reports, (...), 1/m
+    inserted_curvature : a, <= 0 where the segment bends as for theta < pi / 2, (...), 1/m
     empty_curvature : b, (...), 1/m
     theta_s_rad : angle at the end of the modulation backbone, (...), rad; wang (15), (19)
     theta_end_rad : theta' of the end disk, (...), rad; wang (16)
@@ -131,7 +131,7 @@ def modulated_equilibrium(
             segment, (theta, insertion, inserted), (offsets, offsets_by_delta), moment, (moment_by, inserted_by)
         )
     else:
-        # (7) with (6) of the bent shape reports F(b) = F(nominal): the empty part keeps the nominal curvature.
+        # (7) with (6) of the bent shape gives F(b) = F(nominal): the empty part keeps the nominal curvature.
         empty = nominal + zero
         empty_by = np.stack([one / segment.length_m, *[zero] * 5], axis=-1)
 

@@ -34,7 +34,7 @@ def capstan_weights(linkage: Linkage, contact_m: ArrayLike, coefficient: float, 
     linkage : the mechanism
     contact_m : shape (n - 1,), m
     coefficient : mu, dimensionless
-    direction : number that reports how the left and the right tendon move or tend to, shape (2,): 1 pulled in, -1 paid
+    direction : how the left and the right tendon move or tend to, shape (2,): 1 pulled in, -1 paid
         out, 0 neither
 
     Returns

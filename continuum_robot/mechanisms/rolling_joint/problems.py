@@ -7,7 +7,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 
 
 class SurfaceError(ParameterError):
-    """A contact surface that cannot be used; ``name`` reports which."""
+    """A contact surface that cannot be used; ``name`` is its name."""
 
 
 class IntersectingSurfacesError(SurfaceError):

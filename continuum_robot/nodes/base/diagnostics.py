@@ -36,7 +36,7 @@ class StatusBuilder:
     Parameters
     ----------
     name : of the status
-    hardware_id : what device it is about; reports "simulated" where the wires end in a simulator
+    hardware_id : what device it is about; "simulated" where the wires end in a simulator
     """
 
     def __init__(self, name: str, hardware_id: str) -> None:

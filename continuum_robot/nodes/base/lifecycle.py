@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of every node: a managed node whose transitions report what went wrong.
+"""The base of every node: a managed node whose transitions say what went wrong.
 
 Physical meaning of the states: unconfigured, no communication with the device; inactive, readings are published and
 the power is off; active, the power is on and commands are accepted. ``configure`` opens the device, ``activate``
@@ -51,14 +51,14 @@ class ManagedNode(PublisherNode, LifecycleNode):
     ----------
     name : node name
     context : rclpy context, None for the default one
-    namespace : namespace, None for what the command line reports
+    namespace : namespace, None for that of the command line
     activate_at_start : default of the parameter ``activate``
     overrides : values of parameters, over the defaults
     cli_args : arguments of this node alone, such as remappings
 
     Attributes
     ----------
-    last_error : what the last failed transition reported, empty when there was none or it was overcome
+    last_error : the error of the last failed transition, empty when there was none or it was overcome
     defect : an exception that a callback or thread raised, empty for none; the program then exits with 1
     ended : the node has nothing left to do
     exit_code : with which its program then ends, unless something else failed

@@ -112,7 +112,7 @@ class ParameterServer:
         """Declare every field of a robot-file dataclass, nested ones included; again at each configuration.
 
         Fields that are not ``live`` become read-only, unless ``all_live``: they take start-up values only. A parameter
-        that nobody set has the value given here from now on; one that somebody set keeps its own. The log reports
+        that was not set has the value given here from now on; one that was set keeps its own. The log says
         either where the two differ.
 
         Parameters

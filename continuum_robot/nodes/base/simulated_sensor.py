@@ -22,7 +22,7 @@ PATIENCE_S = 0.5
 
 
 class SimulatedSensorNode(SensorNode[Seen]):
-    """Sees what the simulated robot links to other processes, and publishes each report once, when it comes.
+    """Receives the simulated robot's measurements from another process, and publishes each once, when it is due.
 
     Attributes
     ----------

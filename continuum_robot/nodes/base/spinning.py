@@ -38,7 +38,7 @@ SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
 JOIN_TIMEOUT_S = 5.0
 EXIT_LIMIT_S = 30.0
-"""Time for a program to end once it was asked to, s; then it reports where it hangs, and ends all the same."""
+"""Time for a program to end once it was asked to, s; then it logs where it hangs, and ends all the same."""
 # A thread that wakes up waits this long for Python's interpreter lock. Shorter ones: threads take it from each other
 # in the middle of their work: a loop in one process ran at 398 to 532 Hz with 50 us, at 708 to 784 with 0.5 to 5 ms.
 SWITCH_INTERVAL_S = 0.0005

@@ -182,14 +182,14 @@ class ContactFloor:
             self.read()
 
     def begin(self) -> None:
-        """The monitor begins to watch: its first motion is learnt from, where the parameter reports it."""
+        """The monitor begins to watch: its first motion is learnt from, where the parameter asks for it."""
         monitor, policy = self._monitor(), self._policy
         missing = monitor is not None and monitor.floor is None
         self._awaits_motion = policy == AT_START or (policy == IF_MISSING and missing)
         self._range = MotionRange()
 
     def take(self, estimate: ContactEstimate, displacement_m: Vector, dt: float) -> None:
-        """What the monitor reported, with the lock held and the tendons driven.
+        """The monitor's output, with the lock held and the tendons driven.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stored cogging of the motors in the driver: read at configuration, fed forward where the parameter reports it."""
+"""The stored cogging of the motors in the driver: read at configuration, fed forward on request."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class CommandInput:
     """Hands commands to the loop while the tendons are under power. In the executor's thread.
 
     The first program that writes has the commands while it writes; another one is refused, counted and named. Where the
-    middleware does not report who published a message, :class:`WriterWatch` looks at sequence numbers instead.
+    middleware does not identify the publisher of a message, :class:`WriterWatch` looks at sequence numbers instead.
 
     Parameters
     ----------

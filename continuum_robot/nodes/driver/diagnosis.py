@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver reports of itself: on ``driver_status`` at every change, on ``/diagnostics`` now and then."""
+"""The driver's health: on ``driver_status`` at every change, on ``/diagnostics`` now and then."""
 
 from __future__ import annotations
 

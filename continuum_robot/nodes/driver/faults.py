@@ -106,7 +106,7 @@ class DriverFaults:
 
     @property
     def state(self) -> str:
-        """What the safety logic reports: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
+        """State of the safety logic: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
         if self._safety is None:
             return "unconfigured" if self._early_estop is None else "safe"
         return self._safety.state

@@ -263,7 +263,7 @@ class LockstepPace(UntimedPace):
         return self._began
 
     def run_for(self, duration_s: float) -> None:
-        """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` reports that it has.
+        """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` is true once it has.
 
         Parameters
         ----------

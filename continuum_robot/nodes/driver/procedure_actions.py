@@ -229,7 +229,7 @@ class ProcedureActions:
             check.take_strings(conversions.vector(message.extension))
 
     async def _call(self, client: Any) -> str:
-        """Ask the string encoder for something; "" when it did it or is not there, else what it reported."""
+        """Ask the string encoder for something; "" when it did it or is not there, else its error."""
         if not client.service_is_ready():
             return ""
         response = await self._waiting.call(client, Trigger.Request(), SERVICE_TIMEOUT_S)

@@ -57,7 +57,7 @@ class LockstepCoordinator:
     clock : its clock; the coordinator sets it
     limit_s : wall-clock time that a participant may take for a turn, s
     while_waiting : called where a turn is waited for, after each :meth:`wake` and each answer
-    interrupted : asked then; where it reports it, the turns under way are given up, as after :meth:`close`
+    interrupted : asked then; where it is true, the turns under way are given up, as after :meth:`close`
     """
 
     def __init__(

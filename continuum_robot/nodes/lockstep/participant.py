@@ -187,7 +187,7 @@ class SteppedLoop:
 class LockstepParticipant:
     """The flow of a node in lock-step; see :class:`~continuum_robot.nodes.lockstep.flow.Flow`.
 
-    A turn: the node waits until it has heard as many messages as the coordinator reports were published, handles them
+    A turn: the node waits until it has received all messages that the coordinator counted as published, handles them
     in the order of its subscriptions, calls its timers that are due, and answers. What it publishes, and timers that it
     starts, outside of its turns, in a service for instance, are reported at once.
 
@@ -311,7 +311,7 @@ class LockstepParticipant:
                 inbox.handle()
             self._timers.fire(time_ns)
         finally:
-            # Also after a defect, which is reported elsewhere: the others go on.
+            # Also after a defect, which is handled elsewhere: the others go on.
             self._end()
 
     def _end(self) -> None:

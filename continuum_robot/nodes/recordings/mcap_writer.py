@@ -2,7 +2,7 @@
 """MCAP files as the recorder writes them, record by record with mcap, whose own writer takes back no chunk.
 
 Chunks are handed to the operating system whole, and metadata records lie before and between them, so that a file
-without its end still reports what it holds. The newest chunks can be dropped, so that the index fits on a full disk.
+without its end is still readable. The newest chunks can be dropped, so that the index fits on a full disk.
 """
 
 from __future__ import annotations

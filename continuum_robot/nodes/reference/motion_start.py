@@ -14,7 +14,7 @@ from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.topics import qos
 
 HOLDING = "holding, not started"
-"""What every tool reports while the robot holds and nobody has started a motion."""
+"""What every tool shows while the robot holds and no motion has been started."""
 
 
 class MotionStart:
@@ -29,8 +29,8 @@ class MotionStart:
     Attributes
     ----------
     holding : no motion was started since the last activation, or it was ended by a hold or by the driver
-    driver : state of the driver as it reported last, "" before
-    controller : that commands the tendons, as the driver reported last, "" before
+    driver : last published state of the driver, "" before
+    controller : that commands the tendons, as the driver published last, "" before
     stopped : the driver has stopped, by a fault, an e-stop or the controller hold_tension, and does not follow yet
     """
 

@@ -41,7 +41,7 @@ class Presence:
         self.lost = False
 
     def heard(self, now_s: float, *, same: bool = True) -> None:
-        """It reported or answered something.
+        """It sent a heartbeat or an answer.
 
         Parameters
         ----------

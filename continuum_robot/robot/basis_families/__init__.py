@@ -32,7 +32,7 @@ _registered: dict[str, Callable[[], BasisFamily]] = {}
 class BasisFamily(Protocol):
     """Functions f_0 .. f_order of the fraction s / l of a segment's length, independent and piecewise polynomial.
 
-    What is no polynomial is taken as one of the degree that :meth:`degree` reports, in the quadratures along the rod.
+    What is no polynomial is taken as one of the degree that :meth:`degree` gives, in the quadratures along the rod.
     """
 
     def values(self, ratio: float, order: int) -> Sequence[float]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of tendons and strings in the cross-section: x_j(s), y_j(s) of rucker (8), chosen in the robot's file.
 
-A path begins at the polar place (pitch radius, angle) that its tendon or string has in the file; the routing reports
+A path begins at the polar place (pitch radius, angle) that its tendon or string has in the file; the routing states
 how it goes on from there. Arc lengths s count from the start of the tendon or string.
 """
 

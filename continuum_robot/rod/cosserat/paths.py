@@ -32,7 +32,7 @@ class TendonPath(Protocol):
         Parameters
         ----------
         s_m : (k,) arc lengths from the base, m, all in one smooth piece, its ends included
-        inside_m : an arc length inside that piece: at a kink it reports which side is meant
+        inside_m : an arc length inside that piece: at a kink it tells which side is meant
 
         Returns
         -------

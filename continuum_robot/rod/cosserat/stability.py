@@ -24,7 +24,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """What the second variation reports.
+    """Stability by the second variation.
 
     Attributes
     ----------

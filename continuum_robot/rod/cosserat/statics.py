@@ -95,7 +95,7 @@ class CosseratSolution:
     def stable(self) -> bool | None:
         """Whether the work that any small displacement takes is positive.
 
-        None where that reports nothing: loads without a potential, to which moments constant in base axes belong, may
+        None where it decides nothing: loads without a potential, to which moments constant in base axes belong, may
         hold a rod though a displacement without turning back would release work.
         """
         if self.stability is None:
@@ -237,7 +237,7 @@ def solve(
     ------
     ParameterError : a negative tension or a wrong number of them; a load outside the rod, or one that compresses it to
         nothing; an unknown model; no intervals or no accuracy
-    ConvergenceError : none found; reports up to which fraction of the load there was one
+    ConvergenceError : none found; states up to which fraction of the load there was one
     """
     tension = rod.checked_tension(tension_n)
     if model not in MODELS:

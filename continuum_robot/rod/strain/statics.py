@@ -154,7 +154,7 @@ def equilibrium(
         the two is seen; None for the rod at rest
     continuation : "auto": the load is put on in steps where Newton's method fails from ``start``, or passes a shape
         that is not stable on its way from an equilibrium; "always": in steps, so that every loss of stability is seen
-    settle : go on from an unstable equilibrium to a stable one, which is then reported by ``snapped``; False: return it
+    settle : go on from an unstable equilibrium to a stable one, which ``snapped`` then marks; False: return it
 
     Returns
     -------

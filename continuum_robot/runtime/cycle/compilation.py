@@ -102,7 +102,7 @@ ctypedef int (*CasadiFunction)(double**, double**, long long*, double*, int) noe
 
 
 class NotCompiledError(ContinuumRobotError):
-    """The compiled form cannot be had; the message reports why."""
+    """The compiled form cannot be had; the message says why."""
 
 
 def compiled_cycle(progress: Callable[[str], None] | None = None) -> ModuleType:
@@ -196,7 +196,7 @@ def _compile(source: str, library: Path, compiler: str, headers: str) -> None:
 
 
 def main() -> int:
-    """Compile the cycle now, so that nothing has to wait for it later; a line reports where it cannot be had."""
+    """Compile the cycle now, so that nothing has to wait for it later; a line says where it cannot be had."""
     try:
         compiled_cycle(lambda line: print(line, flush=True))  # noqa: T201 - called by the Makefile
     except NotCompiledError as error:

@@ -73,7 +73,7 @@ class DriverLoop:
     cycle : reads and writes the actuators
     pace : runs the cycle, not started
     watcher : receives what happens
-    devices : what ``cycle`` reads and writes reports of the devices
+    devices : the health of the devices that ``cycle`` reads and writes
 
     Attributes
     ----------
@@ -264,7 +264,7 @@ class DriverLoop:
 
         A tendon that is slack when the controller begins would be pulled in at full speed, and jerk when it is tight.
         More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
-        is checked by :meth:`obey`, which reports what is wrong when it did not.
+        is checked by :meth:`obey`, which says what is wrong when it did not.
 
         Parameters
         ----------

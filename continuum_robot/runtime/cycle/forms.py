@@ -130,7 +130,7 @@ class BoardReports:
 
 
 def in_cycle(actuators: TendonActuators) -> Any:
-    """What a :class:`DriverCycle` reads and writes of these actuators, and what reports why they fail.
+    """What a :class:`DriverCycle` reads and writes of these actuators, and their health.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Those that a driver's loop reports to."""
+"""What a driver's loop calls when something happens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LoopWatcher(Protocol):
         """The safety logic changed its state or its faults; ``new_faults`` latched."""
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """The devices could not be read or written; ``error`` reports why."""
+        """The devices could not be read or written; ``error`` says why."""
 
     def on_failure(self, error: BaseException) -> None:
         """The loop ended by a defect, ``error``; the torque is off."""

@@ -116,7 +116,7 @@ class ExplicitBody(RodBody):
 
     def _touching(self, y: Vector, time_s: float) -> tuple[Vector, Vector]:
         """Parameters of the contacts for the next block of steps, and the generalised force of pushes."""
-        if not math.isfinite(y.sum()):  # reported after the last step
+        if not math.isfinite(y.sum()):  # an error after the last step
             return np.zeros(self._contacts.size), np.zeros(self._size)
         c, c_rate = y[: self._size].copy(), y[self._size : 2 * self._size]
         return self._contacts.parameters(self.kinematics, c, c_rate, time_s)

@@ -247,7 +247,7 @@ class _MotorSpools:
         return tension, free * self._motor.acceleration(spooled + phase_m, speed, current, tension, anchors, spooled)
 
     def parameters(self, drive: Drive, current: Vector) -> Vector:
-        """Values for ``parameters``: currents (A) and what the drive reports of the tendons."""
+        """Values for ``parameters``: currents (A) and the state of the tendons by the drive."""
         rows = self._rows
         rows[0], rows[1], rows[2], rows[3] = current, drive.offset_m, drive.stiffness_fraction, drive.motor_free > 0
         return self._values

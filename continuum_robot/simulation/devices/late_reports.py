@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulated device has seen, until it reports it."""
+"""Measurements of a simulated device, held back until they are due."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class SimulatedTendonActuators:
 
     Readings are those of the motors' encoders, quantised and differentiated by the board; the tension is the measured
     current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
-    simulated and therefore NaN, but where a fault reports one.
+    simulated and therefore NaN, except where a fault gives one.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class SimulatedTendonActuators:
         *,
         start_s: float | None = None,
     ) -> None:
-        """Inject or schedule a fault of simulation/faults.py, which reports what the magnitude means.
+        """Inject or schedule a fault of simulation/faults.py, which defines the meaning of the magnitude.
 
         Parameters
         ----------

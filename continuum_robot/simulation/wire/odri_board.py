@@ -219,7 +219,7 @@ class SimulatedOdriBoard:
         Parameters
         ----------
         fault : name of :data:`FAULTS`; "" ends all (an encoder error stays until a reboot)
-        magnitude : meaning as :data:`FAULTS` reports
+        magnitude : meaning as in :data:`FAULTS`
         duration_s : s; 0: until ended
         motor : 1 or 2, 0: both
 

@@ -38,7 +38,7 @@ class PlantMotor:
 class PlantMotors:
     """All motors of a robot, moved by its plant.
 
-    The wiring reports polarity, gear ratio, spool radius and torque constant of each, as the driver believes them too.
+    The wiring gives polarity, gear ratio, spool radius and torque constant of each, as the driver believes them too.
 
     Parameters
     ----------

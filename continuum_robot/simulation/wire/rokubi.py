@@ -41,8 +41,8 @@ _BANNER = (
 
 SENSOR_FAULTS = {
     "reboot": "the sensor starts again: silent for 0.3 s (or the duration), then as it was delivered",
-    "overrange": "the load is beyond the range: clipped, and reported it",
-    "invalid": "a gauge is open: the measurement is invalid, and reported it",
+    "overrange": "the load is beyond the range: clipped, and flagged",
+    "invalid": "a gauge is open: the measurement is invalid, and flagged",
     "freeze": "the same measurement repeats with a fresh time",
     "jump": "the measured force along z jumps by the magnitude, N",
     "hang_up": "the plug is out, for the duration or until plug_in()",

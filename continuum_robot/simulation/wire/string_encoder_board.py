@@ -63,7 +63,7 @@ class SimulatedStringEncoderBoard:
     string_names : in the order in which ``extension`` gives them
     extension : the strings' extensions now, shape (k,), m; NaN: unknown, counters stay
     link : name of its port, see :class:`Pty`
-    zeroed : whether the zero was set at extension 0 already; otherwise it counts from where it starts, and reports it
+    zeroed : whether the zero was set at extension 0 already; otherwise it counts from its start, and its status says so
     clock_drift : its clock runs faster by this, s/s
     serial_number : that it shows
     rng : draws what line faults need

@@ -36,7 +36,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=(),
         reaction=TOLERATED,
         duration_s=0.001,
-        seen="the reading is a millisecond older, `age_s` reports it",
+        seen="the reading is a millisecond older, `age_s` shows it",
         cure="none",
     ),
     FaultKind(

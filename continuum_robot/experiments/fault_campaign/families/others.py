@@ -135,7 +135,7 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         detectable=AT_ONCE,
         runs=STACK,
-        seen="`estop` stays latched, `reset_estop` is refused and reports who holds it",
+        seen="`estop` stays latched, `reset_estop` is refused and names the holders",
         cure="release the other one, then reset",
     ),
     FaultKind(

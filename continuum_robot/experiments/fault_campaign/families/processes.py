@@ -128,7 +128,7 @@ KINDS: tuple[FaultKind, ...] = (
                 AT_ONCE,
                 (),
                 "the disk is full while a recording runs",
-                "the recorder reports it once, and the robot goes on",
+                "the recorder logs it once, and the robot goes on",
                 "make room, record again",
             ),
             (
