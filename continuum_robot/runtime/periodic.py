@@ -306,7 +306,8 @@ class PeriodicThread:
 
         Raises
         ------
-        DeviceError : the thread did not answer within ``timeout_s``
+        DeviceError : the thread did not answer within ``timeout_s``: then ``function`` is never called; or it is under
+            way and did not end in as long again
         whatever ``function`` raises
         """
         if not self.running or threading.current_thread() is self._thread:
@@ -314,14 +315,20 @@ class PeriodicThread:
         future = self._calls.add(function)
         if self._free_run is not None:
             self._free_run.leave()
-        try:
-            return future.result(timeout_s)
-        except concurrent.futures.TimeoutError:
+        # Either it was called, or it never is: a caller that was refused must not find it done later.
+        if concurrent.futures.wait([future], timeout_s).not_done and future.cancel():
             raise DeviceError(
                 self.name,
-                f"the loop did not answer within {timeout_s:g} s",
-                "A call to the device hangs: check its bus",
-            ) from None
+                f"the loop did not answer within {timeout_s:g} s: nothing was done",
+                "A call to the device or a controller's update hangs: check the bus, or restart the driver",
+            )
+        if concurrent.futures.wait([future], timeout_s).not_done:
+            raise DeviceError(
+                self.name,
+                f"the loop has begun with what was asked, and did not end it within {2 * timeout_s:g} s",
+                "A call to the device hangs: check its bus, and the driver's state before you ask again",
+            )
+        return future.result()
 
     def _run(self) -> None:
         refused = apply_realtime(self._realtime)

@@ -172,7 +172,7 @@ class TendonSafety(SafetyCycle):
                 "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Bring the robot within its limits."
             )
         self._limiter.reset(start)
-        self.stop.end()
+        self.stop.clear()
         self._engaged = True
         self._mismatch_s = self._since_command_s = 0.0
         self._commands.restart(at_s)
@@ -209,17 +209,8 @@ class TendonSafety(SafetyCycle):
         self.state_code = STATE_SAFE if self._latched else STATE_INACTIVE
 
     def torque_off(self) -> None:
-        """The driver switched torque off or closed the bus: nothing is sent until the next activation.
-
-        What earlier readings reported is forgotten, so that an e-stop can be reset while there are none.
-        """
-        j: cython.int
-        self.deactivate()
-        self._engaged = self.torque_off_due = False
-        for j in range(self._count):
-            self.command_n[j] = self.added_n[j] = 0.0
-        self._conditions = 0
-        self._watch.restart()
+        """The driver switched torque off or closed the bus, as :meth:`cut`."""
+        self.cut()
 
     def ask_estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
         """Let the next step latch the emergency stop. Allowed at any time, from any thread.
@@ -263,7 +254,7 @@ class TendonSafety(SafetyCycle):
         self._obey_estop()
         blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
         if not blocking:
-            self.stop.end()
+            self.stop.clear()
             self._latched = self._latched_count = 0
             if self.state_code == STATE_SAFE:
                 self.state_code = STATE_INACTIVE

@@ -150,16 +150,18 @@ class DriverLoop:
         ----------
         now_s, elapsed_s, missed : as in :meth:`DriverCycle.step_once`
         """
-        if self.procedure is not None:
-            self.cycle.step_for(self.procedure.desired, now_s, elapsed_s, missed)
+        # Read once: other threads end them.
+        procedure, enabling, take_up = self.procedure, self._enabling, self._take_up
+        if procedure is not None:
+            self.cycle.step_for(procedure.desired, now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
-            if self._enabling is not None:
-                self._go_on_enabling(self._enabling, now_s)
-            if self._take_up is not None:
-                self._pull(self._take_up, elapsed_s)
+            if enabling is not None:
+                self._go_on_enabling(enabling, now_s)
+            if take_up is not None:
+                self._pull(take_up, elapsed_s)
         self.report_rows()
 
     def report_rows(self) -> None:
@@ -180,9 +182,6 @@ class DriverLoop:
                 self._rows_lost_before = self.rows_lost
                 self._tell_changes()  # one of them may have changed something
         # Not with the lock held: the loop's thread may wait for it.
-        if self.safety.torque_off_due and self.powered and self.procedure is None:
-            with contextlib.suppress(DeviceError):  # the loop ends just now
-                self.call(self._stop_torque)
         if self.devices.needs_service() and self.pace.now_s() >= self._service_s:
             self._service_s = self.pace.now_s() + SERVICE_PERIOD_S
             with contextlib.suppress(DeviceError):  # the loop ends just now
@@ -292,6 +291,9 @@ class DriverLoop:
             warn(str(self._take_up_error))
 
     def _pull(self, take_up: TakeUp, elapsed_s: float) -> None:
+        if self.safety.faults:  # the cycle has switched the torque off
+            self._take_up = None
+            return
         reading = self.cycle.newest_reading()
         if reading is None or not np.isfinite(reading.velocity_m_per_s).all():
             return
@@ -393,11 +395,6 @@ class DriverLoop:
         ParameterError : on without a table
         """
         self.call(lambda: self.cycle.cogging.switch(on=on))
-
-    def _stop_torque(self) -> None:
-        if self.safety.torque_off_due and self.powered:
-            self.power_off()
-            self._watcher.on_change(())
 
     def disable(self) -> None:
         """Switch the devices' torque off, past the loop where that hangs; nothing once they are closed."""
