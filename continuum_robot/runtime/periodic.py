@@ -279,8 +279,8 @@ class PeriodicThread:
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread is not None and self._thread.is_alive()
+        """Whether the thread runs, and was not asked to stop."""
+        return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
 
     def start(self) -> None:
         """Start the thread."""
@@ -290,16 +290,21 @@ class PeriodicThread:
         self._thread.start()
 
     def stop(self, timeout_s: float = 2.0) -> bool:
-        """Let the cycle under way end and join the thread; False when it did not end within ``timeout_s``."""
+        """Let the cycle under way end and join the thread; False when it did not end within ``timeout_s``.
+
+        Then it can be called again.
+        """
         self._stop.set()
         if self._free_run is not None:
             self._free_run.leave()
-        thread, self._thread = self._thread, None
-        if thread is None:
+        if self._thread is None:
             return True
-        thread.join(timeout_s)
+        self._thread.join(timeout_s)
         self._calls.refuse()
-        return not thread.is_alive()
+        if self._thread.is_alive():
+            return False
+        self._thread = None
+        return True
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
         """Run ``function`` in the thread between two cycles, and wait for its result; directly when it is not running.

@@ -80,7 +80,10 @@ class ControllerSlot:
                 if on:
                     raise DeviceError("tendon_driver", "is not configured", "Configure it first")
                 return
-            loop.call(lambda: loop.cycle.control_now(on=on))
+            if loop.hangs and not on:
+                loop.cycle.control_now(on=False)  # one number, which the cycle looks at if it goes on
+            else:
+                loop.call(lambda: loop.cycle.control_now(on=on))
 
     def call(self, function: Callable[[ControllerCycle], Any]) -> Any:
         """Do something with the controller between two cycles; None where there is none.
@@ -172,5 +175,5 @@ class ControllerSlot:
 
     def _detach(self) -> None:
         loop, self._controller = self._loop, None
-        if loop is not None:
+        if loop is not None and not loop.hangs:  # a cycle that hangs may be in the controller, and is the last
             loop.call(lambda: loop.cycle.attach(None))

@@ -85,6 +85,9 @@ def robot_of(rng, policy_rng):
     )
 
 
+REQUESTS = ("", "estop", "ask", "hang", "release", "reset", "activate", "deactivate", "off", "unknown", "await")
+
+
 class Story:
     """What happens to a driver: readings, commands and requests, drawn at random but as they belong together."""
 
@@ -172,7 +175,7 @@ class Story:
                 missed=int(rng.integers(0, 3)) * self.often(0.2) + 100 * self.often(0.002),
                 request=str(
                     rng.choice(
-                        ["", "estop", "ask", "hang", "release", "reset", "activate", "deactivate", "off", "unknown", "await"],
+                        REQUESTS,
                         p=[0.809, 0.002, 0.002, 0.001, 0.05, 0.05, 0.075, 0.004, 0.003, 0.003, 0.001],
                     )
                 ),
