@@ -160,7 +160,7 @@ class SafetyCycle:
         self._watch = ReadingWatch(limits, tendon_manifold(robot), settings)
         self._commands = CommandWatch(limits, count, settings)
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
-        self._lateness = LatenessWatch(late_s, settings)
+        self._lateness = LatenessWatch(late_s, settings, period_s)
         mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
         self._ramp = SafeRamp(limits, settings, self._limiter, count, mass_kg)
         self.stop = StopAction(robot.stop, count, limits.maximum_n, mass_kg)

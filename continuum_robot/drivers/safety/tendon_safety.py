@@ -18,7 +18,7 @@ from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_INACTIVE, S
 from continuum_robot.drivers.safety.fault_codes import MOTOR_HOT_BIT
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
-from continuum_robot.drivers.safety.tendon_faults import ESTOP, FAULTS, fault_name, fault_names, stop_class
+from continuum_robot.drivers.safety.tendon_faults import ESTOP, FAULTS, LOOP_TOO_SLOW, fault_name, fault_names, stop_class
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
@@ -124,6 +124,29 @@ class TendonSafety(SafetyCycle):
     def late_warning(self) -> bool:
         """Whether commands are late, or cycles missed, half as much as makes the loop too slow."""
         return bool(self._lateness.late_warning)
+
+    def explain(self, fault: str) -> str:
+        """What a fault means; of a loop that is too slow with its numbers, and what to do.
+
+        Parameters
+        ----------
+        fault : its name
+        """
+        return f"{FAULTS[fault]}: {self.lateness}" if fault == LOOP_TOO_SLOW else FAULTS[fault]
+
+    def run_procedure(self, *, on: bool) -> None:
+        """Whether a procedure moves the robot: it needs fewer cycles a second than a controller.
+
+        Parameters
+        ----------
+        on : it does
+        """
+        self._lateness.procedure = on
+
+    @property
+    def lateness(self) -> str:
+        """How late the cycle is, of which limits, and what to do."""
+        return str(self._lateness.text)
 
     @property
     def missed_fraction(self) -> float:

@@ -122,12 +122,7 @@ class DriverDiagnosis:
         self._thresholds.diagnose(status, report, loop.period_s)
         safety = loop.safety
         if safety.late_warning:
-            status.summary(
-                Level.WARN,
-                f"late: {100.0 * safety.missed_fraction:.1f} % of the cycles missed over a second, a state"
-                f" {1e3 * safety.worst_latency_s:.2f} ms old when it was answered, {1e3 * safety.late_latency_s:.2f} ms"
-                " allowed",
-            )
+            status.summary(Level.WARN, f"late: {safety.lateness}")
         status.add("missed_fraction", safety.missed_fraction)
         status.add("worst_latency_s", safety.worst_latency_s)
         status.add("late_latency_s", safety.late_latency_s)

@@ -285,7 +285,7 @@ class DriverFaults:
         new_faults : that latched
         """
         for fault in new_faults:
-            meaning = FAULTS.get(fault, "")
+            meaning = FAULTS.get(fault, "") if self._safety is None else self._safety.explain(fault)
             does = DOES[self.stop_action or RELEASE].capitalize()
             self._node.get_logger().error(
                 f"fault {fault}{self._reason(fault)}: {meaning}. {does}; reset_estop clears the fault"
