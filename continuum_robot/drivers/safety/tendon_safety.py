@@ -18,7 +18,14 @@ from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_INACTIVE, S
 from continuum_robot.drivers.safety.fault_codes import MOTOR_HOT_BIT
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
-from continuum_robot.drivers.safety.tendon_faults import ESTOP, FAULTS, LOOP_TOO_SLOW, fault_name, fault_names, stop_class
+from continuum_robot.drivers.safety.tendon_faults import (
+    ESTOP,
+    FAULTS,
+    LOOP_TOO_SLOW,
+    fault_name,
+    fault_names,
+    stop_class,
+)
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE

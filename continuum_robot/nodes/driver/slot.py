@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -108,6 +109,8 @@ class ControllerSlot:
             self._closely = on
             if self._loop is not None:
                 self._loop.python_paced = on
+                with contextlib.suppress(DeviceError):  # a cycle that hangs looks at it when it goes on
+                    self._loop.call(lambda: None)  # the compiled cycle leaves its C code, and only then looks
 
     def flow(self, node: Any) -> Flow:
         """How the controller's node publishes and listens: in lock-step as the driver, whose turn its own is.
