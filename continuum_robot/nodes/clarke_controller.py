@@ -159,6 +159,7 @@ class ClarkeControllerNode(ManagedNode):
             self._controller = self._build(interpreted_form("over topics"))
         else:
             self._row = CycleRow(robot.tendon_count, robot.coordinate_count)
+            self._slot.watch_closely(on=self._publish_pid)
             self._slot.offer(self._build, self._on_row)
 
     def _build(self, form: Form) -> ControllerCycle:
@@ -329,9 +330,11 @@ class ClarkeControllerNode(ManagedNode):
 
     def _on_parameters(self, names: set[str]) -> None:
         if "publish_pid_state" in names:
-            self._publish_pid = bool(self.parameters.get("publish_pid_state"))
+            on = bool(self.parameters.get("publish_pid_state"))
+            self._publish_pid = self._publish_pid and on
             if self._slot is not None:
-                self._slot.watch_closely(on=self._publish_pid)
+                self._slot.watch_closely(on=on)
+            self._publish_pid = on  # once each cycle waits for it: else its numbers would be of several
         if self._settings is None or not names & set(self._settings.leaves):
             return
         settings = self._settings.value

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.safety.settings import SafetySettings
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.base.diagnostics import LoopThresholds
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
@@ -37,7 +38,7 @@ from continuum_robot.nodes.driver.parameters import (
     realtime_settings,
 )
 from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
-from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive, refuse_procedure
+from continuum_robot.nodes.driver.procedure_drive import ACTIVATION, ProcedureDrive
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.topics import qos
@@ -86,6 +87,7 @@ class TendonDriver(ManagedNode):
         self._safety_settings = self.parameters.declare_settings("safety", SafetySettings())
         self.loop: DriverLoop | None = None
         self._opened: DriverLoop | None = None
+        self._hung: DriverLoop | None = None
         self._frozen = False
         self._refused_writers = 0
 
@@ -141,13 +143,16 @@ class TendonDriver(ManagedNode):
 
         Raises
         ------
-        DeviceError : a device does not open, or another driver publishes in this DDS domain
+        DeviceError : a device does not open, another driver publishes in this DDS domain, or the loop from before hangs
         ParameterError : a robot file without limits or actuators
         """
         robot = self.load_robot()
         if robot.limits is None or robot.actuators is None:
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
         self._other.refuse()
+        if self._hung is not None and not self._hung.stop():
+            raise DeviceError("tendon_driver", "its loop from before hangs still", "Restart the driver's process")
+        self._hung = None
         priority = self.parameters.get("rt.priority")
         if priority > 0 and self._slot is None:
             raise ParameterError(
@@ -220,7 +225,7 @@ class TendonDriver(ManagedNode):
         Without torque a bent robot springs back and leaves tendons slack, their displacements then fit no shape.
         """
         loop = configured(self.loop)
-        refuse_procedure(loop)
+        self._procedures.reserve(ACTIVATION)
         self._homing.require(loop.actuators)
         loop.safety.refuse_faults()
         self._faults.refuse_held()
@@ -236,16 +241,24 @@ class TendonDriver(ManagedNode):
     def deactivate(self) -> None:
         """Ramp to the safe tension, then switch the torque off. Takes the time of the ramp, and is bounded."""
         loop = self.loop
-        self._procedures.end(loop)
+        if self._procedures.owner not in ("", ACTIVATION):
+            return  # an activation was refused beside a procedure: what that switched on is not ours to switch off
         try:
-            if loop is not None and loop.running and loop.powered:
-                loop.ramp_down(self.get_logger().warning)
+            if loop is not None and loop.hangs:
+                # Where the cycle goes on, on_hang switches the rest off.
+                if not loop.past(loop.disable):
+                    self.get_logger().error("the devices do not take that the torque goes off: their own timeouts act")
+            elif loop is not None and (loop.powered or loop.enabled):
+                try:
+                    if loop.running and loop.powered:
+                        loop.ramp_down(self.get_logger().warning)
+                finally:
+                    loop.call(loop.power_off)
         finally:
-            if loop is not None and (loop.powered or loop.enabled):
-                loop.call(loop.power_off)
             if self._frozen:
                 self._frozen = False
                 FrozenGarbage.release()
+            self._procedures.free()
             self._publish_status()
 
     def cleanup(self) -> None:
@@ -257,7 +270,12 @@ class TendonDriver(ManagedNode):
             self._slot.leave()
         self.loop = None
         if loop is not None and not loop.stop():
-            self.get_logger().error("the driver's loop hangs in a call to the device")
+            self.get_logger().error(
+                "the driver's loop hangs in a device call or the controller's update; the devices are closed past it"
+            )
+            self._hung, self._opened = loop, None
+            if not loop.past(loop.close):
+                self.get_logger().error("the devices do not take that they are closed: their own timeouts act")
         if self._opened is not None:
             self._opened.close()  # tried again by the next cleanup where it fails
         if self._lockstep is not None:
@@ -318,6 +336,14 @@ class TendonDriver(ManagedNode):
         """
         self._faults.on_bus_error(error)
 
+    def on_hang(self) -> None:
+        """Cycles hang, or go on: then what was to be off meanwhile goes off."""
+        self._faults.on_hang()
+        loop = self.loop
+        if loop is not None and not loop.hangs and self.state == "inactive" and not self._procedures.owner:
+            with contextlib.suppress(DeviceError):  # it ends or hangs again, which is noticed anyway
+                loop.call(loop.power_off)
+
     def on_failure(self, error: BaseException) -> None:
         """The loop ended by a defect; the torque is off.
 
@@ -371,11 +397,14 @@ class TendonDriver(ManagedNode):
 
     def _on_parameters(self, names: set[str]) -> None:
         loop, temperatures = self.loop, self._temperatures
-        if COGGING in names:
-            self._cogging.apply(loop)
-        if loop is not None and temperatures is not None and names & set(TEMPERATURES):
-            value = temperatures.value
-            loop.call(lambda: loop.safety.heat.set_limits(value.temperature_warn_c, value.temperature_error_c))
+        try:
+            if COGGING in names:
+                self._cogging.apply(loop)
+            if loop is not None and temperatures is not None and names & set(TEMPERATURES):
+                value = temperatures.value
+                loop.call(lambda: loop.safety.heat.set_limits(value.temperature_warn_c, value.temperature_error_c))
+        except ContinuumRobotError as error:
+            self.report_error(f"{', '.join(sorted(names))}: the cycle works as before", error)
 
     def _look(self) -> None:
         self._heat.keep(self.loop)

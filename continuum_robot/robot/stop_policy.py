@@ -35,7 +35,9 @@ class StopPolicy:
         default=RELEASE,
         choices=STOP_ACTIONS,
     )
-    loop_too_slow: str = quantity("after loop_too_slow: not hold_place", default=RELEASE, choices=STOP_ACTIONS)
+    loop_too_slow: str = quantity(
+        "after loop_too_slow and loop_hangs: not hold_place", default=RELEASE, choices=STOP_ACTIONS
+    )
     mechanics: str = quantity(
         "where the robot is not as it should be (displacement_out_of_range, inconsistent_displacement,"
         " tension_out_of_range, current_mismatch): release or brake",

@@ -50,7 +50,10 @@ class FreeRun:
         self._loop.arm()
 
     def run(self) -> bool:
-        """Run cycles until :meth:`leave`; False at once where Python code is needed in each."""
+        """Run cycles until :meth:`leave`, or for a while where they leave no time to others.
+
+        False at once where Python code is needed in each.
+        """
         if not self._free():
             return False
         self._loop.run()
@@ -68,8 +71,26 @@ class FreeRun:
             os.eventfd_write(self._event, 1)
             reader.join(2.0)
 
+    def begin_paced(self, start_ns: int, missed: int) -> None:
+        """A cycle that Python code runs begins.
+
+        Parameters
+        ----------
+        start_ns : ns
+        missed : deadlines that passed
+        """
+        self._loop.begin_paced(start_ns, missed)
+
+    def end_paced(self, end_ns: int) -> None:
+        """It ends at ``end_ns`` (ns)."""
+        self._loop.end_paced(end_ns)
+
+    def responded(self, duration_ns: int) -> None:
+        """It had written ``duration_ns`` (ns) after its beginning."""
+        self._loop.responded(duration_ns)
+
     def report(self) -> LoopReport:
-        """Timing of the cycles that ran so."""
+        """Timing of all cycles, those that Python code ran too."""
         return self._loop.report()
 
     def response_report(self) -> ResponseReport:

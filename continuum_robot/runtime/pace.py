@@ -191,23 +191,19 @@ class RealTimePace:
         """
         end_s = time.monotonic()
         if cycle.wrote(end_s):
-            self._responses.add(round((end_s - self._begun_s) * 1e9))
+            (self._responses.add if self._free_run is None else self._free_run.responded)(
+                round((end_s - self._begun_s) * 1e9)
+            )
 
     def report(self) -> LoopReport | None:
-        """As :class:`Pace`; of the compiled cycles where such ran."""
+        """As :class:`Pace`."""
         if self._free_run is not None:
-            report = self._free_run.report()
-            if report.cycles:
-                return report
+            return self._free_run.report()
         return None if self._thread is None else self._thread.statistics.report()
 
     def response_report(self) -> ResponseReport | None:
-        """As :class:`Pace`; of the compiled cycles where such ran."""
-        if self._free_run is not None:
-            report = self._free_run.response_report()
-            if report.count:
-                return report
-        return ResponseReport.of(self._responses)
+        """As :class:`Pace`."""
+        return ResponseReport.of(self._responses) if self._free_run is None else self._free_run.response_report()
 
     def reset_statistics(self) -> None:
         """As :class:`Pace`."""

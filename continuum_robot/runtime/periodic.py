@@ -279,8 +279,8 @@ class PeriodicThread:
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread is not None and self._thread.is_alive()
+        """Whether the thread runs, and was not asked to stop."""
+        return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
 
     def start(self) -> None:
         """Start the thread."""
@@ -290,23 +290,29 @@ class PeriodicThread:
         self._thread.start()
 
     def stop(self, timeout_s: float = 2.0) -> bool:
-        """Let the cycle under way end and join the thread; False when it did not end within ``timeout_s``."""
+        """Let the cycle under way end and join the thread; False when it did not end within ``timeout_s``.
+
+        Then it can be called again.
+        """
         self._stop.set()
         if self._free_run is not None:
             self._free_run.leave()
-        thread, self._thread = self._thread, None
-        if thread is None:
+        if self._thread is None:
             return True
-        thread.join(timeout_s)
+        self._thread.join(timeout_s)
         self._calls.refuse()
-        return not thread.is_alive()
+        if self._thread.is_alive():
+            return False
+        self._thread = None
+        return True
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
         """Run ``function`` in the thread between two cycles, and wait for its result; directly when it is not running.
 
         Raises
         ------
-        DeviceError : the thread did not answer within ``timeout_s``
+        DeviceError : the thread did not answer within ``timeout_s``: then ``function`` is never called; or it is under
+            way and did not end in as long again
         whatever ``function`` raises
         """
         if not self.running or threading.current_thread() is self._thread:
@@ -314,14 +320,20 @@ class PeriodicThread:
         future = self._calls.add(function)
         if self._free_run is not None:
             self._free_run.leave()
-        try:
-            return future.result(timeout_s)
-        except concurrent.futures.TimeoutError:
+        # Either it was called, or it never is: a caller that was refused must not find it done later.
+        if concurrent.futures.wait([future], timeout_s).not_done and future.cancel():
             raise DeviceError(
                 self.name,
-                f"the loop did not answer within {timeout_s:g} s",
-                "A call to the device hangs: check its bus",
-            ) from None
+                f"the loop did not answer within {timeout_s:g} s: nothing was done",
+                "A call to the device or a controller's update hangs: check the bus, or restart the driver",
+            )
+        if concurrent.futures.wait([future], timeout_s).not_done:
+            raise DeviceError(
+                self.name,
+                f"the loop has begun with what was asked, and did not end it within {2 * timeout_s:g} s",
+                "A call to the device hangs: check its bus, and the driver's state before you ask again",
+            )
+        return future.result()
 
     def _run(self) -> None:
         refused = apply_realtime(self._realtime)
@@ -330,7 +342,13 @@ class PeriodicThread:
         first = platform.system() == "Linux" and os.sched_getscheduler(0) == os.SCHED_FIFO
         fraction = ProcessorFraction() if first else None
         deadlines = Deadlines(round(self.period_s * 1e9))
-        monotonic_ns, statistics, free_run = time.monotonic_ns, self.statistics, self._free_run
+        monotonic_ns, free_run = time.monotonic_ns, self._free_run
+        # One count of all cycles, in the form that runs most of them.
+        begin, end = (
+            (self.statistics.begin, self.statistics.end)
+            if free_run is None
+            else (free_run.begin_paced, free_run.end_paced)
+        )
         before_ns = monotonic_ns()
         stopped = self._stop.is_set
         try:
@@ -341,10 +359,13 @@ class PeriodicThread:
                         before_ns = monotonic_ns()
                         deadlines = Deadlines(round(self.period_s * 1e9))
                         self._calls.answer()
+                        if fraction is not None and (gave_up := fraction.give_up(self.name)):
+                            fraction = None
+                            self._on_refused([gave_up])
                         continue
                 start_ns = deadlines.wait()
                 self.missed = deadlines.missed
-                statistics.begin(start_ns, deadlines.missed)
+                begin(start_ns, deadlines.missed)
                 now_ns = start_ns
                 if self._calls:
                     self._calls.answer()
@@ -352,7 +373,7 @@ class PeriodicThread:
                     now_ns = monotonic_ns()
                 self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
                 before_ns = now_ns
-                statistics.end(monotonic_ns())
+                end(monotonic_ns())
                 if fraction is not None and (gave_up := fraction.give_up(self.name)):
                     fraction = None
                     self._on_refused([gave_up])

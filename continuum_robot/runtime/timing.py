@@ -8,7 +8,7 @@ import math
 import cython
 
 from continuum_robot.runtime.reports import LoopReport
-from continuum_robot.stepped.buffers import integers, stepped
+from continuum_robot.stepped.buffers import counters, stepped
 from continuum_robot.stepped.system_calls import monotonic_ns, sleep_until_ns
 
 
@@ -22,7 +22,7 @@ class Histogram:
     limit_us : times beyond it share the last bin, us; :attr:`maximum_us` stays exact
     """
 
-    bins: cython.int[::1]
+    bins: cython.longlong[::1]
     last: cython.int
     scale: cython.double
     _bin_us: cython.double
@@ -35,7 +35,7 @@ class Histogram:
         self._bin_us = bin_us
         self.scale = 1.0 / (1000.0 * bin_us)
         self.last = int(limit_us / bin_us)
-        self.bins = integers(self.last + 1)
+        self.bins = counters(self.last + 1)
         self.clear()
 
     @stepped

@@ -69,6 +69,18 @@ def integers(values: int | Iterable[int]) -> Any:
     return whole
 
 
+def counters(count: int) -> Any:
+    """A vector of whole numbers below 2**63 for stepped code, all 0.
+
+    Parameters
+    ----------
+    count : how many
+    """
+    if cython.compiled:
+        return array("q", [0] * count)
+    return [0] * count
+
+
 def matrix(rows: Iterable[Iterable[float]]) -> Any:
     """A matrix for stepped code, row after row in one vector.
 

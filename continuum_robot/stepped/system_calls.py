@@ -14,7 +14,7 @@ import cython
 from continuum_robot.stepped.buffers import stepped
 
 if cython.compiled:
-    from cython.cimports.libc.errno import errno
+    from cython.cimports.libc.errno import EINTR, errno
     from cython.cimports.posix.time import CLOCK_MONOTONIC, TIMER_ABSTIME, clock_gettime, clock_nanosleep, timespec
     from cython.cimports.posix.unistd import read as read_descriptor
     from cython.cimports.posix.unistd import write as write_descriptor
@@ -138,7 +138,8 @@ def sleep_until_ns(deadline_ns: cython.longlong) -> cython.void:
         until: timespec
         until.tv_sec = deadline_ns // 1000000000
         until.tv_nsec = deadline_ns - until.tv_sec * 1000000000
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, cython.address(until), cython.NULL)
+        while clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, cython.address(until), cython.NULL) == EINTR:
+            pass  # a signal: the deadline is absolute
     else:
         wait_ns = deadline_ns - time.monotonic_ns()
         if wait_ns > 0:

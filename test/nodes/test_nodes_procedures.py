@@ -105,6 +105,14 @@ def test_procedures_come_before_the_first_closed_loop(driver, simulator, probe, 
 
     # 3. A homing finds the slack, stores it, and the driver may be activated.
     goal = Goal(probe, HomeTendons, "home_tendons")
+    # Neither another procedure nor an activation disturbs it, whatever it has switched on yet.
+    second, third = Goal(probe, CheckTendons, "check_tendons"), Goal(probe, HomeTendons, "home_tendons")
+    assert not probe.transition("tendon_driver", "activate")
+    assert "is under way" in driver.last_error
+    for other in (second, third):
+        status, result = other.result()
+        assert status == GoalStatus.STATUS_ABORTED
+        assert "home_tendons is under way" in result.message
     status, result = goal.result()
     assert status == GoalStatus.STATUS_SUCCEEDED, result.message
     assert result.success

@@ -319,6 +319,13 @@ class Board:
             self.following.write_all(wire_a, now_s)
 
     @stepped
+    def switch_off_all(self) -> cython.void:
+        """Currents to zero and torque off, here and behind in the chain."""
+        self._switch_off()
+        if self.following is not None:
+            self.following.switch_off_all()
+
+    @stepped
     def write(self, motor_1_a: cython.double, motor_2_a: cython.double, now_s: cython.double) -> cython.bint:
         """Send ``motor_1_a`` and ``motor_2_a`` (A); whether they were sent.
 

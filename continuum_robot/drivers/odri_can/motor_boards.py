@@ -145,6 +145,15 @@ class MotorBoards:
         return True
 
     @stepped
+    def switch_off(self) -> cython.bint:
+        """Currents to zero and torque off at once; later cycles repeat it. False where the boards are not open."""
+        if not self._is_open:
+            return False
+        self._has_commands = False
+        self._first.switch_off_all()
+        return True
+
+    @stepped
     def _arrival(self, now_s: cython.double) -> cython.double:
         if self._virtual_time:
             return now_s

@@ -17,6 +17,8 @@ from continuum_robot.drivers.safety.fault_codes import (
     CURRENT_MISMATCH_BIT,
     ESTOP_BIT,
     FAULT_BIT_COUNT,
+    INCONSISTENT_DISPLACEMENT_BIT,
+    LOOP_HANGS_BIT,
     LOOP_TOO_SLOW_BIT,
     MOTOR_HOT_BIT,
 )
@@ -56,7 +58,8 @@ class SafetyCycle:
         only checked for jumps; may be written
     estop_asked : an emergency stop waits for the next step; any thread may set it
     estop_held : the e-stop's input is still held; any thread may write it
-    estop_releases : the emergency stop that waits releases, whatever the robot file states; any thread may set it
+    estop_releases : the emergency stop that waits holds nothing, whatever the robot file states; any thread may set it
+    hang_seen : a watch outside of the cycle saw that it does not go on: the next step latches it; any thread may set it
     latency_s : age of the state when its command was written, s; NaN: unknown, or none was written; set before a step
     missed : deadlines that passed without a cycle since the one before; set before a step, which sets it to 0
     tension_n : after a step, what to send: N numbers in N, the brake included
@@ -68,7 +71,8 @@ class SafetyCycle:
     state_code : STATE_INACTIVE, STATE_ACTIVE or STATE_SAFE
     changed : state, faults or what a stop does changed since the step before
     stop : what a stop does
-    torque_off_due : the torque is to go off now: a brake closes by that, or a release has ended
+    torque_off_due : the torque is to go off in this cycle, see :meth:`cut`: a brake closes by that, or a release has
+        ended
     heat : how hot the motors are
 
     Raises
@@ -82,6 +86,7 @@ class SafetyCycle:
     estop_asked = cython.declare(cython.bint, visibility="public")
     estop_held = cython.declare(cython.bint, visibility="public")
     estop_releases = cython.declare(cython.bint, visibility="public")
+    hang_seen = cython.declare(cython.bint, visibility="public")
     latency_s = cython.declare(cython.double, visibility="public")
     missed = cython.declare(cython.int, visibility="public")
     write = cython.declare(cython.bint, visibility="readonly")
@@ -148,14 +153,14 @@ class SafetyCycle:
         limits, count = robot.limits, robot.tendon_count
         self.limits, self.settings, self._count = limits, settings, count
         self.positions_known = True
-        self.estop_asked = self.estop_held = self.estop_releases = self._engaged = False
+        self.estop_asked = self.estop_held = self.estop_releases = self.hang_seen = self._engaged = False
         self._limiter = TensionLimiter(limits, count)
         self.command_n, self.limited, self.tension_n = self._limiter.command, self._limiter.limited, vector(count)
         self.added_n, self._motor_n = vector(count), vector(count)
         self._watch = ReadingWatch(limits, tendon_manifold(robot), settings)
         self._commands = CommandWatch(limits, count, settings)
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
-        self._lateness = LatenessWatch(late_s, settings)
+        self._lateness = LatenessWatch(late_s, settings, period_s)
         mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
         self._ramp = SafeRamp(limits, settings, self._limiter, count, mass_kg)
         self.stop = StopAction(robot.stop, count, limits.maximum_n, mass_kg)
@@ -227,8 +232,11 @@ class SafetyCycle:
             fresh = self._commands.fresh and found == 0
             if found != 0:
                 self._latch(found)
-        elif self.stop.holds and found & ~self._latched != 0:
-            self._latch(found & ~self._latched)
+        elif self.state_code == STATE_SAFE and self._engaged:
+            if not self.stop.holds:
+                found &= ~INCONSISTENT_DISPLACEMENT_BIT  # a robot that is released may have slack tendons
+            if found & ~self._latched != 0:
+                self._latch(found)
         if self.state_code != STATE_ACTIVE:
             step_s = dt if dt < self._maximum_step_s else self._maximum_step_s
             for j in indices(self._count):
@@ -296,6 +304,9 @@ class SafetyCycle:
 
     @stepped
     def _obey_estop(self) -> cython.void:
+        if self.hang_seen:
+            self.hang_seen = False
+            self._latch(LOOP_HANGS_BIT)
         if self.estop_asked:
             self.estop_asked = False
             self._latch(ESTOP_BIT)
@@ -323,8 +334,9 @@ class SafetyCycle:
     @stepped
     def _latch(self, found: cython.int) -> cython.void:
         code: cython.int
+        further: cython.int = found & ~self._latched
         for code in indices(FAULT_BIT_COUNT):
-            if found >> code & 1 and not self._latched >> code & 1:
+            if further >> code & 1:
                 self._latched |= 1 << code
                 self._latched_codes[self._latched_count] = code
                 self._latched_count += 1
@@ -336,11 +348,25 @@ class SafetyCycle:
                 self._ramp.begin_slowly()
             else:
                 self._ramp.begin()
-        elif self.stop.holds:
-            self.stop.add(found)
-            if not self.stop.holds:
-                self._ramp.begin()
+        elif self._engaged and self.stop.add(further):
+            self._ramp.hasten()
         self.state_code = STATE_SAFE
+
+    @stepped
+    def cut(self) -> cython.void:
+        """The torque was switched off or the bus closed: nothing is sent until the next activation.
+
+        What earlier readings reported is forgotten, so that an e-stop can be reset while there are none.
+        """
+        j: cython.int
+        self.stop.end()
+        self.state_code = STATE_SAFE if self._latched != 0 else STATE_INACTIVE
+        self._engaged = self.torque_off_due = False
+        for j in indices(self._count):
+            self.command_n[j] = self.added_n[j] = 0.0
+        self._conditions = 0
+        self._watch.restart()
+        self.changed = True
 
     @stepped
     def _current_mismatch(self, reading: ReadingBuffer, dt: cython.double, obeys: cython.bint) -> cython.bint:

@@ -14,6 +14,8 @@ from continuum_robot.stepped.buffers import UNKNOWN, indices, integers, stepped,
 LATENESS_SLOTS = cython.declare(cython.int, 20)
 """Parts of the sliding second, each with sums of its own."""
 LATENESS_SLOT_S = cython.declare(cython.double, 0.05)
+PROCEDURE_RATE_HZ = 200.0
+"""Cycles a second that a procedure needs; how old a state or a command may be is the timeouts' matter there."""
 
 
 @cython.cclass
@@ -29,17 +31,21 @@ class LatenessWatch:
     ----------
     late_latency_s : age of a state beyond which its command comes too late, s
     settings : further thresholds
+    period_s : of the cycle, s
 
     Attributes
     ----------
+    procedure : a procedure moves the robot, at some mm/s: only less than ``PROCEDURE_RATE_HZ`` is too slow for it
     late_latency_s : in use
     late_warning : the loop is at half of a limit, or beyond
     """
 
     late_latency_s = cython.declare(cython.double, visibility="readonly")
     late_warning = cython.declare(cython.bint, visibility="readonly")
+    procedure = cython.declare(cython.bint, visibility="public")
     _late_cycles: cython.int
     _missed_fraction: cython.double
+    _procedure_missed_fraction: cython.double
     _late_in_a_row: cython.int
     _half_late_in_a_row: cython.int
     _waits: cython.bint
@@ -53,8 +59,9 @@ class LatenessWatch:
     _slot_missed: cython.int[::1]
     _slot_worst_s: cython.double[::1]
 
-    def __init__(self, late_latency_s: float, settings: SafetySettings) -> None:
-        self.late_latency_s = late_latency_s
+    def __init__(self, late_latency_s: float, settings: SafetySettings, period_s: float = 0.001) -> None:
+        self.late_latency_s, self.procedure = late_latency_s, False
+        self._procedure_missed_fraction = max(settings.missed_fraction, 1.0 - PROCEDURE_RATE_HZ * period_s)
         self._late_cycles, self._missed_fraction = settings.late_cycles, settings.missed_fraction
         self._slot_cycles, self._slot_missed = integers(LATENESS_SLOTS), integers(LATENESS_SLOTS)
         self._slot_worst_s = vector(LATENESS_SLOTS)
@@ -63,6 +70,20 @@ class LatenessWatch:
     def restart(self) -> None:
         """Forget the past; the next step shows nothing yet, since what was before it was no cycle."""
         self._forget()
+
+    @property
+    def text(self) -> str:
+        """How late, of which limits, and what to do."""
+        allowed = self._procedure_missed_fraction if self.procedure else self._missed_fraction
+        worst_s = self.worst_latency_s
+        answered = "" if worst_s != worst_s or self.procedure else (
+            f", a state {1e3 * worst_s:.2f} ms old when it was answered ({1e3 * self.late_latency_s:.2f} ms allowed,"
+            f" {self._late_cycles} times in a row)"
+        )
+        return (
+            f"{100.0 * self.missed_fraction:.1f} % of the cycles missed over a second ({100.0 * allowed:.0f} % allowed)"
+            f"{answered}. Relieve this computer, give the loop real-time priority (docs/realtime.md), or lower the rate"
+        )
 
     @property
     def missed_fraction(self) -> float:
@@ -93,7 +114,10 @@ class LatenessWatch:
         passed without a cycle since the one before.
         """
         due: cython.double
+        allowed: cython.double = self._missed_fraction
         slow: cython.bint
+        if self.procedure:
+            latency_s, allowed = UNKNOWN, self._procedure_missed_fraction
         if self._waits or now_s < self._slot_began_s:
             self._forget()
             self._waits = False
@@ -113,7 +137,7 @@ class LatenessWatch:
                 self._late_in_a_row = self._late_in_a_row + 1 if latency_s > self.late_latency_s else 0
             else:
                 self._late_in_a_row = self._half_late_in_a_row = 0
-        due = self._missed_fraction * (self._missed + self._cycles) if self._whole else -1.0
+        due = allowed * (self._missed + self._cycles) if self._whole else -1.0
         slow = self._late_in_a_row >= self._late_cycles or (due >= 0.0 and self._missed > due)
         self.late_warning = judged and (
             slow or self._half_late_in_a_row >= self._late_cycles or (due >= 0.0 and 2.0 * self._missed > due)

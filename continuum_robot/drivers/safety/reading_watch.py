@@ -103,7 +103,8 @@ class ReadingWatch:
         self._pulled_since_s = -1.0
         self.restart()
 
-    def restart(self) -> None:
+    @stepped
+    def restart(self) -> cython.void:
         """Forget the past, so that a gap in the readings is no jump and no standstill."""
         self._started = False
 

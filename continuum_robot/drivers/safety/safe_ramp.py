@@ -82,6 +82,14 @@ class SafeRamp:
         self._braked_s = 0.0
 
     @stepped
+    def hasten(self) -> cython.void:
+        """A fault during a ramp: as :meth:`begin`, and never slower than before."""
+        before_n_per_s: cython.double = self._rate_n_per_s
+        self.begin()
+        if self._rate_n_per_s < before_n_per_s:
+            self._rate_n_per_s = before_n_per_s
+
+    @stepped
     def begin_slowly(self) -> cython.void:
         """Begin the ramp without a fault, at the safe rate."""
         self._rate_n_per_s = self._safe_rate_n_per_s

@@ -86,10 +86,25 @@ class StopAction:
         copy_into(self._held_n, command, self._count)
 
     @stepped
-    def add(self, found: cython.int) -> cython.void:
-        """Further faults ``found`` (bits) came during a hold: it goes on or ends, by the policy for them."""
+    def add(self, found: cython.int) -> cython.bint:
+        """Faults ``found`` (bits) came after a stop, or in the ramp of a deactivation, which is a release.
+
+        A hold goes on or ends, a release stays one or becomes a brake, as the policy states; True: one of the faults
+        is answered by a release, which is to be fast.
+        """
+        code: cython.int
+        fast: cython.bint = False
+        for code in indices(FAULT_BIT_COUNT):
+            if found >> code & 1 and self._code_of_fault[code] == STOP_RELEASE:
+                fast = True
         self._worsen(found)
-        self.holds = self.code < STOP_RELEASE
+        self.holds = self.holds and self.code < STOP_RELEASE
+        return fast and self.code == STOP_RELEASE
+
+    @stepped
+    def clear(self) -> cython.void:
+        """No stop is under way; leaving the active state without a fault is a release."""
+        self.code, self.holds = STOP_RELEASE, False
 
     @stepped
     def end(self) -> cython.void:

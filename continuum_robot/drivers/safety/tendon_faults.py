@@ -19,6 +19,7 @@ COMMAND_OUT_OF_RANGE = "command_out_of_range"
 COMMAND_TIMEOUT = "command_timeout"
 LOOP_TOO_SLOW = "loop_too_slow"
 ESTOP = "estop"
+LOOP_HANGS = "loop_hangs"
 
 # In the order of the bits of fault_codes.py, which is that in which faults of one cycle latch.
 FAULTS: dict[str, str] = {
@@ -38,6 +39,7 @@ FAULTS: dict[str, str] = {
     COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
     LOOP_TOO_SLOW: "commands answer states that are too old for the control loop, or too many deadlines are missed",
     ESTOP: "the emergency stop was requested",
+    LOOP_HANGS: "a control cycle does not end: a device call or the controller's update does not return",
 }
 """Name and meaning of every fault that latches the safe state."""
 
@@ -45,7 +47,7 @@ STOP_CLASSES: dict[str, tuple[str, ...]] = {
     "operator": (ESTOP,),
     "commands": (COMMAND_WRONG_SIZE, COMMAND_NOT_FINITE, COMMAND_OUT_OF_RANGE, COMMAND_TIMEOUT),
     "readings": (READING_TIMEOUT, READING_NOT_FINITE, DISPLACEMENT_JUMP, FROZEN_READING),
-    "loop_too_slow": (LOOP_TOO_SLOW,),
+    "loop_too_slow": (LOOP_TOO_SLOW, LOOP_HANGS),
     "mechanics": (DISPLACEMENT_OUT_OF_RANGE, INCONSISTENT_DISPLACEMENT, TENSION_OUT_OF_RANGE, CURRENT_MISMATCH),
     "devices": (DEVICE_FAULT,),
     "motor_hot": (MOTOR_HOT,),

@@ -18,7 +18,14 @@ from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_INACTIVE, S
 from continuum_robot.drivers.safety.fault_codes import MOTOR_HOT_BIT
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
-from continuum_robot.drivers.safety.tendon_faults import ESTOP, FAULTS, fault_name, fault_names, stop_class
+from continuum_robot.drivers.safety.tendon_faults import (
+    ESTOP,
+    FAULTS,
+    LOOP_TOO_SLOW,
+    fault_name,
+    fault_names,
+    stop_class,
+)
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
@@ -125,6 +132,29 @@ class TendonSafety(SafetyCycle):
         """Whether commands are late, or cycles missed, half as much as makes the loop too slow."""
         return bool(self._lateness.late_warning)
 
+    def explain(self, fault: str) -> str:
+        """What a fault means; of a loop that is too slow with its numbers, and what to do.
+
+        Parameters
+        ----------
+        fault : its name
+        """
+        return f"{FAULTS[fault]}: {self.lateness}" if fault == LOOP_TOO_SLOW else FAULTS[fault]
+
+    def run_procedure(self, *, on: bool) -> None:
+        """Whether a procedure moves the robot: it needs fewer cycles a second than a controller.
+
+        Parameters
+        ----------
+        on : it does
+        """
+        self._lateness.procedure = on
+
+    @property
+    def lateness(self) -> str:
+        """How late the cycle is, of which limits, and what to do."""
+        return str(self._lateness.text)
+
     @property
     def missed_fraction(self) -> float:
         """Missed cycles over the last second, as a fraction of all that were due; NaN before the first."""
@@ -172,7 +202,7 @@ class TendonSafety(SafetyCycle):
                 "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Bring the robot within its limits."
             )
         self._limiter.reset(start)
-        self.stop.end()
+        self.stop.clear()
         self._engaged = True
         self._mismatch_s = self._since_command_s = 0.0
         self._commands.restart(at_s)
@@ -209,17 +239,8 @@ class TendonSafety(SafetyCycle):
         self.state_code = STATE_SAFE if self._latched else STATE_INACTIVE
 
     def torque_off(self) -> None:
-        """The driver switched torque off or closed the bus: nothing is sent until the next activation.
-
-        Faults of earlier readings are forgotten, so that an e-stop can be reset while there are none.
-        """
-        j: cython.int
-        self.deactivate()
-        self._engaged = self.torque_off_due = False
-        for j in range(self._count):
-            self.command_n[j] = self.added_n[j] = 0.0
-        self._conditions = 0
-        self._watch.restart()
+        """The driver switched torque off or closed the bus, as :meth:`cut`."""
+        self.cut()
 
     def ask_estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
         """Let the next step latch the emergency stop. Allowed at any time, from any thread.
@@ -263,7 +284,7 @@ class TendonSafety(SafetyCycle):
         self._obey_estop()
         blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
         if not blocking:
-            self.stop.end()
+            self.stop.clear()
             self._latched = self._latched_count = 0
             if self.state_code == STATE_SAFE:
                 self.state_code = STATE_INACTIVE

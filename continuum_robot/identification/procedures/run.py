@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.procedure import Procedure, Step, Vector
@@ -41,6 +40,7 @@ class ProcedureRun:
     def begin(self, reading: TendonReading, now_s: float) -> None:
         """Take the tendons over, without a jump. Raises :class:`DeviceError` where the driver cannot be activated."""
         self._safety.positions_known = False
+        self._safety.run_procedure(on=True)
         try:
             self._safety.activate(reading, now_s)
         except ContinuumRobotError:
@@ -56,7 +56,7 @@ class ProcedureRun:
         safety = self._safety
         if safety.state != ACTIVE:
             devices = () if reading is None else reading.device_faults
-            meanings = "; ".join([*(f"{name}: {FAULTS[name]}" for name in safety.faults), *devices])
+            meanings = "; ".join([*(f"{name}: {safety.explain(name)}" for name in safety.faults), *devices])
             self.problem = f"the driver stopped it ({meanings})" if meanings else CANCELLED
             return None
         if (
@@ -89,3 +89,4 @@ class ProcedureRun:
     def restore(self) -> None:
         """Let the driver judge displacements as before."""
         self._safety.positions_known = self._known_before
+        self._safety.run_procedure(on=False)

@@ -95,8 +95,8 @@ class ControllerSwitch:
             raise DeviceError("reference_source", "is not running", "Start it first: it leads the tip")
         if name == TOPIC and not self._node.count_publishers("tendon_commands"):
             raise DeviceError("tendon_commands", "has no publisher", "Start the program that commands first")
+        loop.hold_tensions(on=name == HOLD_TENSION)  # where that is refused nothing changes
         self._to_tip = name == TIP
-        loop.hold_tensions(on=name == HOLD_TENSION)
         self._node.get_logger().info(f"controller {name}: it commands from now on")
         self._publish_status()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -92,7 +93,7 @@ class DriverDiagnosis:
         status.add("estop_holders", [holder.name for holder in faults.estop_holders])
         status.add("simulated", self._node.simulated)
         status.add("activated_ns", self.activated_ns)
-        status.add("powered", loop is not None and loop.powered)
+        status.add("powered", loop is not None and loop.powered and not loop.hangs)
         status.add("homed", not missing)
         self._cogging.diagnose(status)
         status.add("time_is_over", loop is not None and bool(getattr(loop.pace, "done", False)))
@@ -115,15 +116,13 @@ class DriverDiagnosis:
         if loop is None or report is None or not report.cycles:
             status.summary(Level.OK, "the loop does not run")
             return
+        if loop.hangs:
+            status.summary(Level.ERROR, f"no cycle has begun for {loop.standing_s:.1f} s")
+            report = dataclasses.replace(report, rate_hz=0.0)
         self._thresholds.diagnose(status, report, loop.period_s)
         safety = loop.safety
         if safety.late_warning:
-            status.summary(
-                Level.WARN,
-                f"late: {100.0 * safety.missed_fraction:.1f} % of the cycles missed over a second, a state"
-                f" {1e3 * safety.worst_latency_s:.2f} ms old when it was answered, {1e3 * safety.late_latency_s:.2f} ms"
-                " allowed",
-            )
+            status.summary(Level.WARN, f"late: {safety.lateness}")
         status.add("missed_fraction", safety.missed_fraction)
         status.add("worst_latency_s", safety.worst_latency_s)
         status.add("late_latency_s", safety.late_latency_s)

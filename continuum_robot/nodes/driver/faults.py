@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.delay_margin import late_latency_s
 from continuum_robot.drivers.safety.settings import SafetySettings
-from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS
+from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS, LOOP_HANGS
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.base.lifecycle import ManagedNode
@@ -109,7 +109,12 @@ class DriverFaults:
         """State of the safety logic: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
         if self._safety is None:
             return "unconfigured" if self._early_estop is None else "safe"
-        return self._safety.state
+        return "safe" if self._hangs else self._safety.state
+
+    @property
+    def _hangs(self) -> bool:
+        loop = self._loop()
+        return loop is not None and loop.hangs
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,7 +123,11 @@ class DriverFaults:
         if safety is None:
             return () if self._early_estop is None else (ESTOP,)
         own = safety.estop_reason if safety.estop_reason in OWN_REASONS else ESTOP
-        return tuple(own if fault == ESTOP else fault for fault in safety.faults)
+        faults = safety.faults
+        # A cycle that hangs latches when it goes on; until then nobody else clears these.
+        faults += (LOOP_HANGS,) if self._hangs and LOOP_HANGS not in faults else ()
+        faults += (ESTOP,) if safety.estop_asked and ESTOP not in faults else ()
+        return tuple(own if fault == ESTOP else fault for fault in faults)
 
     @property
     def stop_action(self) -> str:
@@ -133,7 +142,10 @@ class DriverFaults:
     @property
     def estop_latched(self) -> bool:
         """Whether an e-stop is latched."""
-        return self._early_estop is not None or (self._safety is not None and ESTOP in self._safety.faults)
+        safety = self._safety
+        return self._early_estop is not None or (
+            safety is not None and (safety.estop_asked or ESTOP in safety.faults)
+        )
 
     @property
     def estop_reason(self) -> str:
@@ -147,30 +159,46 @@ class DriverFaults:
 
     # Requests
 
-    def estop(self, reason: str, *, held: bool = False) -> None:
+    def estop(self, reason: str, *, held: bool = False) -> str:
         """Latch the e-stop: the tendons go to their safe tension.
 
         Parameters
         ----------
         reason : who asks for it
         held : the input stays pressed, a reset is refused meanwhile
+
+        Returns
+        -------
+        why it could not be confirmed, and what acts instead; "" where it is latched
         """
+        release = reason in OWN_REASONS
         with self._lock:
             safety, loop = self._safety, self._loop()
             if safety is None:
                 self._early_estop = (reason, held)
                 self.last_fault = ESTOP
             elif loop is None:
-                safety.estop(reason, held=held, release=reason in OWN_REASONS)
-        if safety is not None and loop is not None:
-            try:
-                release = reason in OWN_REASONS
-                loop.call(lambda: safety.estop(reason, held=held, release=release), timeout_s=0.2)
-            except ContinuumRobotError as error:
-                # The loop hangs in the device: the torque goes off past it.
-                self._node.report_error("estop", error)
-                loop.disable()
+                safety.estop(reason, held=held, release=release)
+        problem = ""
+        if safety is not None and loop is not None and not loop.estop(reason, held=held, release=release):
+            problem = self._past(loop)
+            self._node.get_logger().error(f"e-stop ({reason}): {problem}")
         self._publish_status()
+        return problem
+
+    def _past(self, loop: DriverLoop) -> str:
+        """The loop hangs: the torque goes off past it, if the devices take that."""
+        off = loop.past(loop.disable)
+        return (
+            f"not confirmed: no control cycle has begun for {loop.standing_s:.1f} s, and only the next one latches it. "
+            + ("The torque was switched off past it" if off else "The devices do not answer past it either")
+            + f"{self._timeout(loop)}. If the robot is not at rest, cut the motors' supply"
+        )
+
+    def _timeout(self, loop: DriverLoop) -> str:
+        hardware = loop.robot.hardware
+        timeout_ms = None if hardware is None else getattr(hardware.tendon_actuators, "receive_timeout_ms", None)
+        return "" if timeout_ms is None else f"; their own receive timeout of {timeout_ms:g} ms switches the motors off"
 
     def press(self, reason: str) -> None:
         """An input is pressed.
@@ -195,8 +223,9 @@ class DriverFaults:
 
     def serve_estop(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Answers the service ``estop``."""
-        self.estop("service")
-        response.success, response.message = True, f"e-stop latched: {DOES[self.stop_action or RELEASE]}"
+        problem = self.estop("service")
+        response.success = not problem
+        response.message = f"e-stop {problem}" if problem else f"e-stop latched: {DOES[self.stop_action or RELEASE]}"
         return response
 
     def serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -256,7 +285,7 @@ class DriverFaults:
         new_faults : that latched
         """
         for fault in new_faults:
-            meaning = FAULTS.get(fault, "")
+            meaning = FAULTS.get(fault, "") if self._safety is None else self._safety.explain(fault)
             does = DOES[self.stop_action or RELEASE].capitalize()
             self._node.get_logger().error(
                 f"fault {fault}{self._reason(fault)}: {meaning}. {does}; reset_estop clears the fault"
@@ -278,6 +307,22 @@ class DriverFaults:
         if str(error) != self.bus_problem:
             self.bus_problem = str(error)
             self._node.get_logger().error(self.bus_problem)
+
+    def on_hang(self) -> None:
+        """As :class:`LoopWatcher`: log and publish that a cycle does not end, or that it did."""
+        loop = self._loop()
+        if loop is None:
+            return
+        if loop.hangs:
+            self.last_fault = LOOP_HANGS
+            self._node.get_logger().error(
+                f"fault {LOOP_HANGS}: no control cycle has begun for {loop.standing_s:.1f} s: a device call or the "
+                f"controller's update does not return. Nothing is written to the motors{self._timeout(loop)}"
+            )
+        else:
+            self._node.get_logger().warning("the control cycle goes on")
+        self._publish_status()
+        self._node.diagnostics.publish()
 
     def on_failure(self, error: BaseException) -> None:
         """As :class:`LoopWatcher`: the ``error`` is a defect of the node."""

@@ -27,6 +27,7 @@ from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.robot.description import Robot
 
 FEEDBACK_PERIOD_S = 0.1
 SERVICE_TIMEOUT_S = 3.0
@@ -99,8 +100,13 @@ class ProcedureActions:
             asked = check_request("HomeTendons", goal.request)
             robot = self._drive.robot
             procedure = Homing(robot, HomingSettings(tension_n=asked.tension))
+            reservation = self._drive.reserve("home_tendons")
         except ContinuumRobotError as error:
             return self._refuse(goal, result, error)
+        with reservation:
+            return await self._home_alone(goal, result, robot, procedure)
+
+    async def _home_alone(self, goal: ServerGoalHandle, result: Any, robot: Robot, procedure: Homing) -> Any:
         outcome = await self._call(self._zero_strings)
         self._strings, self._homing = [], procedure
 
@@ -131,6 +137,7 @@ class ProcedureActions:
         try:
             asked = check_request("CheckTendons", goal.request)
             robot = self._drive.robot
+            reservation = self._drive.reserve("check_tendons")
         except ContinuumRobotError as error:
             return self._refuse(goal, result, error)
 
@@ -150,7 +157,8 @@ class ProcedureActions:
             if wrong:
                 job.problem = result.message
 
-        await self._follow(goal, _Work(work), result)
+        with reservation:
+            await self._follow(goal, _Work(work), result)
         self._tendon_check = None
         return result
 
@@ -159,6 +167,7 @@ class ProcedureActions:
         try:
             asked = check_request("CalibrateTorque", goal.request)
             procedure = HungWeight(self._drive.robot, asked.tendon - 1, asked.mass)
+            reservation = self._drive.reserve("calibrate_torque")
         except ContinuumRobotError as error:
             return self._refuse(goal, result, error)
 
@@ -175,7 +184,8 @@ class ProcedureActions:
             )
             result.message = f"{found.torque_constant_nm_per_a:.4g} N.m/A, friction {found.friction_n:.2g} N"
 
-        await self._follow(goal, _Work(work), result)
+        with reservation:
+            await self._follow(goal, _Work(work), result)
         return result
 
     # What they share

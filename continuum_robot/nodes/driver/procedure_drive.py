@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -15,22 +16,56 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
 
 PROCEDURE_TIMEOUT_S = 600.0
+ACTIVATION = "an activation"
 
 
 class ProcedureDrive:
-    """Runs one procedure at a time, in the thread of who asks for it.
+    """Runs one procedure at a time, in the thread of who asks for it, and none beside an activation.
 
     Parameters
     ----------
     node : the driver: its state and its log
     loop : gives the loop, None while not configured
     publish_status : publishes ``driver_status``
+
+    Attributes
+    ----------
+    owner : who may switch the torque on, and alone may switch it off again: an action's name, an activation, or ""
     """
 
     def __init__(
         self, node: ManagedNode, loop: Callable[[], DriverLoop | None], publish_status: Callable[[], None]
     ) -> None:
         self._node, self._loop, self._publish_status = node, loop, publish_status
+        self.owner = ""
+        self._lock = threading.Lock()
+
+    def reserve(self, owner: str) -> contextlib.ExitStack:
+        """Before anything is zeroed or switched on, which takes a while: nobody else begins meanwhile.
+
+        Parameters
+        ----------
+        owner : who begins
+
+        Returns
+        -------
+        a context that frees it at its end
+
+        Raises
+        ------
+        DeviceError : another one is under way
+        """
+        with self._lock:
+            if self.owner:
+                raise DeviceError("tendon_driver", f"{self.owner} is under way", "Wait for its end, or cancel it")
+            self.owner = owner
+        reservation = contextlib.ExitStack()
+        reservation.callback(self.free)
+        return reservation
+
+    def free(self) -> None:
+        """Let others begin. Safe to call twice."""
+        self.owner = ""
 
     @property
     def robot(self) -> Robot:
@@ -44,7 +79,7 @@ class ProcedureDrive:
         return None if loop is None else loop.reading
 
     def begin(self, procedure: Procedure) -> ProcedureRun:
-        """Switch the torque on and let a procedure drive the tendons; not in the executor's thread.
+        """Switch the torque on and let a procedure drive the tendons, once reserved; not in the executor's thread.
 
         Raises
         ------
@@ -55,7 +90,6 @@ class ProcedureDrive:
             raise DeviceError(
                 "tendon_driver", f"is {self._node.state}", "Procedures need it inactive: deactivate it first"
             )
-        refuse_procedure(loop)
         loop.safety.refuse_faults()
         run = ProcedureRun(procedure, loop.safety)
         self._zero = loop.cycle.zero
@@ -100,17 +134,6 @@ class ProcedureDrive:
         """
         if loop is None or loop.procedure is None:
             return
-        if loop.running:
+        if loop.running and not loop.hangs:
             loop.ramp_down(self._node.get_logger().warning)
         loop.procedure = None
-
-
-def refuse_procedure(loop: DriverLoop) -> None:
-    """Raise :class:`DeviceError` where a procedure is under way.
-
-    Parameters
-    ----------
-    loop : of the driver
-    """
-    if loop.procedure is not None:
-        raise DeviceError("tendon_driver", "a procedure is under way", "Wait for it, or cancel it")

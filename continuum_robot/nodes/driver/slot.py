@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -80,7 +81,10 @@ class ControllerSlot:
                 if on:
                     raise DeviceError("tendon_driver", "is not configured", "Configure it first")
                 return
-            loop.call(lambda: loop.cycle.control_now(on=on))
+            if loop.hangs and not on:
+                loop.cycle.control_now(on=False)  # one number, which the cycle looks at if it goes on
+            else:
+                loop.call(lambda: loop.cycle.control_now(on=on))
 
     def call(self, function: Callable[[ControllerCycle], Any]) -> Any:
         """Do something with the controller between two cycles; None where there is none.
@@ -105,6 +109,8 @@ class ControllerSlot:
             self._closely = on
             if self._loop is not None:
                 self._loop.python_paced = on
+                with contextlib.suppress(DeviceError):  # a cycle that hangs looks at it when it goes on
+                    self._loop.call(lambda: None)  # the compiled cycle leaves its C code, and only then looks
 
     def flow(self, node: Any) -> Flow:
         """How the controller's node publishes and listens: in lock-step as the driver, whose turn its own is.
@@ -172,5 +178,5 @@ class ControllerSlot:
 
     def _detach(self) -> None:
         loop, self._controller = self._loop, None
-        if loop is not None:
+        if loop is not None and not loop.hangs:  # a cycle that hangs may be in the controller, and is the last
             loop.call(lambda: loop.cycle.attach(None))

@@ -63,6 +63,15 @@ class CycleActuators:
             return False
         return True
 
+    def switch_off(self) -> bool:
+        """Switch the torque off; False where it failed."""
+        try:
+            self._actuators.disable()
+        except ContinuumRobotError as error:
+            self.error = error
+            return False
+        return True
+
     def needs_service(self) -> bool:
         """These look after themselves."""
         return False

@@ -48,6 +48,9 @@ class QuietWatcher:
         error : why
         """
 
+    def on_hang(self) -> None:
+        """As :class:`LoopWatcher`."""
+
     def on_failure(self, error: BaseException) -> None:
         """As :class:`LoopWatcher`.
 

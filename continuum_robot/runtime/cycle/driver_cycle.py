@@ -14,13 +14,13 @@ from continuum_robot.control.cogging import CoggingCompensation
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
-from continuum_robot.drivers.safety.cycle import STATE_ACTIVE
+from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_SAFE
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.log import CycleLog
 from continuum_robot.runtime.cycle.row import CycleRow
-from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, copy_into, indices, stepped, vector
 from continuum_robot.stepped.mailbox import Mailbox
 
 Commander = Callable[[TendonReading | None, float], Sequence[float] | NDArray[np.float64] | None]
@@ -37,7 +37,7 @@ class DriverCycle:
 
     Parameters
     ----------
-    actuators : what has ``read_into`` and ``write_tensions``: motor boards, or a
+    actuators : what has ``read_into``, ``write_tensions`` and ``switch_off``: motor boards, or a
         :class:`~continuum_robot.runtime.cycle.actuators.CycleActuators` around other actuators
     safety : of the robot
     tendon_count, coordinate_count : N and 2m
@@ -196,7 +196,9 @@ class DriverCycle:
         self.safety.missed = missed
         self.safety.step(self.reading, self.desired, self.desired_size, age_s, self.desired_sequence, now_s, elapsed_s)
         self.written = False
-        if self.is_powered and self.safety.write:
+        if self.safety.torque_off_due or (self.takes_up and self.safety.state_code == STATE_SAFE):
+            self.switch_off()
+        elif self.is_powered and self.safety.write:
             self.write(self.safety.tension_n, now_s)
         elif self.takes_up:
             self.write(self.take_up_n, now_s)
@@ -224,6 +226,25 @@ class DriverCycle:
         copy_into(self.noted, tension, self.tendon_count)
         for j in indices(self.tendon_count):
             self.noted_limits[j] = self.safety.limited[j]
+
+    @stepped
+    def switch_off(self) -> cython.void:
+        """Switch the torque off in this cycle, which writes nothing: a brake closes, or slack was being taken up."""
+        if not self.actuators.switch_off():
+            self.write_failures += 1
+        self.safety.cut()
+        self.is_powered = self.takes_up = False
+        self.forget()
+
+    @stepped
+    def forget(self) -> cython.void:
+        """No command is known, and without power none was written."""
+        j: cython.int
+        self.commands.take()
+        self.desired_size, self.desired_s, self.answered = -1, -INFINITE, False
+        if not self.is_powered:
+            for j in indices(self.tendon_count):
+                self.noted[j], self.noted_limits[j] = UNKNOWN, 0.0
 
     @stepped
     def note_written(self, now_s: cython.double) -> cython.void:
@@ -360,8 +381,7 @@ class DriverCycle:
 
     def forget_command(self) -> None:
         """No command is known."""
-        self.commands.take()
-        self.desired_size, self.desired_s, self.answered = -1, -math.inf, False
+        self.forget()
 
     def newest_reading(self, device_faults: tuple[str, ...] = ()) -> TendonReading | None:
         """The reading of the newest cycle, displacements from home; None where the devices could not be read.
@@ -380,10 +400,9 @@ class DriverCycle:
         on : it is
         """
         self.is_powered = on
-        self.forget_command()
+        self.forget()
         if not on:
             self.take_up(None)
-            self.noted, self.noted_limits = vector([math.nan] * self.tendon_count), vector(self.tendon_count)
 
     @property
     def holds_tensions(self) -> bool:

@@ -22,7 +22,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.cycle.loop_reports import DeviceReports, EnabledInSteps, LoopWatcher
 from continuum_robot.runtime.cycle.row import CycleRow
-from continuum_robot.runtime.pace import Pace
+from continuum_robot.runtime.hang_watch import HangWatch
+from continuum_robot.runtime.pace import Pace, UntimedPace
 
 Vector = NDArray[np.float64]
 
@@ -47,6 +48,18 @@ SERVICE_PERIOD_S = 0.1
 
 ENABLE_TIMEOUT_S = 60.0
 """Longer than any board's own: the alignment of its rotors."""
+
+
+HANG_S = 0.5
+"""Without a cycle for so long, and for twice ``limits.command_timeout_s``, the loop hangs."""
+
+
+ESTOP_S = 0.2
+"""Within which a cycle has latched an e-stop, or the caller is not told that one has."""
+
+
+PAST_S = 0.5
+"""How long a device may take to switch its torque off, or to close, past a loop that hangs."""
 
 
 LARGEST_COGGING = 0.25
@@ -106,6 +119,8 @@ class DriverLoop:
         self._service_s = -math.inf
         self._watcher, self.devices = watcher, devices
         self._closed = False
+        limit_s = max(HANG_S, 2 * safety.limits.command_timeout_s)
+        self._hang_watch = HangWatch(lambda: cycle.cycles, limit_s, self._on_hang)
         self._log = cycle.rows()
         self._seen = self._log.count
         self._faults: tuple[str, ...] = safety.faults
@@ -137,11 +152,23 @@ class DriverLoop:
         """Whether the cycle runs."""
         return self.pace.running
 
+    @property
+    def hangs(self) -> bool:
+        """Whether a cycle does not end: nothing is watched or written, and the devices' own timeouts act."""
+        return self._hang_watch.hangs
+
+    @property
+    def standing_s(self) -> float:
+        """For how long no cycle has begun, s."""
+        return self._hang_watch.standing_s
+
     # --- the cycle
 
     def start(self) -> None:
         """Let the cycle run."""
         self.pace.start(self.run_cycle, on_failure=self._on_failure, free=self._runs_free, on_rows=self.report_rows)
+        if not isinstance(self.pace, UntimedPace):
+            self._hang_watch.start()
 
     def run_cycle(self, now_s: float, elapsed_s: float, missed: int = 0) -> None:
         """One cycle, and what follows from it; the pace calls this.
@@ -150,16 +177,18 @@ class DriverLoop:
         ----------
         now_s, elapsed_s, missed : as in :meth:`DriverCycle.step_once`
         """
-        if self.procedure is not None:
-            self.cycle.step_for(self.procedure.desired, now_s, elapsed_s, missed)
+        # Read once: other threads end them.
+        procedure, enabling, take_up = self.procedure, self._enabling, self._take_up
+        if procedure is not None:
+            self.cycle.step_for(procedure.desired, now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
-            if self._enabling is not None:
-                self._go_on_enabling(self._enabling, now_s)
-            if self._take_up is not None:
-                self._pull(self._take_up, elapsed_s)
+            if enabling is not None:
+                self._go_on_enabling(enabling, now_s)
+            if take_up is not None:
+                self._pull(take_up, elapsed_s)
         self.report_rows()
 
     def report_rows(self) -> None:
@@ -180,9 +209,6 @@ class DriverLoop:
                 self._rows_lost_before = self.rows_lost
                 self._tell_changes()  # one of them may have changed something
         # Not with the lock held: the loop's thread may wait for it.
-        if self.safety.torque_off_due and self.powered and self.procedure is None:
-            with contextlib.suppress(DeviceError):  # the loop ends just now
-                self.call(self._stop_torque)
         if self.devices.needs_service() and self.pace.now_s() >= self._service_s:
             self._service_s = self.pace.now_s() + SERVICE_PERIOD_S
             with contextlib.suppress(DeviceError):  # the loop ends just now
@@ -217,6 +243,32 @@ class DriverLoop:
         whatever ``function`` raises
         """
         return self.pace.call(function, timeout_s)
+
+    def estop(self, reason: str, *, held: bool = False, release: bool = False) -> bool:
+        """Latch the e-stop in the next cycle, which needs nothing of Python for it.
+
+        Parameters
+        ----------
+        reason, held, release : as of :meth:`TendonSafety.estop`
+
+        Returns
+        -------
+        whether it is latched; False: the loop hangs, and will latch it if it goes on
+        """
+        safety = self.safety
+        if not isinstance(self.pace, UntimedPace) and self.running:
+            safety.ask_estop(reason, held=held, release=release)
+            if self.pace.wait(lambda: not safety.estop_asked, 0.0 if self.hangs else ESTOP_S):
+                return True
+            if self.running:
+                return False
+        self.call(lambda: safety.estop(reason, held=held, release=release))  # no cycle comes by itself
+        return True
+
+    def _on_hang(self) -> None:
+        if self.hangs and (self.powered or self.enabled):
+            self.safety.hang_seen = True  # the cycle latches it if it goes on
+        self._watcher.on_hang()
 
     # --- power
 
@@ -292,6 +344,9 @@ class DriverLoop:
             warn(str(self._take_up_error))
 
     def _pull(self, take_up: TakeUp, elapsed_s: float) -> None:
+        if self.safety.faults:  # the cycle has switched the torque off
+            self._take_up = None
+            return
         reading = self.cycle.newest_reading()
         if reading is None or not np.isfinite(reading.velocity_m_per_s).all():
             return
@@ -394,15 +449,27 @@ class DriverLoop:
         """
         self.call(lambda: self.cycle.cogging.switch(on=on))
 
-    def _stop_torque(self) -> None:
-        if self.safety.torque_off_due and self.powered:
-            self.power_off()
-            self._watcher.on_change(())
-
     def disable(self) -> None:
         """Switch the devices' torque off, past the loop where that hangs; nothing once they are closed."""
         if not self._closed:
             self.actuators.disable()
+
+    def past(self, function: Callable[[], object]) -> bool:
+        """Do something with the devices past a loop that hangs; False where they did not answer in time either.
+
+        Parameters
+        ----------
+        function : what
+        """
+        done = threading.Event()
+
+        def do() -> None:
+            with contextlib.suppress(ContinuumRobotError):
+                function()
+                done.set()
+
+        threading.Thread(target=do, name="past the loop", daemon=True).start()
+        return done.wait(PAST_S)
 
     # --- procedures
 
@@ -452,7 +519,8 @@ class DriverLoop:
     # --- the end
 
     def stop(self) -> bool:
-        """Let no further cycle run; False when the one under way hangs."""
+        """Let no further cycle run; False when the one under way hangs. Safe to call twice."""
+        self._hang_watch.end()
         return self.pace.stop()
 
     def close(self) -> None:
@@ -482,9 +550,12 @@ class DriverLoop:
 
     def _on_failure(self, error: BaseException) -> None:
         """The loop died: without it nothing watches the tendons, so the torque goes off at once."""
+        self._hang_watch.end()
         self.safety.estop("internal_error", release=True)
-        self.power_off()
-        self._watcher.on_failure(error)
+        try:
+            self.power_off()
+        finally:
+            self._watcher.on_failure(error)
 
 
 def _at_rest(reading: TendonReading | None) -> bool:

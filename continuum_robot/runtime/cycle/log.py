@@ -78,6 +78,8 @@ class CycleLog:
         """A row by its number from 0; None where it was written over, or is not written yet."""
         if not self.written - self.slots < number < self.written:
             return None
+        memory_fence()
         first = number % self.slots * self.width
         found = [self.numbers[index] for index in range(first, first + self.width)]
+        memory_fence()
         return found if self.written - self.slots < number else None

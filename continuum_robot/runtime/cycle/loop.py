@@ -11,6 +11,9 @@ from continuum_robot.runtime.timing import Deadlines, Histogram, LoopStatistics
 from continuum_robot.stepped.buffers import stepped
 from continuum_robot.stepped.system_calls import monotonic_ns, wake_up
 
+BUSY_WINDOW_NS = cython.declare(cython.longlong, 250_000_000)
+BUSY_FRACTION = cython.declare(cython.double, 0.8)
+
 
 @cython.cclass
 class CycleLoop:
@@ -36,12 +39,14 @@ class CycleLoop:
     before_ns: cython.longlong
     wake_descriptor: cython.int
     leaves: cython.bint
+    window_ns: cython.longlong
+    busy_ns: cython.longlong
 
     def __init__(self, cycle: DriverCycle, period_ns: int, wake_descriptor: int = -1) -> None:
         self.cycle, self.period_ns, self.wake_descriptor = cycle, period_ns, wake_descriptor
         self.deadlines = Deadlines(period_ns)
         self.statistics, self.responses = LoopStatistics(), Histogram(1.0, 20_000.0)
-        self.before_ns = 0
+        self.before_ns = self.window_ns = self.busy_ns = 0
         self.leaves = False
 
     @stepped
@@ -64,8 +69,39 @@ class CycleLoop:
             self.responses.add(end_ns - start_ns)
             self.cycle.note_written(end_ns * 1e-9)
         self.statistics.end(end_ns)
+        self.watch(start_ns, end_ns)
         if self.wake_descriptor >= 0:
             wake_up(self.wake_descriptor)
+
+    @stepped
+    def watch(self, start_ns: cython.longlong, end_ns: cython.longlong) -> cython.void:
+        """Leave after a cycle from ``start_ns`` to ``end_ns`` (ns) where cycles used nearly all the time for a while.
+
+        Outside somebody decides whether this thread may keep a priority that stops everything else.
+        """
+        self.busy_ns += end_ns - start_ns
+        if end_ns - self.window_ns > BUSY_WINDOW_NS:
+            if self.busy_ns > BUSY_FRACTION * (end_ns - self.window_ns):
+                self.leaves = True
+            self.window_ns, self.busy_ns = end_ns, 0
+
+    def begin_paced(self, start_ns: int, missed: int) -> None:
+        """A cycle that Python code runs begins: it counts among the others.
+
+        Parameters
+        ----------
+        start_ns : ns
+        missed : deadlines that passed
+        """
+        self.statistics.begin(start_ns, missed)
+
+    def end_paced(self, end_ns: int) -> None:
+        """It ends at ``end_ns`` (ns)."""
+        self.statistics.end(end_ns)
+
+    def responded(self, duration_ns: int) -> None:
+        """It had written ``duration_ns`` (ns) after its beginning."""
+        self.responses.add(duration_ns)
 
     def arm(self) -> None:
         """Before :meth:`run`: what asked to leave until now is forgotten."""
@@ -74,8 +110,8 @@ class CycleLoop:
             self.deadlines = Deadlines(self.period_ns)
 
     def run(self) -> None:
-        """Run until :meth:`leave`; in the compiled form without the interpreter lock."""
-        self.before_ns = 0
+        """Run until :meth:`leave`, or until it is too busy; in the compiled form without the interpreter lock."""
+        self.before_ns, self.window_ns, self.busy_ns = 0, monotonic_ns(), 0
         with cython.nogil:
             self.run_on()
 

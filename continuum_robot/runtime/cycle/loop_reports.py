@@ -21,6 +21,9 @@ class LoopWatcher(Protocol):
     def on_bus_error(self, error: ContinuumRobotError) -> None:
         """The devices could not be read or written; ``error`` says why."""
 
+    def on_hang(self) -> None:
+        """Cycles hang, or go on again, as ``DriverLoop.hangs`` states; called in a thread of its own."""
+
     def on_failure(self, error: BaseException) -> None:
         """The loop ended by a defect, ``error``; the torque is off."""
 

@@ -85,6 +85,9 @@ def robot_of(rng, policy_rng):
     )
 
 
+REQUESTS = ("", "estop", "ask", "hang", "release", "reset", "activate", "deactivate", "off", "unknown", "await")
+
+
 class Story:
     """What happens to a driver: readings, commands and requests, drawn at random but as they belong together."""
 
@@ -172,8 +175,8 @@ class Story:
                 missed=int(rng.integers(0, 3)) * self.often(0.2) + 100 * self.often(0.002),
                 request=str(
                     rng.choice(
-                        ["", "estop", "ask", "release", "reset", "activate", "deactivate", "off", "unknown", "await"],
-                        p=[0.81, 0.002, 0.002, 0.05, 0.05, 0.075, 0.004, 0.003, 0.003, 0.001],
+                        REQUESTS,
+                        p=[0.809, 0.002, 0.002, 0.001, 0.05, 0.05, 0.075, 0.004, 0.003, 0.003, 0.001],
                     )
                 ),
                 lost=self.often(0.03),
@@ -195,6 +198,8 @@ def run(kind, seed):
                 safety.estop("test", held=step.sequence % 2 == 0, release=step.sequence % 3 == 0)
             elif step.request == "ask":
                 safety.ask_estop("test", held=step.sequence % 2 == 0)
+            elif step.request == "hang":
+                safety.hang_seen = True
             elif step.request == "release":
                 safety.release_estop()
             elif step.request == "reset":

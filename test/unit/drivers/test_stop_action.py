@@ -246,6 +246,106 @@ def test_a_brake_asks_for_the_torque_to_go_off_at_once_and_the_tensions_stay_unt
     assert driver.safety.faults == (tendon_faults.ESTOP,)
 
 
+def test_an_e_stop_in_the_ramp_of_a_deactivation_is_as_fast_as_any_other():
+    driver = Driver()
+    driver.safety.deactivate()
+    driver.cycles(5 * DT)
+    driver.safety.estop("test")
+    driver.cycles(driver.safety.settings.safe_within_s + 2 * DT)
+    np.testing.assert_allclose(driver.safety.tension, LIMITS.safe_n)
+    assert driver.safety.faults == (tendon_faults.ESTOP,)
+
+
+def test_a_hold_asked_for_in_the_ramp_of_a_deactivation_leaves_the_ramp_as_it_is():
+    slow, stopped = Driver(operator="hold_tension"), Driver(operator="hold_tension")
+    for driver in (slow, stopped):
+        driver.safety.deactivate()
+        driver.cycles(5 * DT)
+    stopped.safety.estop("test")
+    np.testing.assert_array_equal(slow.cycles(0.02), stopped.cycles(0.02))
+    assert stopped.safety.stop_action == "release"
+
+
+def _deactivated(driver):
+    driver.safety.deactivate()
+    driver.cycles(5 * DT)
+
+
+def _released(driver):
+    driver.lose_controller()
+    driver.cycles(1.0)
+    assert driver.safety.released
+
+
+def _held_until_it_ran_out(driver):
+    driver.lose_controller()
+    driver.cycles(driver.robot.stop.hold_s + 3 * DT)
+    assert not driver.safety.released
+
+
+@pytest.mark.parametrize(
+    ("commands", "before"),
+    [("release", _deactivated), ("release", _released), ("hold_tension", _held_until_it_ran_out)],
+)
+def test_an_e_stop_closes_the_brake_whatever_was_before(commands, before):
+    driver = Driver(operator="brake", commands=commands, hold_s=0.1)
+    before(driver)
+    driver.safety.estop("test")
+    driver.cycle()
+    assert driver.safety.torque_off_due
+    assert driver.safety.stop_action == "brake"
+
+
+def test_an_e_stop_after_a_hold_ran_out_hastens_the_slow_ramp_and_a_second_fault_slows_no_ramp():
+    driver = Driver(commands="hold_tension", hold_s=0.1)
+    _held_until_it_ran_out(driver)
+    driver.safety.estop("test")
+    driver.cycles(0.5 * driver.safety.settings.safe_within_s)
+    driver.cycle(device_faults=("board 1",))
+    assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT, tendon_faults.ESTOP, tendon_faults.DEVICE_FAULT)
+    driver.cycles(0.5 * driver.safety.settings.safe_within_s + 2 * DT)
+    np.testing.assert_allclose(driver.safety.tension, LIMITS.safe_n)
+
+
+def test_further_faults_latch_in_the_safe_state_while_there_is_power_and_slack_tendons_are_none():
+    driver = Driver(devices="brake")
+    _released(driver)
+    slack_m = MANIFOLD.displacement(np.zeros(2)) + np.linspace(0, 4e-3, N)
+    for fraction in np.linspace(0, 1, 20):
+        driver.cycle(displacement_m=fraction * slack_m)
+    assert driver.safety.conditions == (tendon_faults.INCONSISTENT_DISPLACEMENT,)
+    assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT,)
+    driver.cycle(displacement_m=slack_m, device_faults=("board 1",))
+    assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT, tendon_faults.DEVICE_FAULT)
+    assert driver.safety.torque_off_due
+    driver.safety.torque_off()
+    driver.cycle(displacement_m=np.full(N, math.nan))
+    assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT, tendon_faults.DEVICE_FAULT)
+
+
+def test_after_a_brake_and_a_reset_a_deactivation_ramps_down_again():
+    driver = Driver(operator="brake")
+    driver.safety.estop("test")
+    driver.cycle()
+    driver.safety.torque_off()
+    driver.cycle()
+    assert driver.safety.reset() == ()
+    driver.safety.activate(driver.reading(), driver.now_s)
+    for _ in range(100):
+        driver.cycle(COMMAND_N)
+    driver.safety.deactivate()
+    driver.cycles(COMMAND_N.max() / LIMITS.safe_rate_n_per_s + 2 * DT)
+    assert driver.safety.released
+
+
+def test_a_cycle_that_hung_latches_when_it_goes_on():
+    driver = Driver()
+    driver.safety.hang_seen = True
+    driver.cycle()
+    assert driver.safety.faults[0] == tendon_faults.LOOP_HANGS
+    assert driver.safety.stop_action == "release"
+
+
 def test_the_torque_goes_off_at_the_end_of_a_release_where_the_robot_file_wants_it():
     driver = Driver(torque_off=True, operator="hold_tension", hold_s=0.1)
     driver.safety.estop("test")

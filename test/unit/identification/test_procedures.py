@@ -80,7 +80,7 @@ class Onlooker(QuietWatcher):
         self.on_row = look
 
 
-def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None, strings=False):
+def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None, strings=False, missed=0):
     """Run a procedure to its end; gives the run, the safety logic, and the greatest true tension, N."""
     device = body or getattr(actuators, "inner", actuators)
     has_plant = isinstance(device, SimulatedTendonActuators) and device.level == "dynamics"
@@ -93,6 +93,8 @@ def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, 
             run.cancel()
         if strings and loop.cycle.cycles % 5 == 0:
             procedure.take_strings(device.plant.string_extension)
+        if missed and loop.procedure is not None:
+            pace.pass_time(missed * DT)
         if has_plant:
             peak_n[0] = max(peak_n[0], float(device.plant.tension.max()))
 
@@ -130,6 +132,22 @@ def test_homing_finds_the_straight_pose_of_a_robot_with_friction():
     assert peak_n < LIMITS.maximum_n
     assert not safety.faults
     assert safety.positions_known
+
+
+@pytest.mark.parametrize("procedure", [Homing, TendonCheck])
+def test_a_computer_that_runs_a_quarter_of_the_cycles_is_fast_enough_for_a_procedure(procedure):
+    asked = procedure(ROBOT)
+    run, safety, _ = drive(SimulatedTendonActuators(ROBOT), asked, missed=3)
+    assert run.problem == ""
+    assert run.succeeded
+    assert safety.faults == ()
+
+
+def test_a_computer_that_is_too_slow_even_for_a_procedure_is_said_with_numbers_and_what_to_do():
+    run, safety, _ = drive(SimulatedTendonActuators(ROBOT), Homing(ROBOT), missed=9)
+    assert safety.faults == ("loop_too_slow",)
+    assert "90.0 % of the cycles missed over a second (80 % allowed)" in run.problem
+    assert "lower the rate" in run.problem
 
 
 def test_homing_refuses_a_tendon_that_is_not_attached():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -15,6 +16,7 @@ from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE, TendonSaf
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.stop_policy import StopPolicy
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
@@ -55,6 +57,10 @@ class Device:
         self.written.append(list(tension))
         self.held = np.array(tension)
         return not self.write_fails
+
+    def switch_off(self):
+        self.events.append("off")
+        return True
 
 
 class Echo:
@@ -224,6 +230,45 @@ def test_slack_is_taken_up_while_nothing_else_is_written():
     desk.step()
     assert len(desk.device.written) == 3
     assert all(math.isnan(value) for value in desk.row()[ROW.commanded])
+
+
+def braking(desk):
+    stop = StopPolicy(operator="brake")
+    actuators = dataclasses.replace(ROBOT.actuators, brake_holds_n=2 * LIMITS.maximum_n)
+    desk.safety = Watched(dataclasses.replace(ROBOT, stop=stop, actuators=actuators))
+    desk.safety.events = desk.events
+    desk.cycle = DriverCycle(desk.device, desk.safety, N, ROBOT.coordinate_count, desk.controller)
+
+
+def test_a_brake_closes_in_the_cycle_that_obeys_the_e_stop_and_nothing_is_written_any_more():
+    desk = Desk("echo", active=False)
+    braking(desk)
+    desk.step()
+    desk.safety.activate(desk.cycle.newest_reading(), desk.now_s)
+    desk.cycle.power(on=True)
+    desk.cycle.control_now(on=True)
+    desk.step(3)
+    desk.events.clear()
+    desk.safety.ask_estop("button")
+    desk.step(3)
+    assert desk.events == ["read", "control", "check", "off", "read", "control", "check", "read", "control", "check"]
+    assert not desk.cycle.powered
+    assert desk.safety.faults == (tendon_faults.ESTOP,)
+    assert desk.safety.stop_action == "brake"
+    assert [bool(desk.row(back)[ROW.changed]) for back in (3, 2, 1)] == [True, False, False]
+    assert not desk.row(3)[ROW.written]
+    assert all(math.isnan(value) for value in desk.row(2)[ROW.commanded])
+
+
+def test_an_e_stop_ends_the_taking_up_of_slack_in_the_same_cycle():
+    desk = Desk(active=False)
+    desk.cycle.take_up([1.0] * N)
+    desk.step()
+    desk.events.clear()
+    desk.safety.ask_estop("button")
+    desk.step(2)
+    assert desk.events == ["read", "check", "off", "read", "check"]
+    assert desk.safety.state == SAFE
 
 
 def test_a_procedure_answers_the_reading_of_its_cycle():

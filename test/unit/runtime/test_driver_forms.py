@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections import Counter
@@ -15,6 +16,7 @@ from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.stop_policy import StopPolicy
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
@@ -170,6 +172,9 @@ def script(robot, seed, seconds):
 
 
 def live(robot, form, seed, seconds):
+    if seed % 2:  # the torque goes off in the cycle
+        actuators = dataclasses.replace(robot.actuators, brake_holds_n=2 * robot.limits.maximum_n)
+        robot = dataclasses.replace(robot, actuators=actuators, stop=StopPolicy(devices="brake", torque_off=True))
     stand = Boards(robot, form, seed)
     loop, outside = stand.loop, False
     count = robot.tendon_count

@@ -17,6 +17,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.cycle.forms import Form
+from continuum_robot.runtime.cycle.loop import CycleLoop
 from continuum_robot.runtime.free_run import FreeRun
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 
@@ -153,15 +154,30 @@ def test_python_code_that_looks_into_each_cycle_ends_the_free_run_and_gives_it_b
     until(lambda: loop.pace.report() is not None and loop.pace.report().cycles > 5)
 
     def paced(on):
+        """As the slot of the controller does it."""
         loop.python_paced = on
+        loop.call(lambda: None, timeout_s=PATIENCE_S)
 
-    loop.call(lambda: paced(True), timeout_s=PATIENCE_S)
-    free = loop.pace._free_run.report().cycles
+    paced(True)
     seen = loop.cycle.cycles
+    until(lambda: loop.cycle.cycles > seen + 5)
+    rig.watcher.threads.clear()
+    counted, seen = loop.pace.report().cycles, loop.cycle.cycles
     until(lambda: loop.cycle.cycles > seen + 20)
-    assert loop.pace._free_run.report().cycles == free
-    loop.call(lambda: paced(False), timeout_s=PATIENCE_S)
-    until(lambda: loop.pace._free_run.report().cycles > free + 5)
+    assert rig.watcher.threads == {"tendon_driver"}, "each row is reported before the next cycle"
+    assert loop.pace.report().cycles > counted + 15, "cycles that Python code runs count too"
+    paced(False)
+    rig.watcher.threads.clear()
+    until(lambda: "cycle log" in rig.watcher.threads)
+
+
+def test_a_loop_that_leaves_no_time_to_others_leaves_its_c_code_so_that_its_priority_can_be_taken():
+    for busy, leaves in ((0.5, False), (0.9, True)):
+        cycles = CycleLoop(None, 1_000_000)
+        cycles.window_ns = 1_000_000_000
+        for start_ns in range(1_000_000_000, 1_400_000_000, 1_000_000):
+            cycles.watch(start_ns, start_ns + round(busy * 1_000_000))
+        assert cycles.leaves == leaves
 
 
 def test_stop_ends_it_and_it_starts_again(rig):

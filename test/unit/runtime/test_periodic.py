@@ -123,8 +123,36 @@ def test_a_hanging_cycle_is_reported_to_the_caller():
     thread = make(cycle)
     thread.start()
     assert entered.wait(60.0)
+    made: list[int] = []
     with pytest.raises(DeviceError, match="did not answer"):
-        thread.call(lambda: None, timeout_s=0.05)
+        thread.call(lambda: made.append(1), timeout_s=0.05)
+    release.set()
+    thread.call(lambda: made.append(2), timeout_s=60.0)
+    assert made == [2], "what was refused is never done"
+    assert thread.stop()
+
+
+def test_a_call_that_began_in_time_is_waited_for_and_never_refused_though_it_took_effect():
+    begun, release = threading.Event(), threading.Event()
+    thread = make(lambda _now_s, _elapsed_s: None)
+    thread.start()
+
+    def slow() -> str:
+        begun.set()
+        release.wait(60.0)
+        return "done"
+
+    answers: list[str] = []
+    caller = threading.Thread(target=lambda: answers.append(thread.call(slow, timeout_s=0.2)))
+    caller.start()
+    assert begun.wait(60.0)
+    release.set()
+    caller.join(60.0)
+    assert answers == ["done"]
+    begun.clear()
+    release.clear()
+    with pytest.raises(DeviceError, match="has begun"):
+        thread.call(slow, timeout_s=0.05)
     release.set()
     assert thread.stop()
 
