@@ -16,11 +16,12 @@ from rclpy.task import Future
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, run_node
+from continuum_robot.nodes.base.stopping import BRING_DOWN_S, longest_ramp_s
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
@@ -42,7 +43,6 @@ TICK_S = 0.02
 WATCH_PERIOD_S = 0.5
 OWN_GAP_S = 2 * WATCH_PERIOD_S
 STATUS_PERIOD_S = 1.0
-EXIT_TIMEOUT_S = 4.0
 RESET_AGAIN_S = 2.0
 SOURCE = "reference_source"
 READMIT_AGAIN_S = 5.0
@@ -74,6 +74,7 @@ class Supervisor(ManagedNode):
     ParameterError : a node is named twice
     """
 
+    managed = False
     # Not made where the constructor fails before.
     _manage: ManageService | None = None
 
@@ -165,7 +166,7 @@ class Supervisor(ManagedNode):
             done.set_result(None)
 
         spinner.executor.create_task(bring_down())
-        end_s = time.monotonic() + EXIT_TIMEOUT_S + self._longest_ramp_s()
+        end_s = time.monotonic() + BRING_DOWN_S + self._longest_ramp_s()
         while not done.done() and time.monotonic() < end_s:
             time.sleep(TICK_S)
 
@@ -443,11 +444,7 @@ class Supervisor(ManagedNode):
 
     def _longest_ramp_s(self) -> float:
         if math.isnan(self._ramp_s):
-            try:
-                limits = self.load_robot().limits
-            except ContinuumRobotError:  # the nodes say what is wrong with it
-                limits = None
-            self._ramp_s = 0.0 if limits is None else limits.longest_ramp_s
+            self._ramp_s = longest_ramp_s(self)
         return self._ramp_s
 
     def _spawn(self, coroutine: Any) -> Any:

@@ -70,6 +70,8 @@ class TendonDriver(ManagedNode):
     form : of the cycle
     """
 
+    # Its ramp needs the others; no program stays active that was asked to end.
+    ends_first = True
     # Not made where the constructor fails before.
     _actions: ProcedureActions | None = None
     _estop_listener: EstopListener | None = None

@@ -66,6 +66,10 @@ class ManagedNode(PublisherNode, LifecycleNode):
     """
 
     default_robot = "opencr_five_tendon"
+    managed = True
+    """A supervisor may bring it up and down."""
+    ends_first = False
+    """Where nobody brings it down, it ends before the other nodes."""
     _ever_configured = False
 
     def __init__(
