@@ -26,7 +26,7 @@ from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.manage_service import ManageService
-from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
+from continuum_robot.nodes.supervision.managed import UNKNOWN, VANISHED_S, Managed
 from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.schema import Quantity
@@ -45,6 +45,8 @@ OWN_GAP_S = 2 * WATCH_PERIOD_S
 STATUS_PERIOD_S = 1.0
 RESET_AGAIN_S = 2.0
 SOURCE = "reference_source"
+DRIVER = "tendon_driver"
+COMMANDS_PERIOD_S = 0.1
 READMIT_AGAIN_S = 5.0
 
 _TOLD = ("state", "controller", "stop_action", "fallback_holds")
@@ -95,6 +97,12 @@ class Supervisor(ManagedNode):
             "end the program with exit code 1 where the stack does not come up at its start",
             read_only=True,
         )
+        declare(
+            "await_commands",
+            False,
+            "bring the tendons under torque only once a program writes tendon_commands",
+            read_only=True,
+        )
         seconds = Quantity("", "s", gt=0, le=600)
         declare("discovery_timeout_s", 60.0, "how long a node may take to appear", rules=seconds, read_only=True)
         declare(
@@ -126,6 +134,7 @@ class Supervisor(ManagedNode):
         self._abort = False
         self._message = ""
         self._looking, self._look_s = False, 0.0
+        self._awaits_commands = False
         self._ramp_s = math.nan
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
         self._gap = OwnGap(OWN_GAP_S)
@@ -192,6 +201,11 @@ class Supervisor(ManagedNode):
     def startup_failed(self) -> bool:
         """Whether the stack did not come up at its first start."""
         return "startup_failed" in self._own_faults
+
+    @property
+    def awaits_commands(self) -> bool:
+        """Whether the start goes on with the first command of another program."""
+        return self._awaits_commands
 
     def status(self) -> StackStatus:
         """The status as it is published on ``stack_status``."""
@@ -326,7 +340,26 @@ class Supervisor(ManagedNode):
         nodes = self._nodes.values()
         for node in [*(n for n in nodes if n.name not in ACTORS), *(n for n in nodes if n.name in ACTORS)]:
             if node.state == "inactive":
+                if node.name == DRIVER and self.parameters.get("await_commands"):
+                    await self._commands_come(node)
                 await self._change(node, Transition.TRANSITION_ACTIVATE, "active")
+
+    async def _commands_come(self, driver: Managed) -> None:
+        """Another program commands the tendons: without it they would have torque, and soon time out."""
+        if self._driver_status.get("commanded") != "true":
+            self.get_logger().info(
+                "waiting for tendon_commands: start your controller. The tendons have no torque until it answers"
+                " tendon_states"
+            )
+        self._awaits_commands = True
+        try:
+            while self._driver_status.get("commanded") != "true":
+                self._check_abort()
+                if await driver.refresh(VANISHED_S) and driver.state != "inactive":
+                    raise DeviceError(driver.name, f"is {driver.state} instead of inactive", "See its log, then reset")
+                await self._waiting.sleep(COMMANDS_PERIOD_S)
+        finally:
+            self._awaits_commands = False
 
     async def _pause(self) -> None:
         await self._second_supervisor.refuse_after_discovery()
@@ -478,7 +511,7 @@ class Supervisor(ManagedNode):
             if not node.lose():
                 continue
             self._fault(f"node_lost: {node.name}")
-            if node.name in ACTORS and node.name != "tendon_driver":
+            if node.name in ACTORS and node.name != DRIVER:
                 self.get_logger().error(f"{node.name} is gone: the stack is paused, the tendons are released")
                 self._spawn(self._after_loss())
         if self._stack_state == "up" and (self._driver_faults or any(n.lost for n in self._nodes.values())):

@@ -79,6 +79,7 @@ class Node(Action):
     executable: str
     package: str
     name: str | None = None
+    exec_name: str | None = None
     namespace: str | None = None
     parameters: list[Any] = field(default_factory=list)
     ros_arguments: list[str] = field(default_factory=list)

@@ -80,6 +80,7 @@ def test_every_value_of_every_argument_starts_nodes(file: str, name: str, value:
     started = nodes_of(file, **(quick | {name: value} | WITH.get(f"{name}:={value}", {})))
     last = {("rviz", "true"): "rviz2", ("composed", "true"): "composition"}.get((name, value), "supervisor")
     assert started[-1].executable == ("rviz2" if file == "rviz" else last)
+    assert all(one.exec_name == one.executable for one in started)
     # No program goes on without launch.
     tether = f"{sys.executable} -m continuum_robot.app.running.child_process {os.getpid()} "
     assert all(one.prefix == [tether, LaunchConfiguration("launch-prefix", default="")] for one in started)

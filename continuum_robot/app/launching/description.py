@@ -91,6 +91,7 @@ def _stack(context: LaunchContext) -> list[Action]:
         return Node(
             package=PACKAGE,
             executable=program.executable,
+            exec_name=program.executable,  # else it would be shown by the name of its prefix
             name=program.node,
             namespace=given["namespace"],
             parameters=[dict(program.parameters), *files],
@@ -138,6 +139,7 @@ def _rviz(context: LaunchContext, configuration: str = "") -> Node:
     return Node(
         package="rviz2",
         executable="rviz2",
+        exec_name="rviz2",
         namespace=given["namespace"],
         # The configuration's topics are relative: rviz looks for them in its own namespace.
         arguments=["-d", configuration, "-f", f"{given['prefix']}base"],
