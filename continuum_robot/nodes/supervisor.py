@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
@@ -16,12 +17,12 @@ from rclpy.task import Future
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, run_node
-from continuum_robot.nodes.base.stopping import BRING_DOWN_S, longest_ramp_s
+from continuum_robot.nodes.base.stopping import BRING_DOWN_S
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
@@ -410,16 +411,17 @@ class Supervisor(ManagedNode):
             await self._waiting.sleep(TICK_S)
 
     async def _down(self, *, cleanup: bool) -> None:
-        """Deactivate all in reverse, what moves the robot first; failures are noted and do not stop the rest.
+        """Deactivate all in reverse, the driver first; failures are noted and do not stop the rest.
 
         Raises
         ------
         DeviceError : a node that moves the robot does not answer and is not gone either
         """
         reverse = list(reversed(self._nodes.values()))
-        # A watcher would take the silence of the others for a fault.
-        ranks = dict.fromkeys(ACTORS, 1) | dict.fromkeys(WATCHERS, 0)
-        ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 2))
+        # A watcher would take the silence of the others for a fault, and the driver that of its controller, where a
+        # busy machine is late with the next transition.
+        ranks = dict.fromkeys(ACTORS, 2) | {DRIVER: 1} | dict.fromkeys(WATCHERS, 0)
+        ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 3))
         silent = await self._deactivate(ordered)
         for node in reverse if cleanup else ():
             if node.state == "inactive":
@@ -477,7 +479,9 @@ class Supervisor(ManagedNode):
 
     def _longest_ramp_s(self) -> float:
         if math.isnan(self._ramp_s):
-            self._ramp_s = longest_ramp_s(self)
+            with contextlib.suppress(ContinuumRobotError):  # the nodes say what is wrong with it
+                self.load_robot()
+            self._ramp_s = self.longest_ramp_s
         return self._ramp_s
 
     def _spawn(self, coroutine: Any) -> Any:

@@ -32,7 +32,7 @@ from rclpy.task import Future
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.stopping import wait_until_brought_down
+from continuum_robot.nodes.base.stopping import StopOrder
 from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use_exact_timers
 
 SPIN_TIMEOUT_S = 30.0
@@ -348,13 +348,14 @@ def run_nodes(
             # A file that is not there now will hardly appear while the program runs.
             for node in nodes:
                 node.check()
+            order = StopOrder(nodes)
             spinner.start()
             if not all(_bring_up(node, spinner) for node in nodes):
                 return 1
             while not (stop.wait(1.0) or any(node.ended for node in nodes)):
                 pass
             if stop.signal_name:
-                wait_until_brought_down(nodes, spinner)
+                order.wait()
             for node in reversed(nodes):
                 node.before_exit(spinner)
         except ContinuumRobotError as error:

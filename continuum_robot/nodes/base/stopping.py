@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.topics import qos
-
-if TYPE_CHECKING:
-    from continuum_robot.nodes.base.spinning import Spinner
 
 TOPIC = "stack_status"
 BRING_DOWN_S = 10.0
@@ -32,45 +27,41 @@ _STOPPING = ("stopping", "down")
 _DOWN = ("unconfigured", "finalized")
 
 
-def longest_ramp_s(node: ManagedNode) -> float:
-    """How long the driver's ramp to the safe tension may take, s.
+class StopOrder:
+    """Waits until the supervisor has brought nodes down that it manages, where there is one.
 
     Parameters
     ----------
-    node : any node of the stack
+    nodes : of this program, not spun yet: what would stall a simulated robot is done before it moves
     """
-    try:
-        limits = node.load_robot().limits
-    except ContinuumRobotError:  # the nodes say what is wrong with it
-        limits = None
-    return 0.0 if limits is None else limits.longest_ramp_s
 
+    def __init__(self, nodes: Sequence[ManagedNode]) -> None:
+        self._nodes = [node for node in nodes if node.managed]
+        self._status: StackStatus | None = None
+        if self._nodes:
+            self._nodes[0].create_subscription(StackStatus, TOPIC, self._on_status, qos.latched())
 
-def wait_until_brought_down(nodes: Sequence[ManagedNode], spinner: Spinner) -> None:
-    """Wait until the supervisor has brought nodes down that it manages; return at once where there is none.
-
-    Parameters
-    ----------
-    nodes : of this program
-    spinner : that spins them
-    """
-    nodes = [one for one in nodes if one.managed]
-    if all(one.state in _DOWN for one in nodes):
-        return
-    node = nodes[0]
-    if not node.count_publishers(TOPIC):
-        return
-    heard: list[StackStatus] = []
-    spinner.run(lambda: node.create_subscription(StackStatus, TOPIC, heard.append, qos.latched()))
-    begun_s, ramp_s = time.monotonic(), longest_ramp_s(node)
-    end_s = begun_s + BRING_DOWN_S + ramp_s
-    alone_s = begun_s + (PATIENCE_S if any(one.ends_first for one in nodes) else 2 * PATIENCE_S + ramp_s)
-    stopping = False
-    while not all(one.state in _DOWN for one in nodes) and node.count_publishers(TOPIC):
-        for status in heard:
-            if not any(one.get_name() in status.node_names for one in nodes):
-                return
-            stopping = status.state in _STOPPING
-        if time.monotonic() > (end_s if stopping else alone_s):
+    def wait(self) -> None:
+        """Return when the nodes are down, the supervisor has gone or does not stop, or after a bounded time."""
+        if not self._nodes:
             return
-        time.sleep(_INTERVAL_S)
+        begun_s, ramp_s = time.monotonic(), max(node.longest_ramp_s for node in self._nodes)
+        end_s = begun_s + BRING_DOWN_S + ramp_s
+        first = any(node.ends_first for node in self._nodes)
+        alone_s = begun_s + (PATIENCE_S if first else 2 * PATIENCE_S + ramp_s)
+        while self._managed() and time.monotonic() < (end_s if self._stopping else alone_s):
+            time.sleep(_INTERVAL_S)
+
+    def _managed(self) -> bool:
+        node, status = self._nodes[0], self._status
+        if status is None or all(one.state in _DOWN for one in self._nodes):
+            return False
+        names = {one.get_name() for one in self._nodes}
+        return not names.isdisjoint(status.node_names) and node.count_publishers(TOPIC) > 0
+
+    @property
+    def _stopping(self) -> bool:
+        return self._status is not None and self._status.state in _STOPPING
+
+    def _on_status(self, message: StackStatus) -> None:
+        self._status = message
