@@ -7,4 +7,4 @@ from continuum_robot.app.launching.description import stack_description
 
 
 def generate_launch_description() -> LaunchDescription:
-    return stack_description(fake_hardware=False)
+    return stack_description(simulated=False)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
@@ -21,11 +22,12 @@ from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, run_node
+from continuum_robot.nodes.base.stopping import BRING_DOWN_S
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.manage_service import ManageService
-from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
+from continuum_robot.nodes.supervision.managed import UNKNOWN, VANISHED_S, Managed
 from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.schema import Quantity
@@ -42,9 +44,10 @@ TICK_S = 0.02
 WATCH_PERIOD_S = 0.5
 OWN_GAP_S = 2 * WATCH_PERIOD_S
 STATUS_PERIOD_S = 1.0
-EXIT_TIMEOUT_S = 4.0
 RESET_AGAIN_S = 2.0
 SOURCE = "reference_source"
+DRIVER = "tendon_driver"
+COMMANDS_PERIOD_S = 0.1
 READMIT_AGAIN_S = 5.0
 
 _TOLD = ("state", "controller", "stop_action", "fallback_holds")
@@ -74,6 +77,7 @@ class Supervisor(ManagedNode):
     ParameterError : a node is named twice
     """
 
+    managed = False
     # Not made where the constructor fails before.
     _manage: ManageService | None = None
 
@@ -92,6 +96,12 @@ class Supervisor(ManagedNode):
             "exit_on_failed_start",
             False,
             "end the program with exit code 1 where the stack does not come up at its start",
+            read_only=True,
+        )
+        declare(
+            "await_commands",
+            False,
+            "bring the tendons under torque only once a program writes tendon_commands",
             read_only=True,
         )
         seconds = Quantity("", "s", gt=0, le=600)
@@ -125,6 +135,7 @@ class Supervisor(ManagedNode):
         self._abort = False
         self._message = ""
         self._looking, self._look_s = False, 0.0
+        self._awaits_commands = False
         self._ramp_s = math.nan
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
         self._gap = OwnGap(OWN_GAP_S)
@@ -165,7 +176,7 @@ class Supervisor(ManagedNode):
             done.set_result(None)
 
         spinner.executor.create_task(bring_down())
-        end_s = time.monotonic() + EXIT_TIMEOUT_S + self._longest_ramp_s()
+        end_s = time.monotonic() + BRING_DOWN_S + self._longest_ramp_s()
         while not done.done() and time.monotonic() < end_s:
             time.sleep(TICK_S)
 
@@ -191,6 +202,11 @@ class Supervisor(ManagedNode):
     def startup_failed(self) -> bool:
         """Whether the stack did not come up at its first start."""
         return "startup_failed" in self._own_faults
+
+    @property
+    def awaits_commands(self) -> bool:
+        """Whether the start goes on with the first command of another program."""
+        return self._awaits_commands
 
     def status(self) -> StackStatus:
         """The status as it is published on ``stack_status``."""
@@ -325,7 +341,26 @@ class Supervisor(ManagedNode):
         nodes = self._nodes.values()
         for node in [*(n for n in nodes if n.name not in ACTORS), *(n for n in nodes if n.name in ACTORS)]:
             if node.state == "inactive":
+                if node.name == DRIVER and self.parameters.get("await_commands"):
+                    await self._commands_come(node)
                 await self._change(node, Transition.TRANSITION_ACTIVATE, "active")
+
+    async def _commands_come(self, driver: Managed) -> None:
+        """Another program commands the tendons: without it they would have torque, and soon time out."""
+        if self._driver_status.get("commanded") != "true":
+            self.get_logger().info(
+                "waiting for tendon_commands: start your controller. The tendons have no torque until it answers"
+                " tendon_states"
+            )
+        self._awaits_commands = True
+        try:
+            while self._driver_status.get("commanded") != "true":
+                self._check_abort()
+                if await driver.refresh(VANISHED_S) and driver.state != "inactive":
+                    raise DeviceError(driver.name, f"is {driver.state} instead of inactive", "See its log, then reset")
+                await self._waiting.sleep(COMMANDS_PERIOD_S)
+        finally:
+            self._awaits_commands = False
 
     async def _pause(self) -> None:
         await self._second_supervisor.refuse_after_discovery()
@@ -376,16 +411,17 @@ class Supervisor(ManagedNode):
             await self._waiting.sleep(TICK_S)
 
     async def _down(self, *, cleanup: bool) -> None:
-        """Deactivate all in reverse, what moves the robot first; failures are noted and do not stop the rest.
+        """Deactivate all in reverse, the driver first; failures are noted and do not stop the rest.
 
         Raises
         ------
         DeviceError : a node that moves the robot does not answer and is not gone either
         """
         reverse = list(reversed(self._nodes.values()))
-        # A watcher would take the silence of the others for a fault.
-        ranks = dict.fromkeys(ACTORS, 1) | dict.fromkeys(WATCHERS, 0)
-        ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 2))
+        # A watcher would take the silence of the others for a fault, and the driver that of its controller, where a
+        # busy machine is late with the next transition.
+        ranks = dict.fromkeys(ACTORS, 2) | {DRIVER: 1} | dict.fromkeys(WATCHERS, 0)
+        ordered = sorted(reverse, key=lambda node: ranks.get(node.name, 3))
         silent = await self._deactivate(ordered)
         for node in reverse if cleanup else ():
             if node.state == "inactive":
@@ -443,11 +479,9 @@ class Supervisor(ManagedNode):
 
     def _longest_ramp_s(self) -> float:
         if math.isnan(self._ramp_s):
-            try:
-                limits = self.load_robot().limits
-            except ContinuumRobotError:  # the nodes say what is wrong with it
-                limits = None
-            self._ramp_s = 0.0 if limits is None else limits.longest_ramp_s
+            with contextlib.suppress(ContinuumRobotError):  # the nodes say what is wrong with it
+                self.load_robot()
+            self._ramp_s = self.longest_ramp_s
         return self._ramp_s
 
     def _spawn(self, coroutine: Any) -> Any:
@@ -481,7 +515,7 @@ class Supervisor(ManagedNode):
             if not node.lose():
                 continue
             self._fault(f"node_lost: {node.name}")
-            if node.name in ACTORS and node.name != "tendon_driver":
+            if node.name in ACTORS and node.name != DRIVER:
                 self.get_logger().error(f"{node.name} is gone: the stack is paused, the tendons are released")
                 self._spawn(self._after_loss())
         if self._stack_state == "up" and (self._driver_faults or any(n.lost for n in self._nodes.values())):

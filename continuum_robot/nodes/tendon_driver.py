@@ -71,6 +71,8 @@ class TendonDriver(ManagedNode):
     form : of the cycle
     """
 
+    # Its ramp needs the others; no program stays active that was asked to end.
+    ends_first = True
     # Not made where the constructor fails before.
     _actions: ProcedureActions | None = None
     _estop_listener: EstopListener | None = None
@@ -90,6 +92,7 @@ class TendonDriver(ManagedNode):
         self._hung: DriverLoop | None = None
         self._frozen = False
         self._refused_writers = 0
+        self._commanded = False
 
         needed = [name.strip() for name in self.parameters.get("estop_buttons").split(",") if name.strip()]
         inputs = EstopInputs(self.parameters.get("estop_button_timeout_s"), needed)
@@ -408,6 +411,9 @@ class TendonDriver(ManagedNode):
 
     def _look(self) -> None:
         self._heat.keep(self.loop)
+        if self._commands.heard != self._commanded:
+            self._commanded = not self._commanded
+            self._publish_status()
         self._watch_graph()
 
     def _watch_graph(self) -> None:

@@ -90,6 +90,18 @@ def test_a_supervisor_that_stood_still_declares_nobody_lost(processes, probe):
     probe.wait(lambda: probe.lifecycle_state("tendon_driver") == "unconfigured")
 
 
+def test_a_signal_to_all_at_once_is_no_fault(processes, probe):
+    """Ctrl-C, launch and systemd signal so: simulator and controller wait for the driver's ramp."""
+    bring_up(processes, probe)
+    for process in processes.running.values():
+        process.send_signal(signal.SIGINT)
+    codes = {name: process.wait(60.0) for name, process in processes.running.items()}
+    assert set(codes.values()) == {0}, codes
+    assert not any(message.faults for message in probe.received["stack_status"])
+    logs = "".join(processes.log(name) for name in codes)
+    assert not any(word in logs for word in ("Traceback", "[ERROR]", "safe state")), logs
+
+
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
     processes.start("simulator", ROBOT, "activate:=true")

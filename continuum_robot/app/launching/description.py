@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from collections.abc import Callable
 
+from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch import LaunchContext, LaunchDescription
 from launch.action import Action
 from launch.actions import (
@@ -16,13 +20,15 @@ from launch.actions import (
 )
 from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
 from continuum_robot.app.launching.plan import Program, programs_of_stack
+from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.running.processes import RESPAWN_DELAY_S
 from continuum_robot.app.running.rviz_view import write_scaled
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
@@ -78,30 +84,38 @@ def _declared(argument: LaunchArgument) -> DeclareLaunchArgument:
 def _stack(context: LaunchContext) -> list[Action]:
     given = context.launch_configurations
     files = [given["params_file"]] if given["params_file"] else []
+    # First: what is missing is refused before anything starts.
+    rviz = [_rviz(context)] if given["rviz"] == "true" else []
 
     def started(program: Program) -> Node:
         return Node(
             package=PACKAGE,
             executable=program.executable,
+            exec_name=program.executable,  # else it would be shown by the name of its prefix
             name=program.node,
             namespace=given["namespace"],
             parameters=[dict(program.parameters), *files],
             ros_arguments=["--log-level", given["log_level"]],
             output="screen",
             emulate_tty=True,
+            prefix=_with_launch(),
             # launch's own 5 s would cut a slow ramp short.
             sigterm_timeout=f"{program.grace_s:g}",
-            sigkill_timeout=f"{program.grace_s:g}",
             respawn=program.respawns > 0,
             respawn_delay=RESPAWN_DELAY_S,
             respawn_max_retries=program.respawns or -1,
         )
 
     nodes = [started(program) for program in programs_of_stack(given)]
-    actions: list[Action] = [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=_ended))]
-    if given["rviz"] == "true":
-        actions.append(_rviz(context))
-    return actions
+    return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=_ended)), *rviz]
+
+
+def _with_launch() -> list[str | LaunchConfiguration]:
+    """The prefix of a program that is stopped in order should launch be killed: no robot stays under power without it.
+    What ``--launch-prefix`` gives comes behind.
+    """
+    command = shlex.join([sys.executable, "-m", CHILD_MODULE, str(os.getpid())])
+    return [f"{command} ", LaunchConfiguration("launch-prefix", default="")]
 
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:
@@ -113,14 +127,22 @@ def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:
 
 def _rviz(context: LaunchContext, configuration: str = "") -> Node:
     given = context.launch_configurations
+    try:
+        get_package_prefix("rviz2")
+    except PackageNotFoundError:
+        raise ParameterError(
+            "package", "rviz2", "an installed package: install it, or use the page in the browser, continuum-robot view"
+        ) from None
     configuration = configuration or str(
         write_scaled(shipped_file("rviz/continuum_robot.rviz"), load_robot(given["robot"]))
     )
     return Node(
         package="rviz2",
         executable="rviz2",
+        exec_name="rviz2",
         namespace=given["namespace"],
         # The configuration's topics are relative: rviz looks for them in its own namespace.
         arguments=["-d", configuration, "-f", f"{given['prefix']}base"],
         output="screen",
+        prefix=_with_launch(),
     )

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
+CHILD_MODULE = "continuum_robot.app.running.child_process"
 PR_SET_PDEATHSIG = 1
 
 

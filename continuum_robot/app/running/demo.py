@@ -253,7 +253,9 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
     """
     deadline_s = time.monotonic() + timeout_s
     while stack.supervisor.stack_state not in ("up", "fault"):
-        if time.monotonic() > deadline_s:
+        if stack.supervisor.awaits_commands:
+            deadline_s = time.monotonic() + timeout_s
+        elif time.monotonic() > deadline_s:
             return f"the stack is still {stack.supervisor.stack_state} after {timeout_s:g} s"
         if stack.ended:
             return _ended(stack)

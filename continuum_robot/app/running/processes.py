@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.running.process_server import ForkedProcess, ProcessServer
 from continuum_robot.errors import DeviceError, ParameterError
 
@@ -103,7 +104,7 @@ class ProcessGroup:
         if self.server is not None and self.output is None:
             self._running[name] = self.server.start(command, os.environ)
             return
-        with_parent = [sys.executable, "-m", "continuum_robot.app.running.child_process", str(os.getpid())]
+        with_parent = [sys.executable, "-m", CHILD_MODULE, str(os.getpid())]
         try:
             # A session of its own: the terminal's Ctrl-C reaches only this process, which stops them in order.
             self._running[name] = subprocess.Popen([*with_parent, *command], start_new_session=True, stdout=self.output)

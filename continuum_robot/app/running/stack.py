@@ -17,6 +17,7 @@ from continuum_robot.app.running.simulation_level import (
 )
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.base.stopping import BRING_DOWN_S
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
@@ -24,8 +25,8 @@ from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.simulation.mujoco.world import load_world
 
 SUPERVISOR = "supervisor"
-STOP_S = 5.0
-"""For all but the ramp that a program does before it ends."""
+STOP_S = 2 * BRING_DOWN_S
+"""For all but the ramp that a program does before it ends, on a busy machine too."""
 
 
 def load_for_stack(options: StackOptions) -> Robot:

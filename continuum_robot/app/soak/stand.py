@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.client.state import RobotState
+from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.soak.stack import PIDS, TRUTH
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.base.spinning import wait_for
@@ -149,7 +150,7 @@ class StackStand:
 
     def _start(self) -> None:
         (self._folder / PIDS).unlink(missing_ok=True)
-        with_parent = [sys.executable, "-m", "continuum_robot.app.running.child_process", str(os.getpid())]
+        with_parent = [sys.executable, "-m", CHILD_MODULE, str(os.getpid())]
         program = [sys.executable, "-m", "continuum_robot.app.soak.stack", self._robot_name, str(self._folder)]
         command = [*with_parent, *program, json.dumps(self._options)]
         with (self._folder / "stack.log").open("ab") as log:

@@ -68,6 +68,7 @@ class SafetyCycle:
     limited : LIMITED_ bits of control/limits.py, N numbers
     write : whether to send ``tension_n``. False in a cycle without a fresh command, so that the driver never feeds
         the motor board's own watchdog with an old command, and before the first activation
+    waits : no fresh command came since the activation: what is written answers nobody
     state_code : STATE_INACTIVE, STATE_ACTIVE or STATE_SAFE
     changed : state, faults or what a stop does changed since the step before
     stop : what a stop does
@@ -90,6 +91,7 @@ class SafetyCycle:
     latency_s = cython.declare(cython.double, visibility="public")
     missed = cython.declare(cython.int, visibility="public")
     write = cython.declare(cython.bint, visibility="readonly")
+    waits = cython.declare(cython.bint, visibility="readonly")
     state_code = cython.declare(cython.int, visibility="readonly")
     changed = cython.declare(cython.bint, visibility="readonly")
     tension_n = cython.declare(cython.double[::1], visibility="readonly")
@@ -167,7 +169,7 @@ class SafetyCycle:
         self._torque_off, self._safe_n, self.torque_off_due = robot.stop.torque_off, limits.safe_n, False
         self._stop_before, self._held_before = STOP_RELEASE, False
         self.latency_s, self.missed = UNKNOWN, 0
-        self.write = self.changed = False
+        self.write = self.waits = self.changed = False
         self.state_code = self._state_before = STATE_INACTIVE
         self._conditions = self._latched = self._latched_count = self._latched_before = 0
         self._latched_codes, self._newest_code = integers(FAULT_BIT_COUNT), -1
@@ -254,7 +256,8 @@ class SafetyCycle:
             self.torque_off_due = self._off_is_due()
         else:
             # Until the first command the driver itself holds the tension; afterwards only commands are sent.
-            self.write = fresh or self._commands.waiting
+            self.waits = self._commands.waiting
+            self.write = fresh or self.waits
             if fresh:
                 self._limit(command)
                 self._since_command_s = 0.0

@@ -66,6 +66,12 @@ class ManagedNode(PublisherNode, LifecycleNode):
     """
 
     default_robot = "opencr_five_tendon"
+    managed = True
+    """A supervisor may bring it up and down."""
+    ends_first = False
+    """Where nobody brings it down, it ends before the other nodes."""
+    longest_ramp_s = 0.0
+    """Time of the driver's ramp to the safe tension, by the robot file that was loaded last, s."""
     _ever_configured = False
 
     def __init__(
@@ -180,6 +186,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def load_robot(self) -> Robot:
         """The robot of the parameter ``robot``, with ``payload_kg`` and ``seed``. Raises :class:`RobotFileError`."""
         robot = load_robot(str(self.get_parameter("robot").value))
+        self.longest_ramp_s = 0.0 if robot.limits is None else robot.limits.longest_ramp_s
         payload_kg = float(self.parameters.get("payload_kg"))
         if payload_kg >= 0:
             robot = robot.changed(payload_kg=payload_kg)

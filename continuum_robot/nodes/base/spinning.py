@@ -32,6 +32,7 @@ from rclpy.task import Future
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.stopping import StopOrder
 from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use_exact_timers
 
 SPIN_TIMEOUT_S = 30.0
@@ -217,7 +218,7 @@ class Spinner:
 
 
 class StopRequest:
-    """SIGINT and SIGTERM as something to wait for. Use as a context manager in the main thread.
+    """SIGINT, SIGTERM and SIGHUP as something to wait for. Use as a context manager in the main thread.
 
     Parameters
     ----------
@@ -239,8 +240,10 @@ class StopRequest:
     def __enter__(self) -> StopRequest:
         self._pipe = os.pipe()
         os.set_blocking(self._pipe[1], False)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup lets programs outlive their terminal.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -345,11 +348,14 @@ def run_nodes(
             # A file that is not there now will hardly appear while the program runs.
             for node in nodes:
                 node.check()
+            order = StopOrder(nodes)
             spinner.start()
             if not all(_bring_up(node, spinner) for node in nodes):
                 return 1
             while not (stop.wait(1.0) or any(node.ended for node in nodes)):
                 pass
+            if stop.signal_name:
+                order.wait()
             for node in reversed(nodes):
                 node.before_exit(spinner)
         except ContinuumRobotError as error:

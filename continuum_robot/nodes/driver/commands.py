@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from continuum_robot.msg import TendonCommands
@@ -40,6 +41,8 @@ class CommandInput:
     invalid : commands that did not hold one tension a tendon
     owner : who may write
     """
+
+    _heard_s = -math.inf
 
     def __init__(
         self, node: ManagedNode, flow: Flow, on_two_writers: Callable[[], None], *, listens: bool = True
@@ -83,6 +86,12 @@ class CommandInput:
         """Programs that could write commands, as the middleware counts."""
         return self._node.count_publishers(TOPIC)
 
+    @property
+    def heard(self) -> bool:
+        """Whether a program writes commands now; with the power off they are not obeyed."""
+        loop = self._loop
+        return loop is not None and self._clock.monotonic_s() - self._heard_s < loop.safety.limits.command_timeout_s
+
     def two_writers(self) -> bool:
         """Whether the commands since the last call came from two programs, by their sequence numbers alone."""
         return self._writers.two_writers(self.publishers)
@@ -100,7 +109,10 @@ class CommandInput:
 
     def _on_command(self, data: bytes, gid: bytes) -> None:
         loop, trips = self._loop, self._trips
-        if loop is None or trips is None or not loop.powered or loop.procedure is not None:
+        if loop is None or trips is None:
+            return
+        self._heard_s = self._clock.monotonic_s()
+        if not loop.powered or loop.procedure is not None:
             return
         if not self._admits(gid):
             return

@@ -94,6 +94,7 @@ class DriverDiagnosis:
         status.add("simulated", self._node.simulated)
         status.add("activated_ns", self.activated_ns)
         status.add("powered", loop is not None and loop.powered and not loop.hangs)
+        status.add("commanded", self._commands.heard)
         status.add("homed", not missing)
         self._cogging.diagnose(status)
         status.add("time_is_over", loop is not None and bool(getattr(loop.pace, "done", False)))

@@ -10,6 +10,7 @@ from typing import Any
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import REACTIONS
 
@@ -35,7 +36,8 @@ SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 DISPLAY = "display"
 PREDICTIVE = "predictive"
-CONTROLLERS = (CLARKE, TIP, HOLD_TENSION, TOPIC, "none")
+NONE = "none"
+CONTROLLERS = (CLARKE, TIP, HOLD_TENSION, TOPIC, NONE)
 """What commands the tendons after the start."""
 IN_CYCLE = (CLARKE, TIP, HOLD_TENSION)
 """Those of them that are in the driver's cycle."""
@@ -142,7 +144,7 @@ class StackOptions:
             left_out.add("fiber_interrogator")
         if not self.contact or traits.without_contact:
             left_out.add("contact_monitor")
-        if self.controller == "none":
+        if self.controller == NONE:
             left_out |= {"clarke_controller", "reference_source", "tip_approach", "predictive_tip"}
         left_out |= {"tip_tracker", "tip_approach"} - set(traits.tip_nodes)
         if not self.predictive or traits.without_tip_control:
@@ -156,14 +158,16 @@ class StackOptions:
 
     def parameters_of(self, name: str) -> dict[str, Any]:
         """ROS parameters of the node ``name``, composed or in a process of its own."""
-        base_frame, traits = f"{self.prefix}base", load_robot(self.robot).traits
+        base_frame, robot = f"{self.prefix}base", load_robot(self.robot)
+        traits = robot.traits
         own: dict[str, dict[str, Any]] = {
             "simulator": {"simulation_level": self.simulation_level, "world": self.world, "base_frame": base_frame},
             "tendon_driver": {
                 "simulation_level": self.simulation_level,
                 "lockstep.run_s": self.run_s,
                 "start_controller": self.controller if self.controller in (TIP, HOLD_TENSION) else "",
-            },
+            }
+            | self._of_foreign_commands(robot),
             "string_encoder": {"simulation_level": self.simulation_level},
             "force_sensor": {"simulation_level": self.simulation_level},
             "shape_estimator": {"base_frame": base_frame},
@@ -185,6 +189,8 @@ class StackOptions:
                 "node_names": list(self.node_names),
                 "autostart": self.autostart,
                 "start_motion": self.start_motion,
+                # In lock-step a program that has no turn is not waited for.
+                "await_commands": self.controller == NONE and self.clock == "real",
             },
         }
         if self.record_directory is not None:
@@ -197,6 +203,12 @@ class StackOptions:
             "payload_kg": self.payload_kg,
         }
         return common | own.get(name, {}) | dict(self.parameters.get(name, {}))
+
+    def _of_foreign_commands(self, robot: Robot) -> dict[str, Any]:
+        """The delay that the robot file's controller bears says nothing of another one's, which answers over DDS."""
+        if self.controller != NONE or robot.limits is None:
+            return {}
+        return {"safety.late_latency_s": 0.5 * robot.limits.command_timeout_s}
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """The nodes of each process, in the order of starting: nothing slow is beside the driver's cycle."""

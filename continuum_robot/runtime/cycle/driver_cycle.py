@@ -251,7 +251,7 @@ class DriverCycle:
         """What this cycle wrote was on its way at ``now_s``: the safety logic watches how late that is."""
         if self.controller is not None:
             self.safety.latency_s = now_s - self.reading.stamp_s
-        elif self.desired_size >= 0:
+        elif self.desired_size >= 0 and not self.safety.waits:
             self.safety.latency_s = now_s - self.desired_s
         else:  # what is written answers nobody: the driver holds after its activation
             self.safety.latency_s = UNKNOWN

@@ -81,13 +81,13 @@ def test_programs_that_end_are_started_again_except_the_one_with_which_all_ends(
 def test_a_signal_leaves_time_for_the_ramp(tmp_path: Path, composed: str) -> None:
     fast = programs_of_stack(given("sim", composed=composed, **QUICK))
     limits = load_robot("opencr_five_tendon").limits
-    assert {program.grace_s for program in fast} == {5.0 + limits.maximum_n / limits.safe_rate_n_per_s}
+    assert {program.grace_s for program in fast} == {20.0 + limits.maximum_n / limits.safe_rate_n_per_s}
     text = find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")
     assert "safe_rate_n_per_s: " in text
     file = tmp_path / "slow.yaml"
     file.write_text(re.sub(r"safe_rate_n_per_s: \S+", "safe_rate_n_per_s: 2.0", text), encoding="utf-8")
     slow = programs_of_stack(given("sim", composed=composed, robot=str(file), **QUICK))
-    assert {program.grace_s for program in slow} == {15.0}
+    assert {program.grace_s for program in slow} == {30.0}
 
 
 def test_ports_go_to_the_nodes_that_open_them() -> None:

@@ -452,6 +452,22 @@ def test_missed_deadlines_and_latencies_reach_the_safety_logic():
     assert desk.safety.faults == (tendon_faults.LOOP_TOO_SLOW,)
 
 
+def test_what_is_written_before_the_first_command_answers_nobody():
+    """Commands from before the activation are old when the driver holds, and its loop is not slow for that."""
+    desk = Desk()
+    desk.cycle.command([2.5] * N, desk.now_s - 0.05, 7)
+    for _ in range(50):
+        desk.step()
+        assert desk.cycle.wrote(desk.now_s + 5e-4)
+    assert desk.safety.faults == ()
+    assert math.isnan(desk.safety.worst_latency_s)
+    desk.cycle.command([2.5] * N, desk.now_s, 8)
+    desk.step()
+    assert desk.cycle.wrote(desk.now_s + 5e-4)
+    desk.step()
+    assert desk.safety.worst_latency_s == pytest.approx(DT + 5e-4)
+
+
 def test_the_log_keeps_the_newest_rows():
     desk = Desk("echo")
     log = desk.cycle.rows()
