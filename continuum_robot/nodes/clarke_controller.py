@@ -93,7 +93,6 @@ class ClarkeControllerNode(ManagedNode):
         self._robot: Robot | None = None
         self._controller: ControllerCycle | None = None
         self._reference: ReferenceInput | None = None
-        self._pending: ControlSettings | None = None
         self._publish_pid = bool(self.parameters.get("publish_pid_state"))
         self._active = False
         self._driver_active = False
@@ -119,9 +118,8 @@ class ClarkeControllerNode(ManagedNode):
         if slot is None:
             create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
             self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        create.create_subscription(
-            ClarkeState, "clarke_reference", self._on_reference, qos.owned_reference(), lazy=True, with_gid=True
-        )
+        on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
+        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
@@ -148,12 +146,12 @@ class ClarkeControllerNode(ManagedNode):
             robot.control,
             item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
+            take=self._take_settings,
             leave_out=("note", "law"),
         )
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
-        self._pending = None
         self._period_known = False
         if self._slot is None:
             self._controller = self._build(interpreted_form("over topics"))
@@ -220,9 +218,6 @@ class ClarkeControllerNode(ManagedNode):
         start_ns = time.monotonic_ns()
         if not self._read(data):
             return
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            cycle.set_settings(pending)
         # NaN: the driver's torque is off.
         following = self._active and self._driver_active and math.isfinite(self._commanded[0])
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
@@ -332,16 +327,14 @@ class ClarkeControllerNode(ManagedNode):
             self._publish_pid = bool(self.parameters.get("publish_pid_state"))
             if self._slot is not None:
                 self._slot.watch_closely(on=self._publish_pid)
-        if self._settings is None or not names & set(self._settings.leaves):
-            return
-        settings = self._settings.value
-        if names & set(self._settings.leaves) == {"pretension_n"}:
+
+    def _take_settings(self, settings: ControlSettings, names: set[str]) -> None:
+        if names == {"pretension_n"}:
             self._ask_pretension(settings.pretension_n)
-            return
-        if self._slot is None:
-            self._pending = settings
-        else:
+        elif self._slot is not None:
             self._slot.call(lambda cycle: cycle.set_settings(settings))
+        elif self._controller is not None:
+            self._controller.set_settings(settings)
 
     def _on_tension_reference(self, message: Float64) -> None:
         settings = self._settings
@@ -349,10 +342,9 @@ class ClarkeControllerNode(ManagedNode):
             return
         try:
             self._check_settings(dataclasses.replace(settings.value, pretension_n=message.data))
+            self._ask_pretension(message.data)
         except ContinuumRobotError as error:
             self._complain(f"tension_reference was refused: {error}")
-            return
-        self._ask_pretension(message.data)
 
     def _ask_pretension(self, pretension_n: float) -> None:
         """Let the pretension go there at its rate, in the null space of the tensions."""

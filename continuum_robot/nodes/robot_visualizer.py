@@ -310,9 +310,11 @@ class RobotVisualizer(ManagedNode):
         self._detected.action = self._force.action
         for arrow in self._both:
             arrow.action = Marker.DELETE
-        if contact is None or shape is None or not detected:
+        if contact is None or shape is None or not detected or len(contact.wrench) != 6:
             return
         coefficients = conversions.vector(shape.coefficients)
+        if coefficients.size != drawing.size:  # a newer shape than the drawn one
+            return
         if self._draw_both(robot, drawing, coefficients, contact):
             return
         pose = drawing.pose(coefficients, contact.wrench_arc_length)

@@ -484,7 +484,10 @@ class Supervisor(ManagedNode):
             if node.name in ACTORS and node.name != "tendon_driver":
                 self.get_logger().error(f"{node.name} is gone: the stack is paused, the tendons are released")
                 self._spawn(self._after_loss())
-        if self._stack_state == "up" and (self._driver_faults or any(n.lost for n in self._nodes.values())):
+        failed = [node.name for node in self._nodes.values() if node.state == "active" and node.defect]
+        for name in failed:
+            self._fault(f"node_failed: {name}")
+        if self._stack_state == "up" and (self._driver_faults or failed or any(n.lost for n in self._nodes.values())):
             self._set_state("fault")
         if any(node.lost for node in self._nodes.values()):
             self._spawn(self._look_for_lost())
@@ -547,8 +550,9 @@ class Supervisor(ManagedNode):
             if node is None or task != "lifecycle" or (namespace or "/") != self.get_namespace():
                 continue
             problem = status.message if status.level != DiagnosticStatus.OK else ""
-            state = "" if self._second_supervisor.present else values_of(status).get("lifecycle_state", "")
-            node.heard(problem, state)
+            values = values_of(status)
+            state = "" if self._second_supervisor.present else values.get("lifecycle_state", "")
+            node.heard(problem, state, values.get("defect", ""))
 
     def _fault(self, name: str) -> None:
         if name not in self._own_faults:

@@ -114,12 +114,13 @@ class Managed:
     name : as given
     state : lifecycle state as last heard, "unknown" where it does not answer
     problem : what it reports that is wrong with it, "" for nothing
+    defect : an exception of it that nothing handled, "" for none
     """
 
     def __init__(self, supervisor: Node, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
         self.name = name
         self.state = UNKNOWN
-        self.problem = ""
+        self.problem = self.defect = ""
         self._waiting, self._on_state = waiting, on_state
         # As its transitions reported; unlike `state`, no answer of a process that came in its place changes it.
         self._announced = UNKNOWN
@@ -212,7 +213,7 @@ class Managed:
         """
         request = ChangeState.Request()
         request.transition.id = transition
-        self.problem = ""
+        self.problem = self.defect = ""
         response = await self._waiting.call(self._change, request, timeout_s)
         if response is not None and response.success:
             self._presence.heard(time.monotonic())
@@ -231,16 +232,17 @@ class Managed:
         reason = self.problem or f"is {self.state} instead of {desired}"
         raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
-    def heard(self, problem: str, state: str = "") -> None:
+    def heard(self, problem: str, state: str = "", defect: str = "") -> None:
         """It spoke on /diagnostics.
 
         Parameters
         ----------
         problem : what it reports that is wrong with it, "" for nothing
         state : its lifecycle state, "" where it does not say
+        defect : an exception of it that nothing handled, "" for none
         """
         self._presence.heard(time.monotonic(), same=not self._replaced(state))
-        self.problem = problem
+        self.problem, self.defect = problem, defect
 
     def lose(self) -> bool:
         """Whether it is found gone now: its services vanished, it reports nothing on /diagnostics any more, or another
