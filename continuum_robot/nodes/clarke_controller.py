@@ -28,6 +28,7 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
@@ -117,14 +118,14 @@ class ClarkeControllerNode(ManagedNode):
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
             create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
-            self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+            subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
         create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
-        self.create_subscription(
-            String, "reference_writer", lambda message: self._references.take_turn(message.data), qos.latched()
+        subscribe_to_owner(
+            self, String, "reference_writer", lambda message: self._references.take_turn(message.data)
         )
         self.diagnostics.add_task("controller", self._diagnose)
 

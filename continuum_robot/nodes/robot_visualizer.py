@@ -35,6 +35,7 @@ from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 
@@ -87,7 +88,7 @@ class RobotVisualizer(ManagedNode):
         flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
         flow.create_subscription(Contact, "contact", self._on_contact, newest, lazy=True)
         flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, raw=True, lazy=True)
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         self.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
         self.diagnostics.add_task("drawing", self._diagnose)
 

@@ -28,6 +28,7 @@ from continuum_robot.nodes.supervision.manage_service import ManageService
 from continuum_robot.nodes.supervision.managed import UNKNOWN, Managed
 from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.own_gap import OwnGap
 from continuum_robot.srv import ManageStack
@@ -129,8 +130,8 @@ class Supervisor(ManagedNode):
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
         self._gap = OwnGap(OWN_GAP_S)
         self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("second_supervisor"))
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        self.create_subscription(Bool, "reference_holding", self._on_holding, qos.latched())
+        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(self, Bool, "reference_holding", self._on_holding)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_PERIOD_S, self._watch, clock=steady)

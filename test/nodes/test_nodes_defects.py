@@ -114,11 +114,8 @@ class Picky(Own):
 
 @pytest.mark.parametrize("law", [Own, Picky])
 def test_what_an_own_controller_does_not_take_is_refused_before_it_is_taken(make, tmp_path, monkeypatch, law):
-    monkeypatch.setattr(
-        doors,
-        "entry_points",
-        lambda *, group: [SimpleNamespace(name="own", value="", load=lambda: law)] if group == doors.CONTROLLERS else [],
-    )
+    offered = {doors.CONTROLLERS: [SimpleNamespace(name="own", value="", load=lambda: law)]}
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: offered.get(group, []))
     text = shipped_file("robots/opencr_five_tendon.yaml").read_text(encoding="utf-8")
     file = tmp_path / "robot.yaml"
     file.write_text(text.replace("\ncontrol:\n", "\ncontrol:\n  law: own\n"), encoding="utf-8")
