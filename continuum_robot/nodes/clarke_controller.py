@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Float64, String
 
 from continuum_robot.control.references import ClarkeReference
@@ -48,6 +49,7 @@ _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
 _NOMINAL_PERIOD_S = 0.001
 _PERIOD_WEIGHT = 0.05
+PRETENSION_PERIOD_S = 0.02
 REFERENCE_SILENCE_S = 0.5
 """After so long without a reference, another program's are taken where no reference source reports whose turn it is."""
 
@@ -122,6 +124,10 @@ class ClarkeControllerNode(ManagedNode):
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
         create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
+        self._desired_pretension: float | None = None
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._pretension_timer = self.create_timer(PRETENSION_PERIOD_S, self._hand_pretension_on, clock=steady)
+        self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
         subscribe_to_owner(
@@ -343,7 +349,22 @@ class ClarkeControllerNode(ManagedNode):
             return
         try:
             self._check_settings(dataclasses.replace(settings.value, pretension_n=message.data))
-            self._ask_pretension(message.data)
+        except ContinuumRobotError as error:
+            self._complain(f"tension_reference was refused: {error}")
+            return
+        self._desired_pretension = message.data
+        if self.clock.stepped or self._pretension_timer.is_canceled():
+            self._hand_pretension_on()
+
+    def _hand_pretension_on(self) -> None:
+        """The newest that was asked for: the cycle waits each time, however often a program publishes."""
+        desired, self._desired_pretension = self._desired_pretension, None
+        if desired is None:
+            self._pretension_timer.cancel()
+            return
+        self._pretension_timer.reset()
+        try:
+            self._ask_pretension(desired)
         except ContinuumRobotError as error:
             self._complain(f"tension_reference was refused: {error}")
 

@@ -17,6 +17,7 @@ from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.base import parameters
 from continuum_robot.nodes.base.calling import call_service
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
@@ -188,3 +189,38 @@ def test_states_of_another_size_are_refused_by_the_shape_estimator(make):
         node._update(node._estimator, states)
         assert node._problem.startswith(f"tendon_states has {count + 1} tendons")
     assert node._estimated == estimates
+
+
+# Too many requests
+
+
+def test_a_node_takes_so_many_changes_of_parameters_a_second(make, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(parameters, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    node = make(ContactMonitorNode)
+    budget = node.parameters._budget
+
+    def taken(count):
+        changes = [[Parameter("rate_hz", value=50.0 + number % 7)] for number in range(count)]
+        return [node.set_parameters_atomically(change).successful for change in changes]
+
+    assert sum(taken(2 * budget.at_once)) == budget.at_once
+    result = node.set_parameters_atomically([Parameter("rate_hz", value=90.0)])
+    assert "changes of parameters a second" in result.reason
+    assert node.parameters.get("rate_hz") != 90.0
+    now[0] += 0.5
+    assert sum(taken(budget.at_once)) == round(0.5 * budget.per_s)
+
+
+def test_of_many_tension_references_the_newest_is_handed_on(make):
+    node = make(ClarkeControllerNode)
+    node.configure()
+    asked = []
+    node._ask_pretension = asked.append
+    for value in (3.0, 3.1, 3.2, 3.3):
+        node._on_tension_reference(Float64(data=value))
+    assert asked == [3.0]
+    node._hand_pretension_on()  # as its timer does
+    assert asked == [3.0, 3.3]
+    node._hand_pretension_on()
+    assert node._pretension_timer.is_canceled()

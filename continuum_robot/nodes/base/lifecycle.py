@@ -307,7 +307,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         ----------
         parameter_list : of rclpy
         """
-        refusal = self.parameters.refuse(parameter_list)
+        refusal = self.parameters.refuse(parameter_list, limited=not self.clock.stepped)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)
         return super().set_parameters_atomically(parameter_list)

@@ -9,6 +9,7 @@ set: by a launch file, ``params_file``, the command line or ``ros2 param set``.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,29 @@ from continuum_robot.nodes.base.settings import (
 from continuum_robot.robot.schema import Quantity
 
 
+class ChangeBudget:
+    """How many changes of parameters a node takes: each costs milliseconds, in which its callbacks wait.
+
+    Parameters
+    ----------
+    at_once : changes
+    per_s : changes a second in the long run
+    """
+
+    def __init__(self, at_once: int = 100, per_s: float = 100.0) -> None:
+        self.at_once, self.per_s = at_once, per_s
+        self._left, self._newest_s = float(at_once), 0.0
+
+    def takes(self, now_s: float) -> bool:
+        """Whether there is one left at ``now_s``, s of a monotonic clock; it is used then."""
+        self._left = min(float(self.at_once), self._left + self.per_s * (now_s - self._newest_s))
+        self._newest_s = now_s
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
 class ParameterServer:
     """Declares a node's parameters, validates candidates and hands over what was accepted.
 
@@ -51,6 +75,7 @@ class ParameterServer:
         guarded: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda callback: callback,
     ) -> None:
         self._node, self._guarded = node, guarded
+        self._budget = ChangeBudget()
         self._given = set(given)
         self._own_change = False
         self._rules: dict[str, Quantity] = {}
@@ -243,13 +268,18 @@ class ParameterServer:
         """
         return self._node.get_parameter(name).value
 
-    def refuse(self, parameters: Sequence[Parameter[Any]]) -> str:
-        """A sentence where a parameter is read-only or of another type, else empty. rclpy's own is a pair of numbers.
+    def refuse(self, parameters: Sequence[Parameter[Any]], *, limited: bool) -> str:
+        """A sentence where a parameter is read-only or of another type, or too many come, else empty.
+
+        rclpy's own is a pair of numbers.
 
         Parameters
         ----------
         parameters : that somebody wants to set
+        limited : too many a second are refused; not so where time waits for the node
         """
+        if limited and not self._own_change and not self._budget.takes(time.monotonic()):
+            return f"more than {self._budget.per_s:g} changes of parameters a second: set them together, or less often"
         for parameter in parameters:
             name = parameter.name
             if not self._known(name):
