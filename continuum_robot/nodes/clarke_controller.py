@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Float64, String
 
 from continuum_robot.control.references import ClarkeReference
@@ -28,6 +29,7 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
@@ -47,6 +49,7 @@ _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
 _NOMINAL_PERIOD_S = 0.001
 _PERIOD_WEIGHT = 0.05
+PRETENSION_PERIOD_S = 0.02
 REFERENCE_SILENCE_S = 0.5
 """After so long without a reference, another program's are taken where no reference source says whose turn it is."""
 
@@ -93,7 +96,6 @@ class ClarkeControllerNode(ManagedNode):
         self._robot: Robot | None = None
         self._controller: ControllerCycle | None = None
         self._reference: ReferenceInput | None = None
-        self._pending: ControlSettings | None = None
         self._publish_pid = bool(self.parameters.get("publish_pid_state"))
         self._active = False
         self._driver_active = False
@@ -118,15 +120,18 @@ class ClarkeControllerNode(ManagedNode):
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
             create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
-            self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        create.create_subscription(
-            ClarkeState, "clarke_reference", self._on_reference, qos.owned_reference(), lazy=True, with_gid=True
-        )
+            subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+        on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
+        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
+        self._desired_pretension: float | None = None
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._pretension_timer = self.create_timer(PRETENSION_PERIOD_S, self._hand_pretension_on, clock=steady)
+        self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
-        self.create_subscription(
-            String, "reference_writer", lambda message: self._references.take_turn(message.data), qos.latched()
+        subscribe_to_owner(
+            self, String, "reference_writer", lambda message: self._references.take_turn(message.data)
         )
         self.diagnostics.add_task("controller", self._diagnose)
 
@@ -148,12 +153,12 @@ class ClarkeControllerNode(ManagedNode):
             robot.control,
             item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
+            take=self._take_settings,
             leave_out=("note", "law"),
         )
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
-        self._pending = None
         self._period_known = False
         if self._slot is None:
             self._controller = self._build(interpreted_form("over topics"))
@@ -221,9 +226,6 @@ class ClarkeControllerNode(ManagedNode):
         start_ns = time.monotonic_ns()
         if not self._read(data):
             return
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            cycle.set_settings(pending)
         # NaN: the driver's torque is off.
         following = self._active and self._driver_active and math.isfinite(self._commanded[0])
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
@@ -335,16 +337,14 @@ class ClarkeControllerNode(ManagedNode):
             if self._slot is not None:
                 self._slot.watch_closely(on=on)
             self._publish_pid = on  # once each cycle waits for it: else its numbers would be of several
-        if self._settings is None or not names & set(self._settings.leaves):
-            return
-        settings = self._settings.value
-        if names & set(self._settings.leaves) == {"pretension_n"}:
+
+    def _take_settings(self, settings: ControlSettings, names: set[str]) -> None:
+        if names == {"pretension_n"}:
             self._ask_pretension(settings.pretension_n)
-            return
-        if self._slot is None:
-            self._pending = settings
-        else:
+        elif self._slot is not None:
             self._slot.call(lambda cycle: cycle.set_settings(settings))
+        elif self._controller is not None:
+            self._controller.set_settings(settings)
 
     def _on_tension_reference(self, message: Float64) -> None:
         settings = self._settings
@@ -355,7 +355,21 @@ class ClarkeControllerNode(ManagedNode):
         except ContinuumRobotError as error:
             self._complain(f"tension_reference was refused: {error}")
             return
-        self._ask_pretension(message.data)
+        self._desired_pretension = message.data
+        if self.clock.stepped or self._pretension_timer.is_canceled():
+            self._hand_pretension_on()
+
+    def _hand_pretension_on(self) -> None:
+        """The newest that was asked for: the cycle waits each time, however often a program publishes."""
+        desired, self._desired_pretension = self._desired_pretension, None
+        if desired is None:
+            self._pretension_timer.cancel()
+            return
+        self._pretension_timer.reset()
+        try:
+            self._ask_pretension(desired)
+        except ContinuumRobotError as error:
+            self._complain(f"tension_reference was refused: {error}")
 
     def _ask_pretension(self, pretension_n: float) -> None:
         """Let the pretension go there at its rate, in the null space of the tensions."""

@@ -136,7 +136,8 @@ class ContactMonitorNode(ManagedNode):
         # Half a period of grace: shapes come with the driver's jitter.
         self._thinning = Thinning(grace=0.5)
         self._settling_until_ns, self._gap = 0, ""
-        self._counts = dict.fromkeys(("updates", "contacts", "gaps", "inputs_not_finite", "inputs_without_tensions"), 0)
+        inputs = ("inputs_not_finite", "inputs_of_another_size", "inputs_without_tensions")
+        self._counts = dict.fromkeys(("updates", "contacts", "gaps", *inputs), 0)
         self._execution = Histogram()
         self._missing = ""
         self.parameters.on_change(self._on_parameters)
@@ -159,7 +160,9 @@ class ContactMonitorNode(ManagedNode):
         """Make the monitor; the robot's model is compiled where it is not in the cache yet."""
         robot = self.load_robot()
         self._robot = robot
-        self._settings = self.parameters.declare_settings("", default_settings(robot), check=self._check_settings)
+        self._settings = self.parameters.declare_settings(
+            "", default_settings(robot), check=self._check_settings, take=self._take_settings
+        )
         self._location = self.parameters.declare_settings("location", default_location(robot))
         self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
         self._screw_settings = self.parameters.declare_settings("screw", ScrewSettings())
@@ -275,7 +278,7 @@ class ContactMonitorNode(ManagedNode):
     # The work, in the node's own thread; in lock-step in its turns
 
     def _run(self) -> None:
-        while not self.defect:
+        while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._stopping or self._newest is not None, self._timeout_s / 4)
                 shape, self._newest = self._newest, None
@@ -287,23 +290,25 @@ class ContactMonitorNode(ManagedNode):
         self._work(None)
 
     def _work(self, shape: Shape | None) -> None:
-        """Deal with a shape, or with none for a while."""
-        if self.defect:
-            return
+        """Deal with a shape, or with none for a while. A defect latches invalid, as a broken sensor does."""
+        try:
+            self._deal_with(shape)
+        except Exception as error:
+            self.on_defect(error)
+            if self._was_settled:
+                with contextlib.suppress(Exception):  # in the log already
+                    self._latch(f"the contact monitor failed: {error!r}", shape)
+        self.shapes_taken += shape is not None
+
+    def _deal_with(self, shape: Shape | None) -> None:
         if self._settled != self._was_settled:
             self._was_settled, self._heard_s = self._settled, self.clock.monotonic_s()
             self._begin()
-        try:
-            # The observers run from the robot's rest on, so that they know its motion when it counts.
-            if shape is not None and self._take(shape, silent=not self._was_settled):
-                self._heard_s = self.clock.monotonic_s()
-            elif self._was_settled and self.clock.monotonic_s() - self._heard_s > self._timeout_s:
-                self._miss(shape)
-        except Exception as error:
-            self.defect = repr(error)
-            self.report_error("the contact monitor failed", error)
-            return
-        self.shapes_taken += shape is not None
+        # The observers run from the robot's rest on, so that they know its motion when it counts.
+        if shape is not None and self._take(shape, silent=not self._was_settled):
+            self._heard_s = self.clock.monotonic_s()
+        elif self._was_settled and self.clock.monotonic_s() - self._heard_s > self._timeout_s:
+            self._miss(shape)
 
     def _begin(self) -> None:
         """The tendons have settled, or lost their power: what was wrong while they hung slack does not count."""
@@ -324,14 +329,21 @@ class ContactMonitorNode(ManagedNode):
         coefficients = conversions.vector(shape.coefficients)
         if monitor is None:
             return False
-        if coefficients.size != self._size:
-            self._missing = f"shape has {coefficients.size} coefficients, the robot file {self._size}"
+        rates, covariance = conversions.vector(shape.coefficient_rates), conversions.vector(shape.covariance)
+        sizes = coefficients.size, rates.size, covariance.size
+        if sizes != (self._size, self._size, self._size**2):
+            n = self._size
+            self._missing = (
+                f"shape has {' + '.join(map(str, sizes))} coefficients, rates and covariances,"
+                f" those of the robot file are {n} + {n} + {n * n}"
+            )
+            self._counts["inputs_of_another_size"] += 1
+            self.get_logger().error(f"refused: {self._missing}", throttle_duration_sec=5.0)
             return False
         if tension is None:
             self._missing = "no tensions of this robot on tendon_states_decimated"
             self._counts["inputs_without_tensions"] += 1
             return False
-        rates = conversions.vector(shape.coefficient_rates)
         fault = shape.problem
         if not fault and not math.isfinite(float(tension.sum() + coefficients.sum() + rates.sum())):
             what = "tensions" if not math.isfinite(float(tension.sum())) else "coefficients of the shape"
@@ -345,7 +357,6 @@ class ContactMonitorNode(ManagedNode):
             self._bridge(monitor, step_s, stamp_ns)
             step_s = 0.0
         self._last_stamp_ns = stamp_ns
-        covariance = conversions.vector(shape.covariance).reshape(self._size, self._size)
         try:
             with self._monitor_lock:
                 if silent and self._estimate is not None and self._estimate.state == INVALID:
@@ -354,7 +365,7 @@ class ContactMonitorNode(ManagedNode):
                 estimate = monitor.update(
                     coefficients,
                     rates,
-                    covariance,
+                    covariance.reshape(self._size, self._size),
                     step_s,
                     tension=tension,
                     tendon_displacement=self._displacement if self._displacement.size == self._tendon_count else None,
@@ -400,11 +411,14 @@ class ContactMonitorNode(ManagedNode):
 
     def _miss(self, shape: Shape | None) -> None:
         """Nothing usable came for too long: invalid, reported once a timeout and latched."""
+        reason = "no shape" if shape is None and not self._missing else self._missing
+        self._latch(f"{reason} for {self._timeout_s:g} s", shape)
+
+    def _latch(self, reason: str, shape: Shape | None) -> None:
+        """Invalid until a reset."""
         monitor, unknown = self._monitor, np.full(self._size, np.nan)
         if monitor is None:
             return
-        reason = "no shape" if shape is None and not self._missing else self._missing
-        reason = f"{reason} for {self._timeout_s:g} s"
         with self._monitor_lock:
             estimate = monitor.update(
                 unknown,
@@ -484,7 +498,7 @@ class ContactMonitorNode(ManagedNode):
         self._floor.stop("the contact monitor was reset")
         with self._monitor_lock:
             monitor.reset()
-            self._missing = ""
+            self._missing = self.defect = ""
         response.success = True
         response.message = "observers restart; what is still broken is found again"
         return response
@@ -532,12 +546,15 @@ class ContactMonitorNode(ManagedNode):
             self._kinds.settings = self._kind_settings.value
         if self._screws is not None and self._screw_settings is not None:
             self._screws.settings = self._screw_settings.value
-        if self._monitor is not None and self._settings is not None:
-            with self._monitor_lock:
-                old = self._monitor.settings
-                self._monitor.with_settings(self._settings.value)
-            if any(getattr(old, name) != getattr(self._settings.value, name) for name in OF_THE_OBSERVERS):
-                self._floor.replace()
+
+    def _take_settings(self, settings: MonitorSettings, _names: set[str]) -> None:
+        if self._monitor is None:
+            return
+        with self._monitor_lock:
+            old = self._monitor.settings
+            self._monitor.with_settings(settings)
+        if any(getattr(old, name) != getattr(settings, name) for name in OF_THE_OBSERVERS):
+            self._floor.replace()
 
     def _unable_to_learn(self) -> DeviceError | None:
         """Why nothing can be learnt now, and what to do; None where it can."""

@@ -261,8 +261,10 @@ class PredictiveTipNode(ManagedNode):
     def _start(self, now_s: float) -> tuple[Vector, Vector] | None:
         """Coordinates, m, and rates, m/s, to begin with: of the reference that the robot follows, else where it is."""
         followed = self._fresh(self._followed, now_s, _REFERENCE_AGE_S)
-        if followed is not None and np.all(np.isfinite(conversions.vector(followed.velocity))):
-            return np.array(conversions.vector(followed.position)), np.array(conversions.vector(followed.velocity))
+        velocity = None if followed is None else np.array(conversions.vector(followed.velocity))
+        if followed is not None and velocity is not None and velocity.size == self._position.size:
+            if np.isfinite(velocity).all():
+                return np.array(conversions.vector(followed.position)), velocity
         measured = self._measured(now_s)
         return None if measured is None else (measured, np.zeros_like(measured))
 

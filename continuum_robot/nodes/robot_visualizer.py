@@ -35,6 +35,7 @@ from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 
@@ -87,7 +88,7 @@ class RobotVisualizer(ManagedNode):
         flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
         flow.create_subscription(Contact, "contact", self._on_contact, newest, lazy=True)
         flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, raw=True, lazy=True)
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         self.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
         self.diagnostics.add_task("drawing", self._diagnose)
 
@@ -310,9 +311,11 @@ class RobotVisualizer(ManagedNode):
         self._detected.action = self._force.action
         for arrow in self._both:
             arrow.action = Marker.DELETE
-        if contact is None or shape is None or not detected:
+        if contact is None or shape is None or not detected or len(contact.wrench) != 6:
             return
         coefficients = conversions.vector(shape.coefficients)
+        if coefficients.size != drawing.size:  # a newer shape than the drawn one
+            return
         if self._draw_both(robot, drawing, coefficients, contact):
             return
         pose = drawing.pose(coefficients, contact.wrench_arc_length)

@@ -195,9 +195,11 @@ class ShapeEstimatorNode(ManagedNode):
 
     def _update(self, estimator: AnyShapeEstimator, states: TendonStates) -> None:
         displacement, velocity = conversions.vector(states.displacement), conversions.vector(states.velocity)
-        if displacement.size != self._tendon_count:
-            self._complain(f"tendon_states has {displacement.size} tendons, the robot file {self._tendon_count}")
-            return
+        tension = conversions.vector(states.tension)
+        for values in (displacement, velocity, tension):
+            if values.size != self._tendon_count:
+                self._complain(f"tendon_states has {values.size} tendons, the robot file {self._tendon_count}")
+                return
         if not math.isfinite(displacement.sum()):
             self._not_finite += 1
             if estimator.watch is None:
@@ -220,8 +222,9 @@ class ShapeEstimatorNode(ManagedNode):
             step_s = self._thinning.period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
-            tension, curvature = conversions.vector(states.tension), self._curvature(stamp_ns)
-            estimate = estimator.update(displacement, velocity, strings, step_s, tension, curvature)
+            estimate = estimator.update(
+                displacement, velocity, strings, step_s, tension, self._curvature(stamp_ns)
+            )
         except ContinuumRobotError as error:
             self._complain(str(error))
             return

@@ -27,6 +27,7 @@ from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import ContactLoad
@@ -168,7 +169,7 @@ class SimulatorNode(ManagedNode):
         self._truth = self.flow.create_publisher(Contact, "simulated_contact", qos.state_publisher())
         self._obstacles = self.create_publisher(MarkerArray, OBSTACLES_TOPIC, qos.latched())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         self._push = SimulatedExternalForce(self, lambda: self.plant)
         self.diagnostics.add_task("plant", self._diagnose)
 

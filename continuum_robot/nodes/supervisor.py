@@ -27,9 +27,10 @@ from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.manage_service import ManageService
-from continuum_robot.nodes.supervision.managed import UNKNOWN, VANISHED_S, Managed
+from continuum_robot.nodes.supervision.managed import HEARTBEAT_TIMEOUT_S, UNKNOWN, VANISHED_S, Managed
 from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.own_gap import OwnGap
 from continuum_robot.srv import ManageStack
@@ -139,9 +140,10 @@ class Supervisor(ManagedNode):
         self._ramp_s = math.nan
         self._status = self.create_publisher(StackStatus, "stack_status", qos.latched())
         self._gap = OwnGap(OWN_GAP_S)
+        self._heard_itself_s = time.monotonic()
         self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("second_supervisor"))
-        self.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        self.create_subscription(Bool, "reference_holding", self._on_holding, qos.latched())
+        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(self, Bool, "reference_holding", self._on_holding)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_PERIOD_S, self._watch, clock=steady)
@@ -506,22 +508,44 @@ class Supervisor(ManagedNode):
         away = self._gap.look(time.monotonic())
         if self._stack_state not in ("up", "fault") or self._operation:
             return
-        if away:
-            self.get_logger().warning("the supervisor stood still: it asks all nodes again before it judges them")
+        if away or self._deaf:
+            self.get_logger().warning(
+                "the supervisor stood still: it judges no node by what it did not hear meanwhile",
+                throttle_duration_sec=10.0,
+            )
             for node in self._nodes.values():
-                self._spawn(node.ask_again())
+                node.forgive()
             return
         for node in self._nodes.values():
-            if not node.lose():
-                continue
-            self._fault(f"node_lost: {node.name}")
-            if node.name in ACTORS and node.name != DRIVER:
-                self.get_logger().error(f"{node.name} is gone: the stack is paused, the tendons are released")
-                self._spawn(self._after_loss())
-        if self._stack_state == "up" and (self._driver_faults or any(n.lost for n in self._nodes.values())):
+            if node.seems_gone():
+                self._spawn(self._judge(node))
+        failed = [node.name for node in self._nodes.values() if node.state == "active" and node.defect]
+        for name in failed:
+            self._fault(f"node_failed: {name}")
+        if self._stack_state == "up" and (self._driver_faults or failed or any(n.lost for n in self._nodes.values())):
             self._set_state("fault")
         if any(node.lost for node in self._nodes.values()):
             self._spawn(self._look_for_lost())
+
+    @property
+    def _deaf(self) -> bool:
+        """Whether this node does not hear even what it reports itself: the machine, or DDS, has no time for it."""
+        longest_s = max(HEARTBEAT_TIMEOUT_S, 2.0 / self.parameters.get("diagnostics.rate_hz"))
+        return time.monotonic() - self._heard_itself_s > longest_s
+
+    async def _judge(self, node: Managed) -> None:
+        """Ask a node that seems to be gone; without an answer it is, and without one that moves the robot all pause."""
+        if await node.answers() or self._operation or self._stack_state not in ("up", "fault"):
+            return
+        if self._deaf or self._second_supervisor.present:
+            node.forgive()
+            return
+        node.lose()
+        self._fault(f"node_lost: {node.name}")
+        self._set_state("fault")
+        if node.name in ACTORS and node.name != DRIVER:
+            self.get_logger().error(f"{node.name} is gone: the stack is paused, the tendons are released")
+            await self._after_loss()
 
     async def _look_for_lost(self) -> None:
         """Configure nodes that were lost and are there again; nothing is activated before somebody resets the stack."""
@@ -578,11 +602,16 @@ class Supervisor(ManagedNode):
             full_name, _, task = status.name.partition(": ")
             namespace, _, name = full_name.rpartition("/")
             node = self._nodes.get(name)
-            if node is None or task != "lifecycle" or (namespace or "/") != self.get_namespace():
+            if task != "lifecycle" or (namespace or "/") != self.get_namespace():
+                continue
+            if name == self.get_name():
+                self._heard_itself_s = time.monotonic()
+            if node is None:
                 continue
             problem = status.message if status.level != DiagnosticStatus.OK else ""
-            state = "" if self._second_supervisor.present else values_of(status).get("lifecycle_state", "")
-            node.heard(problem, state)
+            values = values_of(status)
+            state = "" if self._second_supervisor.present else values.get("lifecycle_state", "")
+            node.heard(problem, state, values.get("defect", ""))
 
     def _fault(self, name: str) -> None:
         if name not in self._own_faults:

@@ -31,7 +31,6 @@ from continuum_robot.nodes.driver.heat_memory import HeatMemory
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.lockstep import LockstepPace
 from continuum_robot.nodes.driver.parameters import (
-    TEMPERATURES,
     declare_limits,
     declare_parameters,
     declare_temperatures,
@@ -42,6 +41,7 @@ from continuum_robot.nodes.driver.procedure_drive import ACTIVATION, ProcedureDr
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.topics import qos
+from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.assembly import make_loop, real_time
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
@@ -164,7 +164,7 @@ class TendonDriver(ManagedNode):
                 "0 where the controller is another program, which a real-time loop starves (controller: clarke is in"
                 " the loop itself)",
             )
-        self._temperatures = declare_temperatures(self.parameters, robot.actuators)
+        self._temperatures = declare_temperatures(self.parameters, robot.actuators, self._take_temperatures)
         limits = declare_limits(self.parameters, robot.limits).value
         robot = robot.changed(limits=limits, actuators=self._temperatures.value)
         desired = self._desired_form(robot)
@@ -304,7 +304,8 @@ class TendonDriver(ManagedNode):
         error : what was raised
         """
         super().on_defect(error)
-        self._faults.estop("internal_error")
+        if "internal_error" not in self.faults:
+            self._faults.estop("internal_error")
 
     # What happens in the loop: see LoopWatcher
 
@@ -399,15 +400,13 @@ class TendonDriver(ManagedNode):
         return response
 
     def _on_parameters(self, names: set[str]) -> None:
-        loop, temperatures = self.loop, self._temperatures
-        try:
-            if COGGING in names:
-                self._cogging.apply(loop)
-            if loop is not None and temperatures is not None and names & set(TEMPERATURES):
-                value = temperatures.value
-                loop.call(lambda: loop.safety.heat.set_limits(value.temperature_warn_c, value.temperature_error_c))
-        except ContinuumRobotError as error:
-            self.report_error(f"{', '.join(sorted(names))}: the cycle works as before", error)
+        if COGGING in names:
+            self._cogging.apply(self.loop)
+
+    def _take_temperatures(self, actuators: Actuators, _names: set[str]) -> None:
+        loop, value = self.loop, actuators
+        if loop is not None:
+            loop.call(lambda: loop.safety.heat.set_limits(value.temperature_warn_c, value.temperature_error_c))
 
     def _look(self) -> None:
         self._heat.keep(self.loop)

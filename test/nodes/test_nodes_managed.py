@@ -36,7 +36,7 @@ class Waits:
     async def sleep(self, duration_s):
         pass
 
-    async def call(self, _client, request, _timeout_s):
+    async def call(self, _client, request, _timeout_s, _again_s=None):
         if isinstance(request, ChangeState.Request):
             return None if self.made is None else SimpleNamespace(success=self.made)
         return SimpleNamespace(current_state=SimpleNamespace(label=self.label))
@@ -55,7 +55,10 @@ class Client:
 
 def make(label, hidden, made=True):
     supervisor = SimpleNamespace(
-        create_client=lambda _kind, _name: Client(hidden), create_subscription=lambda *_args: None
+        create_client=lambda _kind, _name: Client(hidden),
+        create_subscription=lambda *_args: None,
+        get_namespace=lambda: "/",
+        get_node_names_and_namespaces=lambda: [("clarke_controller", "/")],
     )
     return Managed(supervisor, "clarke_controller", Waits(label, made), lambda: None)
 
@@ -94,71 +97,110 @@ def test_a_node_that_is_not_there_yet_is_unknown_at_once():
     assert node.state == "unknown"
 
 
-def test_a_process_in_place_of_a_dead_one_is_noticed_although_its_services_never_vanish(monkeypatch):
+@pytest.fixture
+def active(monkeypatch):
+    """A node that is active, and time that passes by its waits."""
     now = [100.0]
     monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
     node = make("active", hidden=0)
+    node.now = now
+
+    async def sleep(duration_s):
+        now[0] += duration_s
+
+    node._waiting.sleep = sleep
     run(node.change(Transition.TRANSITION_ACTIVATE, "active", 1.0))
-    # A report that was under way when the node was configured counts as none, nor do those of a second stack.
-    for state in ("unconfigured", "active", "unconfigured", "active", "unconfigured", "active"):
-        now[0] += 0.5
-        node.heard("", state)
-        assert not node.lose()
-    for _ in range(3):
-        now[0] += 1.0
-        node.heard("", "unconfigured")
-        assert not node.lose()
-    now[0] += 1.0
-    node.heard("", "unconfigured")
-    assert node.lose()
-    assert (node.lost, node.state) == (True, "unknown")
-    assert not node.lose()
+    return node
 
 
-def test_a_process_in_place_of_a_dead_one_is_noticed_although_it_was_asked_for_its_state_before(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    node = make("active", hidden=0)
-    run(node.change(Transition.TRANSITION_ACTIVATE, "active", 1.0))
-    # Another node was found gone first, and the stack is paused: each is asked for its state.
-    node._waiting.label = "unconfigured"
-    now[0] += 0.1
-    run(node.refresh())
-    assert node.state == "unconfigured"
-    for _ in range(3):
-        now[0] += 1.0
-        node.heard("", "unconfigured")
-    assert node.lose()
+def passes(node, seconds, *states):
+    """So many seconds, in each of which every one of these states is reported."""
+    for _ in range(seconds):
+        node.now[0] += 1.0
+        for state in states:
+            node.heard("", state)
+
+
+def judged(node):
+    """Whether it is found gone."""
+    if not node.seems_gone():
+        return False
+    with pytest.raises(StopIteration) as ended:
+        node.answers().send(None)
+    return not ended.value.value
+
+
+def test_a_node_that_is_only_silent_answers_and_is_not_lost(active):
+    passes(active, 10)
+    assert active.seems_gone()
+    assert not judged(active)
+    assert not active.seems_gone()
+
+
+def test_a_node_that_gives_no_answer_is_lost(active):
+    async def call(*_arguments):
+        active.now[0] += 1.0
+
+    active._waiting.call = call
+    passes(active, 10)
+    assert judged(active)
+    active.lose()
+    assert (active.lost, active.state) == (True, "unknown")
+    assert not active.seems_gone()  # said once
+    active.back()
+    assert not active.lost
+
+
+def test_a_node_that_has_left_the_graph_is_lost_without_a_question(active):
+    async def call(*_arguments):
+        pytest.fail("it was asked")
+
+    active._waiting.call, active._in_graph = call, list
+    active._change.hidden = 10**9
+    passes(active, 1, "active")
+    assert not active.seems_gone()
+    passes(active, 2, "active")
+    assert judged(active)
+
+
+def test_a_process_in_place_of_a_dead_one_is_found_although_its_services_never_vanish(active):
+    active._waiting.label = "unconfigured"
+    passes(active, 3, "unconfigured")
+    assert not judged(active)
+    passes(active, 1, "unconfigured")
+    assert judged(active)
+    active.lose()
     # Once it is configured and counts as there again, all is as it was.
-    node._waiting.label = "inactive"
-    run(node.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0))
-    node.back()
+    active._waiting.label = "inactive"
+    run(active.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0))
+    active.back()
+    passes(active, 5, "inactive")
+    assert not judged(active)
+
+
+def test_beside_a_second_stack_of_the_same_name_a_node_that_reports_now_and_then_is_not_lost(active):
     for _ in range(5):
-        now[0] += 1.0
-        node.heard("", "inactive")
-        assert not node.lose()
+        passes(active, 2, "unconfigured")
+        assert not active.seems_gone()
+        passes(active, 1, "unconfigured", "active", "unconfigured")
+    # The second one's answers come first; its own comes once.
+    passes(active, 4, "unconfigured")
+    answers = iter(["unconfigured", "unconfigured", "active"])
+
+    async def call(*_arguments):
+        return SimpleNamespace(current_state=SimpleNamespace(label=next(answers)))
+
+    active._waiting.call = call
+    assert active.seems_gone()
+    assert not judged(active)
 
 
-def test_a_node_that_somebody_cleans_up_is_not_lost(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    node = make("active", hidden=0)
-    run(node.change(Transition.TRANSITION_ACTIVATE, "active", 1.0))
-    node._on_transition(TransitionEvent(goal_state=State(id=State.PRIMARY_STATE_UNCONFIGURED)))
-    node._waiting.label = "unconfigured"
-    run(node.refresh())
-    for _ in range(5):
-        now[0] += 1.0
-        node.heard("", "unconfigured")
-        assert not node.lose()
-
-
-def test_a_node_that_was_lost_counts_as_there_again():
-    node = make("unconfigured", hidden=0)
-    node.heard("")
-    node._presence.lost = True
-    node.back()
-    assert not node.lost
+def test_a_node_that_somebody_cleans_up_is_not_lost(active):
+    active._on_transition(TransitionEvent(goal_state=State(id=State.PRIMARY_STATE_UNCONFIGURED)))
+    active._waiting.label = "unconfigured"
+    run(active.refresh())
+    passes(active, 5, "unconfigured")
+    assert not judged(active)
 
 
 class Broken(Supervisor):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pretension as a reference over DDS: bounded by the limits, reached at its rate, reported by the diagnostics."""
+"""What other programs publish: a pretension, within the limits and at its rate; topics of an owner, refused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import Log
 from ros_probe import Probe
-from std_msgs.msg import Float64
+from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
@@ -42,3 +44,29 @@ def test_a_tension_reference_is_followed_within_the_limits(stack, probe: Probe):
     manifold = stack.driver.loop.cycle.controller.controller.manifold
     assert np.abs(manifold.clarke(moved)).max() < 2e-4
     assert not stack.driver.faults
+
+
+def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, probe: Probe):
+    probe.listen(Log, "/rosout")
+    before = stack.status()
+    forged = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
+    values = [KeyValue(key=key, value=value) for key, value in forged.items()]
+    for kind, topic, message in (
+        (String, "reference_writer", String(data="probe")),
+        (DiagnosticStatus, "driver_status", DiagnosticStatus(values=values)),
+        (Bool, "reference_holding", Bool(data=not before.holding)),
+    ):
+        probe.publish(kind, topic, message, qos.latched())
+
+    def refused(topic, *nodes):
+        said = {log.name for log in probe.received["/rosout"] if f"publishes /{topic}: refused" in log.msg}
+        return said >= set(nodes)
+
+    probe.wait_real(lambda: refused("reference_writer", "clarke_controller"))
+    probe.wait_real(lambda: refused("driver_status", "simulator", "supervisor", "reference_source"))
+    probe.wait_real(lambda: refused("reference_holding", "supervisor"))
+    assert stack.nodes["clarke_controller"]._references.turn == "reference_source"
+    assert not any(node.defect for node in stack.nodes.values())
+    after = stack.status()
+    assert (after.faults, after.estop, after.holding) == ([], False, before.holding)
+    assert probe.trigger("reference_source/restart").success, "the driver obeys still"

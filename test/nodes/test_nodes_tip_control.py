@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,7 @@ def test_a_target_moves_it_and_after_a_switch_to_clarke_the_load_moves_the_tip(p
     message = PointStamped(point=Point(x=target[0], y=target[1], z=target[2]))
     pose = PoseStamped(header=message.header)
     pose.pose.position = message.point
+    conversions.set_stamp(pose.header.stamp, time.time_ns())  # as a client and RViz stamp, which have no simulated time
     probe.publish(PoseStamped, "tip_target_pose", pose)
     probe.wait(lambda: any(m.state == "reached" for m in probe.received["tip_state"]))
     assert not probe.newest("stack_status").holding

@@ -240,6 +240,15 @@ def up(
     activate: Annotated[
         bool, typer.Option("--activate/--no-activate", help="Activate all nodes, or wait for the service ~/manage.")
     ] = True,
+    start: Annotated[
+        bool | None,
+        typer.Option(
+            "--start/--hold",
+            help="Play the trajectory once the stack is up, or hold until a motion is started. Without either a"
+            " simulated robot starts, and a robot on its bus holds.",
+            show_default=False,
+        ),
+    ] = None,
     contact: Annotated[
         bool, typer.Option("--contact/--no-contact", help="Look for contacts, and publish them on the topic contact.")
     ] = True,
@@ -261,7 +270,8 @@ def up(
     """Bring up the nodes of a robot until Ctrl-C, then release the tensions and shut down in order.
 
     With --hardware the drivers open the devices of the robot file's `hardware` section; where one does not answer, the
-    command names it, enables nothing and ends with exit code 1. Home the robot first.
+    command names it, enables nothing and ends with exit code 1. Home the robot first. Then it holds until a
+    motion is started, unless --start is given.
     """
     options = part("running.up").UpOptions(
         robot=robot,
@@ -280,6 +290,7 @@ def up(
         record=record,
         out=out,
         activate=activate,
+        start_motion=start,
         contact=contact,
         namespace=namespace,
         prefix=prefix,

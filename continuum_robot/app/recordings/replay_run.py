@@ -90,7 +90,7 @@ class Player(Node):
     """
 
     def __init__(self, namespace: str = "") -> None:
-        super().__init__("replay_source", namespace=namespace, cli_args=[])
+        super().__init__("tendon_driver", namespace=namespace, cli_args=[])  # whose status the controller takes
         clock = SteppedClock()
         self.coordinator = coordinator = LockstepCoordinator(self, clock)
         self._newest: dict[str, int] = {}

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 
 from rclpy.context import Context
 from rclpy.node import Node
 
+from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.spinning import dds_error, initialize, shut_down_at_end
 
 LISTENER_NODE = "continuum_robot_listener"
-_CREDENTIALS = struct.Struct("3i")
 
 
 class BusyDomainError(ContinuumRobotError):
@@ -73,30 +69,14 @@ def claimed_domain(
 
 @contextlib.contextmanager
 def _claim(domain: str, namespace: str) -> Iterator[None]:
-    """A name that one process of this machine holds: the kernel frees it however that process ends."""
-    # An abstract socket lives in the network namespace, as the loopback does that DDS talks on.
-    key = hashlib.sha256(f"{domain}{namespace}".encode()).hexdigest()
-    address = f"\0continuum_robot-{key}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as claim:
-        try:
-            claim.bind(address)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise BusyDomainError(domain, namespace, f"process {_holder(address)} runs a stack") from None
-        claim.listen(1)
+    held = HeldName(f"{domain}{namespace}")
+    holder = held.take()
+    if holder:
+        raise BusyDomainError(domain, namespace, f"process {holder} runs a stack")
+    try:
         yield
-
-
-def _holder(address: str) -> str:
-    """Number of the process that holds the name, "unknown" if it lets go right now."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
-        asking.setblocking(False)
-        with contextlib.suppress(OSError):
-            asking.connect(address)
-            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            return str(_CREDENTIALS.unpack(credentials)[0])
-    return "unknown"
+    finally:
+        held.release()
 
 
 def _listen(namespace: str, discovery_s: float, meanwhile: Callable[[], object]) -> str:

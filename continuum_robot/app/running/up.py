@@ -90,7 +90,8 @@ class UpOptions:
     clock : real, lockstep, or auto: real where this machine keeps up
     record : record all topics
     out : folder of recordings
-    activate : drive the robot on its trajectory, else only start the nodes
+    activate : bring the stack up, else only start the nodes
+    start_motion : play the trajectory once the stack is up, else hold; None: with simulated hardware alone
     contact : start the contact monitor
     tracker : simulate a tracker of the tip
     predictive : plan to targets of the tip round the obstacles of the world
@@ -115,6 +116,7 @@ class UpOptions:
     record: bool
     out: Path
     activate: bool
+    start_motion: bool | None = None
     contact: bool
     namespace: str
     prefix: str
@@ -147,7 +149,7 @@ class UpOptions:
             prefix=self.prefix,
             record_directory=self.out.resolve() if self.record else None,
             autostart=self.activate,
-            start_motion=self.activate,
+            start_motion=self.activate and (self.simulated if self.start_motion is None else self.start_motion),
             controller=self.controller,
             clock=self.clock,
             contact=self.contact,

@@ -17,11 +17,12 @@ from typing import Any
 
 import can
 
+from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.slcan import SlcanBus
-from continuum_robot.drivers.serial_port import UDEV_RULES, explain
+from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, explain
 from continuum_robot.errors import DeviceError
 
 SEND_TIMEOUT_S = 0.02
@@ -37,11 +38,34 @@ SEND_FAILURES = 3
 JOIN_TIMEOUT_S = 2.0
 BUS_OFF_CLASS = 0x40
 MULTICAST_PORT = 43113
+_WITHOUT_HOLD = ("slcan", "virtual")
+"""python-can's interfaces that need no :class:`HeldName`: the first locks its port, the second is within a process."""
 
 BUS_ERRORS = (can.CanError, ValueError, OSError)
 """What python-can's interfaces raise: slcan a ValueError for a bad line, socketcan a plain OSError."""
 
 Receive = Callable[[int, bytes, float], None]
+
+
+def hold_channel(held: HeldName, name: str) -> None:
+    """Hold a channel, which the system lets any number of programs open, for this one.
+
+    Parameters
+    ----------
+    held : its name among those of this machine
+    name : of the channel, for the message
+
+    Raises
+    ------
+    PortInUseError : another one holds it
+    """
+    holder = held.take()
+    if holder:
+        raise PortInUseError(
+            f"CAN channel {name}",
+            f"process {holder} uses it",
+            "Stop that program first: two would drive the same boards.",
+        )
 
 
 class CanChannel:
@@ -83,6 +107,7 @@ class CanChannel:
         self._stop = threading.Event()
         self._errors_in_a_row = self._failures_in_a_row = 0
         self._reopen_s = 0.0
+        self._held = None if interface in _WITHOUT_HOLD else HeldName(f"{interface} {name}")
 
     def open(self) -> None:
         """Open the channel and begin to receive.
@@ -93,7 +118,13 @@ class CanChannel:
         """
         if self._bus is not None or self._thread is not None:
             return
-        self._bus = self._opened()
+        if self._held is not None:
+            hold_channel(self._held, self.name)
+        try:
+            self._bus = self._opened()
+        except DeviceError:
+            self.close()
+            raise
         self._errors_in_a_row = self._failures_in_a_row = 0
         self.bus_off = False
         self._stop.clear()
@@ -108,6 +139,8 @@ class CanChannel:
         if thread is not None:
             thread.join(JOIN_TIMEOUT_S)
         self._drop_bus()
+        if self._held is not None:
+            self._held.release()
 
     @property
     def is_open(self) -> bool:

@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from continuum_robot.drivers.odri_can.bus import explain_can
+from continuum_robot.drivers.held_name import HeldName
+from continuum_robot.drivers.odri_can.bus import explain_can, hold_channel
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.errors import DeviceError
@@ -102,6 +103,7 @@ class SocketChannel:
         self.name, self.port = name, FramePort() if port is None else port
         self._bitrate_bps, self._factory = bitrate_bps, can_socket if factory is None else factory
         self._socket: socket.socket | None = None
+        self._held = HeldName(f"{SOCKETCAN} {name}") if factory is None else None
         self._is_open, self._reopened = False, 0
 
     def open(self) -> None:
@@ -111,14 +113,23 @@ class SocketChannel:
         ------
         DeviceError : why it cannot be opened, and what to do
         """
-        if not self._is_open:
+        if self._is_open:
+            return
+        if self._held is not None:
+            hold_channel(self._held, self.name)
+        try:
             self._attach()
-            self._is_open = True
+        except DeviceError:
+            self.close()
+            raise
+        self._is_open = True
 
     def close(self) -> None:
         """End. Safe to call at any time."""
         self._is_open = False
         self._drop()
+        if self._held is not None:
+            self._held.release()
 
     def reopen(self) -> None:
         """Try another socket, where the old one is of no use any more; between two cycles."""

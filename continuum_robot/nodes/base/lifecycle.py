@@ -10,6 +10,7 @@ closes the device.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from rcl_interfaces.msg import SetParametersResult
 from rclpy.context import Context
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.diagnostics import Diagnostics, Level, StatusBuilder
@@ -25,7 +27,7 @@ from continuum_robot.nodes.base.parameters import ParameterServer
 from continuum_robot.nodes.lockstep.flow import Flow, RealFlow
 from continuum_robot.nodes.lockstep.participant import LockstepParticipant
 from continuum_robot.nodes.stack.choices import CLOCKS
-from continuum_robot.nodes.topics.publisher_subscription import PublisherNode
+from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, PublisherNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
@@ -58,8 +60,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     Attributes
     ----------
-    last_error : the error of the last failed transition, empty when there was none or it was overcome
-    defect : an exception that a callback or thread raised, empty for none; the program then exits with 1
+    last_error : what the last failed transition reported, empty when there was none or it was overcome
+    defect : an exception that a callback or thread of this node raised, empty for none; the next configuration clears
+        it, and a program that ends with one exits with 1
     ended : the node has nothing left to do
     exit_code : with which its program then ends, unless something else failed
     clock : of everything that the node does: real, or simulated where the parameter ``clock`` is ``lockstep``
@@ -93,9 +96,10 @@ class ManagedNode(PublisherNode, LifecycleNode):
         )
         self.last_error = ""
         self.defect = ""
+        self._refusal = ""
         self.ended = False
         self.exit_code = 0
-        self.parameters = ParameterServer(self, given=self._parameter_overrides)
+        self.parameters = ParameterServer(self, given=self._parameter_overrides, guarded=self.guarded)
         self.parameters.declare(
             "robot", self.default_robot, "robot file, or the name of a shipped robot", read_only=True
         )
@@ -166,6 +170,67 @@ class ManagedNode(PublisherNode, LifecycleNode):
         """Namespace and name, e.g. ``/left/tendon_driver``."""
         return self.get_fully_qualified_name()
 
+    # Callbacks: what one raises ends neither the executor nor the other nodes of the process.
+
+    def guarded(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """A callback that raises nothing: an error of this project is a refusal, anything else a defect of this node.
+
+        Parameters
+        ----------
+        callback : of a message or a timer
+        """
+
+        @functools.wraps(callback)
+        def call(*arguments: Any) -> Any:
+            try:
+                return callback(*arguments)
+            except Exception as error:
+                self._on_raised(error)
+                return None
+
+        return call
+
+    def create_subscription(
+        self, msg_type: Any, topic: str, callback: Callable[..., Any], *more: Any, **options: Any
+    ) -> Any:
+        """As of rclpy, with a guarded callback."""
+        return super().create_subscription(msg_type, topic, self.guarded(callback), *more, **options)
+
+    def subscribe_with_publisher(
+        self, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
+    ) -> None:
+        """As of :class:`PublisherNode`, with a guarded callback."""
+        super().subscribe_with_publisher(kind, topic, self.guarded(callback), profile, raw=raw)
+
+    def create_timer(self, timer_period_sec: float, callback: Callable[..., Any], *more: Any, **options: Any) -> Any:
+        """As of rclpy, with a guarded callback."""
+        return super().create_timer(timer_period_sec, self.guarded(callback), *more, **options)
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Callable[..., Any], *more: Any, **options: Any
+    ) -> Any:
+        """As of rclpy; where the callback raises, the caller gets the sentence."""
+
+        @functools.wraps(callback)
+        def serve(request: Any, response: Any) -> Any:
+            try:
+                return callback(request, response)
+            except Exception as error:
+                self._on_raised(error)
+                response = srv_type.Response()
+                if hasattr(response, "message"):
+                    response.message = f"refused: {error if isinstance(error, ContinuumRobotError) else repr(error)}"
+                return response
+
+        return super().create_service(srv_type, srv_name, serve, *more, **options)
+
+    def _on_raised(self, error: Exception) -> None:
+        if not isinstance(error, ContinuumRobotError):
+            self.on_defect(error)
+        elif str(error) != self._refusal:  # once: a message may come a thousand times a second
+            self._refusal = str(error)
+            self.get_logger().error(f"refused: {error}")
+
     def check(self) -> None:
         """Whether the node can work at all, before it spins. Raises :class:`ContinuumRobotError`."""
         self.load_robot()
@@ -174,14 +239,19 @@ class ManagedNode(PublisherNode, LifecycleNode):
         """What is left to do while the node still spins, before its program ends."""
 
     def on_defect(self, error: BaseException) -> None:
-        """A callback raised: a defect of the program. Nodes that hold a device make it safe.
+        """A callback or a thread of this node raised: a defect of the program. Nodes that hold a device make it safe.
+
+        It is shown until the node is configured again, and logged once.
 
         Parameters
         ----------
         error : what was raised
         """
+        if repr(error) == self.defect:
+            return
         self.defect = repr(error)
-        self.get_logger().error(f"a callback failed: {error!r}")
+        self.get_logger().error(f"a callback failed: {error!r}\n" + "".join(traceback.format_exception(error)))
+        self.diagnostics.publish()
 
     def load_robot(self) -> Robot:
         """The robot of the parameter ``robot``, with ``payload_kg`` and ``seed``. Raises :class:`RobotFileError`."""
@@ -244,7 +314,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         ----------
         parameter_list : of rclpy
         """
-        refusal = self.parameters.refuse(parameter_list)
+        refusal = self.parameters.refuse(parameter_list, limited=not self.clock.stepped)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)
         return super().set_parameters_atomically(parameter_list)
@@ -305,6 +375,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
             return ERROR
         if name in ("activate", "cleanup"):
             self.last_error = ""
+        if name == "configure" and (self.defect or self._refusal):  # everything was made anew
+            self.defect = self._refusal = ""
+            self.diagnostics.publish()
         return SUCCESS
 
     def _attempt(self, name: str, action: Callable[[], None]) -> None:
@@ -317,6 +390,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         problem = self.defect or self.last_error
         status.summary(Level.ERROR if problem else Level.OK, problem or self.state)
         status.add("lifecycle_state", self.state)
+        status.add("defect", self.defect)
         status.add("simulated", self.simulated)
 
     def _is_simulated(self) -> bool:

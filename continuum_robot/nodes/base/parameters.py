@@ -9,6 +9,7 @@ set: by a launch file, ``params_file``, the command line or ``ros2 param set``.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,29 @@ from continuum_robot.nodes.base.settings import (
 from continuum_robot.robot.schema import Quantity
 
 
+class ChangeBudget:
+    """How many changes of parameters a node takes: each costs milliseconds, in which its callbacks wait.
+
+    Parameters
+    ----------
+    at_once : changes
+    per_s : changes a second in the long run
+    """
+
+    def __init__(self, at_once: int = 100, per_s: float = 100.0) -> None:
+        self.at_once, self.per_s = at_once, per_s
+        self._left, self._newest_s = float(at_once), 0.0
+
+    def takes(self, now_s: float) -> bool:
+        """Whether there is one left at ``now_s``, s of a monotonic clock; it is used then."""
+        self._left = min(float(self.at_once), self._left + self.per_s * (now_s - self._newest_s))
+        self._newest_s = now_s
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
+
+
 class ParameterServer:
     """Declares a node's parameters, validates candidates and hands over what was accepted.
 
@@ -41,14 +65,22 @@ class ParameterServer:
     ----------
     node : the node that has the parameters
     given : names of the parameters that a launch file, ``params_file`` or the command line sets
+    guarded : of the node, for what is called after a change
     """
 
-    def __init__(self, node: Node, given: Collection[str] = ()) -> None:
-        self._node = node
+    def __init__(
+        self,
+        node: Node,
+        given: Collection[str] = (),
+        guarded: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda callback: callback,
+    ) -> None:
+        self._node, self._guarded = node, guarded
+        self._budget = ChangeBudget()
         self._given = set(given)
         self._own_change = False
         self._rules: dict[str, Quantity] = {}
         self._settings: list[Settings] = []
+        self._accepted: list[tuple[Settings, Any]] = []
         self._listeners: list[Callable[[set[str]], None]] = []
         self._checks: list[Callable[[Mapping[str, Any]], None]] = []
         node.add_on_set_parameters_callback(self._validate)
@@ -105,6 +137,7 @@ class ParameterServer:
         *,
         item_names: Mapping[str, Sequence[str]] | None = None,
         check: Callable[[Any], None] | None = None,
+        take: Callable[[Any, set[str]], None] | None = None,
         leave_out: Sequence[str] = (),
         all_live: bool = False,
         only_lower: Sequence[str] = (),
@@ -121,6 +154,8 @@ class ParameterServer:
         value : the settings that the robot file gives, the defaults of the parameters
         item_names : for a field that is a tuple of dataclasses, a name for each item
         check : raises for a candidate that does not fit to something else
+        take : puts a changed candidate to use, from the names of its parameters; what it raises refuses the change.
+            None: who uses the settings asks for their value
         leave_out : names of fields that do not become parameters
         all_live : let every parameter be changed while the node runs
         only_lower : names of fields that a parameter may set lower than ``value`` has them, and never higher
@@ -138,7 +173,8 @@ class ParameterServer:
         defaults: dict[str, Any] = {}
         collect(value, prefix, (), Collected(item_names or {}, leave_out, leaves, defaults))
         ceilings = {name: defaults[name] for name, leaf in leaves.items() if leaf.path[0] in only_lower}
-        settings = Settings(prefix, value, leaves, ceilings, check or (lambda _candidate: None))
+        check, take = check or (lambda _candidate: None), take or (lambda _candidate, _names: None)
+        settings = Settings(prefix, value, leaves, ceilings, check, take)
         self._forget(prefix, leaves)
         before = {name: self.get(name) for name in leaves if self._known(name)}
         self._take_over({name: defaults[name] for name in before if name not in self._given})
@@ -202,8 +238,8 @@ class ParameterServer:
         self._checks.append(check)
 
     def on_change(self, listener: Callable[[set[str]], None]) -> None:
-        """``listener`` gets the names of parameters that have been changed, after the change."""
-        self._listeners.append(listener)
+        """``listener`` gets the names of parameters that have been changed, after the change; it can refuse nothing."""
+        self._listeners.append(self._guarded(listener))
 
     @property
     def of_robot(self) -> tuple[set[str], set[str]]:
@@ -232,13 +268,18 @@ class ParameterServer:
         """
         return self._node.get_parameter(name).value
 
-    def refuse(self, parameters: Sequence[Parameter[Any]]) -> str:
-        """A sentence where a parameter is read-only or of another type, else empty. rclpy's own is a pair of numbers.
+    def refuse(self, parameters: Sequence[Parameter[Any]], *, limited: bool) -> str:
+        """A sentence where a parameter is read-only or of another type, or too many come, else empty.
+
+        rclpy's own is a pair of numbers.
 
         Parameters
         ----------
         parameters : that somebody wants to set
+        limited : too many a second are refused; not so where time waits for the node
         """
+        if limited and not self._own_change and not self._budget.takes(time.monotonic()):
+            return f"more than {self._budget.per_s:g} changes of parameters a second: set them together, or less often"
         for parameter in parameters:
             name = parameter.name
             if not self._known(name):
@@ -256,18 +297,9 @@ class ParameterServer:
     def _validate(self, parameters: list[Parameter[Any]]) -> SetParametersResult:
         changes = {parameter.name: parameter.value for parameter in parameters}
         try:
-            for name, value in changes.items():
-                rules = self._rules.get(name)
-                if rules is not None:
-                    check_rules(name, value, rules)
-            for settings in self._settings:
-                mine = {name: value for name, value in changes.items() if name in settings.leaves}
-                if mine:
-                    settings.candidate(mine)
-            if self._checks:
-                values = {name: self._node.get_parameter(name).value for name in self._rules if self._known(name)}
-                for check in self._checks:
-                    check(values | changes)
+            self._accepted = self._check_changes(changes)
+            for settings, candidate in () if self._own_change else self._accepted:
+                settings.take(candidate, set(changes) & set(settings.leaves))
         except RobotFileError as error:
             refusal = f"{error.key} = {error.value!r} -- expected {error.expected}"
             return SetParametersResult(successful=False, reason=refusal)
@@ -275,17 +307,33 @@ class ParameterServer:
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
+    def _check_changes(self, changes: Mapping[str, Any]) -> list[tuple[Settings, Any]]:
+        """The settings that change, as they would be."""
+        for name, value in changes.items():
+            rules = self._rules.get(name)
+            if rules is not None:
+                check_rules(name, value, rules)
+        found = []
+        for settings in self._settings:
+            mine = {name: value for name, value in changes.items() if name in settings.leaves}
+            if mine:
+                found.append((settings, settings.candidate(mine)))
+        if self._checks:
+            values = {name: self._node.get_parameter(name).value for name in self._rules if self._known(name)}
+            for check in self._checks:
+                check(values | changes)
+        return found
+
     def _known(self, name: str) -> bool:
         return self._node.has_parameter(name)
 
     def _apply(self, parameters: list[Parameter[Any]]) -> None:
-        changes = {parameter.name: parameter.value for parameter in parameters}
-        for settings in self._settings:
-            mine = {name: value for name, value in changes.items() if name in settings.leaves}
-            if mine:
-                settings.value = settings.candidate(mine)
+        for settings, candidate in self._accepted:
+            settings.value = candidate
+        self._accepted = []
         if self._own_change:
             return
-        self._given |= set(changes)
+        names = {parameter.name for parameter in parameters}
+        self._given |= names
         for listener in self._listeners:
-            listener(set(changes))
+            listener(names)

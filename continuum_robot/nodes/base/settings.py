@@ -52,12 +52,13 @@ class Settings:
     leaves : the parameter of each dotted name
     ceilings : for parameters that may lower what the file states, and never raise it: the file's number by the name
     check : raises for values that do not fit together
+    take : gets a change that has passed all checks, and the names of its parameters; raises to refuse it
 
     Attributes
     ----------
     value : the settings as they are now, a frozen dataclass
     declared : as they were declared, before what somebody set was taken over
-    prefix, leaves : as given
+    prefix, leaves, take : as given
     """
 
     def __init__(
@@ -67,9 +68,10 @@ class Settings:
         leaves: dict[str, Leaf],
         ceilings: Mapping[str, float],
         check: Callable[[Any], None],
+        take: Callable[[Any, set[str]], None],
     ) -> None:
         self.value = self.declared = value
-        self.prefix, self.leaves = prefix, leaves
+        self.prefix, self.leaves, self.take = prefix, leaves, take
         self._ceilings, self._check = ceilings, check
 
     def candidate(self, changes: Mapping[str, Any]) -> Any:

@@ -36,10 +36,11 @@ class DriverFlow:
     Parameters
     ----------
     coordinator : of the driver
+    node : the driver
     """
 
-    def __init__(self, coordinator: LockstepCoordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(self, coordinator: LockstepCoordinator, node: ManagedNode) -> None:
+        self._coordinator, self._node = coordinator, node
 
     def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:  # noqa: ARG002
         """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`.
@@ -67,7 +68,7 @@ class DriverFlow:
         ----------
         kind, topic, callback, profile, raw, lazy, with_gid : as there
         """
-        self._coordinator.listen(kind, topic, callback, raw=raw, with_gid=with_gid)
+        self._coordinator.listen(kind, topic, self._node.guarded(callback), raw=raw, with_gid=with_gid)
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
         """Nothing in the driver's process is due by itself: raises :class:`ParameterError`.
@@ -142,7 +143,7 @@ class LockstepPace(UntimedPace):
         self._coordinator = LockstepCoordinator(
             node, node.clock, while_waiting=self._calls.answer, interrupted=lambda: bool(self._waits)
         )
-        self.flow = DriverFlow(self._coordinator)
+        self.flow = DriverFlow(self._coordinator, node)
         self._control: SimulatorControl | None = None
         self._time_ns, self._end_ns = node.clock.monotonic_ns(), 0
         self._changed = threading.Condition()

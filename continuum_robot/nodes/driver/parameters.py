@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from continuum_robot.nodes.base.parameters import ParameterServer
 from continuum_robot.nodes.base.settings import Settings
@@ -153,17 +154,20 @@ def declare_limits(parameters: ParameterServer, limits: TensionLimits) -> Settin
     return parameters.declare_settings("limits", limits, only_lower=every)
 
 
-def declare_temperatures(parameters: ParameterServer, actuators: Actuators) -> Settings:
+def declare_temperatures(
+    parameters: ParameterServer, actuators: Actuators, take: Callable[[Actuators, set[str]], None]
+) -> Settings:
     """Declare the motors' warning and error temperature, live; as :func:`declare_limits`.
 
     Parameters
     ----------
     parameters : of the driver
     actuators : of the robot file
+    take : gets them with other temperatures
 
     Raises
     ------
     ContinuumRobotError : what somebody set is above the file's, or does not fit together
     """
     others = [field.name for field in dataclasses.fields(actuators) if field.name not in TEMPERATURES]
-    return parameters.declare_settings("", actuators, leave_out=others, only_lower=TEMPERATURES)
+    return parameters.declare_settings("", actuators, leave_out=others, only_lower=TEMPERATURES, take=take)

@@ -234,6 +234,7 @@ class LockstepParticipant:
         with_gid: bool = False,
     ) -> None:
         """See :meth:`Flow.create_subscription`; ``profile`` is that of lock-step."""
+        callback = self._node.guarded(callback)
         inbox = Inbox(self._node, kind, topic, callback, raw=raw, with_gid=with_gid, on_heard=self._on_heard)
         self._inboxes.append(inbox)
         if lazy and self._lag is None:
@@ -247,7 +248,7 @@ class LockstepParticipant:
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
         """See :meth:`Flow.create_timer`."""
-        return self._timers.create(callback)
+        return self._timers.create(self._node.guarded(callback))
 
     def create_loop(
         self,

@@ -12,6 +12,7 @@ from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 
 HOLDING = "holding, not started"
 """What every tool shows while the robot holds and no motion has been started."""
@@ -41,7 +42,7 @@ class MotionStart:
         self._obeyed = False
         self._on_driver, self._on_controller = on_driver, on_controller
         self._holding_topic = node.create_publisher(Bool, "reference_holding", qos.latched())
-        node.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
+        subscribe_to_owner(node, DiagnosticStatus, "driver_status", self._on_driver_status)
         self._holding_topic.publish(Bool(data=True))
 
     def activate(self) -> None:

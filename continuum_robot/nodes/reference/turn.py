@@ -11,7 +11,7 @@ from std_msgs.msg import String
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
-from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.srv import TakeReference
 
 _TAKE_TIMEOUT_S = 2.0
@@ -34,8 +34,8 @@ class ReferenceTurn:
         self.driver = self._drop = ""
         self._is_writer = False
         self._asked: tuple[Future, float] | None = None
-        node.create_subscription(DiagnosticStatus, "driver_status", self._on_driver_status, qos.latched())
-        node.create_subscription(String, "reference_writer", self._on_writer, qos.latched())
+        subscribe_to_owner(node, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(node, String, "reference_writer", self._on_writer)
         self._take: Client = node.create_client(TakeReference, "reference_source/take")
 
     def forget(self) -> None:

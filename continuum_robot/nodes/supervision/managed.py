@@ -21,53 +21,39 @@ from continuum_robot.nodes.topics import qos
 
 
 class Presence:
-    """Judges one program by what is known of it. Times are those of one monotonic clock, s.
+    """Whether a program seems to be gone, by what is known of it. Times are those of one monotonic clock, s.
 
     Parameters
     ----------
     silence_s : for so long a program may say nothing once it was heard, s
     vanished_s : for so long its services may not be listed, s
-    replaced_s : for so long what speaks under its name may contradict what is known of it, s
-
-    Attributes
-    ----------
-    lost : it was found gone, and has not been heard since :meth:`back`
     """
 
-    def __init__(self, silence_s: float, vanished_s: float, replaced_s: float = math.inf) -> None:
-        self._silence_s, self._vanished_s, self._replaced_s = silence_s, vanished_s, replaced_s
+    def __init__(self, silence_s: float, vanished_s: float) -> None:
+        self._silence_s, self._vanished_s = silence_s, vanished_s
         self._heard_s = -math.inf
-        self._unseen_since_s = self._another_since_s = math.inf
-        self.lost = False
+        self._unseen_since_s = math.inf
 
-    def heard(self, now_s: float, *, same: bool = True) -> None:
-        """It sent a heartbeat or an answer.
-
-        Parameters
-        ----------
-        now_s : s
-        same : what it reports can come from the program that was there
-        """
+    def heard(self, now_s: float) -> None:
+        """It reported or answered something, at ``now_s`` (s)."""
         self._heard_s = now_s
-        self._another_since_s = math.inf if same else min(self._another_since_s, now_s)
 
-    def back(self) -> None:
-        """It counts as being there again."""
-        self.lost = False
+    def heard_since(self, then_s: float) -> bool:
+        """Whether it was heard later than ``then_s`` (s)."""
+        return self._heard_s > then_s
 
-    def ask_again(self, now_s: float) -> None:
-        """The judge was away itself: nobody's silence until now counts.
+    def forget(self) -> None:
+        """It is gone, and was never heard."""
+        self._heard_s = -math.inf
 
-        Parameters
-        ----------
-        now_s : s
-        """
+    def forgive(self, now_s: float) -> None:
+        """The judge was away itself: nobody's silence until ``now_s`` (s) counts."""
         if self._heard_s > -math.inf:
             self._heard_s = now_s
-        self._unseen_since_s = self._another_since_s = math.inf
+        self._unseen_since_s = math.inf
 
-    def lose(self, now_s: float, *, listed: bool) -> bool:
-        """Whether it is found gone now, for the first time.
+    def seems_gone(self, now_s: float, *, listed: bool) -> bool:
+        """Whether it was silent, or not listed, for too long.
 
         Parameters
         ----------
@@ -76,21 +62,17 @@ class Presence:
         """
         self._unseen_since_s = math.inf if listed else min(self._unseen_since_s, now_s)
         silent = self._heard_s > -math.inf and now_s - self._heard_s > self._silence_s
-        replaced = self._heard_s - self._another_since_s > self._replaced_s
-        if self.lost or not (silent or replaced or now_s - self._unseen_since_s > self._vanished_s):
-            return False
-        self.lost, self._heard_s, self._another_since_s = True, -math.inf, math.inf
-        return True
+        return silent or now_s - self._unseen_since_s > self._vanished_s
 
 
 UNKNOWN = "unknown"
-HEARTBEAT_TIMEOUT_S = 4.0
+HEARTBEAT_TIMEOUT_S = 3.0
+"""Silence after which a node is asked whether it is still there, s."""
 VANISHED_S = 1.2
 ANSWER_TIMEOUT_S = 2.0
-REPLACED_S = 2.5
-"""A node that reports for so long to be unconfigured, where it was known to be more, is a new process. Beside a second
-stack of this name the nodes of this one report too, once a second.
-"""
+JUDGED_AFTER_S = 3.0
+"""Time that a node has to answer that question before it counts as lost, s."""
+ASK_AGAIN_S = 1.0
 _LABELS = {
     State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
     State.PRIMARY_STATE_INACTIVE: "inactive",
@@ -114,28 +96,27 @@ class Managed:
     name : as given
     state : lifecycle state as last heard, "unknown" where it does not answer
     problem : what it reports that is wrong with it, "" for nothing
+    defect : an exception of it that nothing handled, "" for none
+    lost : it was found gone, and has not been there since
     """
 
     def __init__(self, supervisor: Node, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
         self.name = name
         self.state = UNKNOWN
-        self.problem = ""
+        self.problem = self.defect = ""
         self._waiting, self._on_state = waiting, on_state
+        self._namespace, self._in_graph = supervisor.get_namespace(), supervisor.get_node_names_and_namespaces
         # As its transitions reported; unlike `state`, no answer of a process that came in its place changes it.
         self._announced = UNKNOWN
-        self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S, REPLACED_S)
+        self.lost = self._asked = False
+        self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S)
         self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")
         self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
         supervisor.create_subscription(TransitionEvent, f"{name}/transition_event", self._on_transition, qos.events())
 
-    @property
-    def lost(self) -> bool:
-        """Whether it is gone, and that has been reported."""
-        return self._presence.lost
-
     def back(self) -> None:
         """It was lost, and counts as being there again."""
-        self._presence.back()
+        self.lost = False
 
     async def refresh(self, patience_s: float = 0.0) -> bool:
         """Ask it for its state.
@@ -158,19 +139,47 @@ class Managed:
         self.state = UNKNOWN if response is None else str(response.current_state.label)
         if response is not None:
             # It may die before its first word on /diagnostics.
-            self._presence.heard(time.monotonic(), same=not self._replaced(self.state))
+            self._hear(self.state)
             if self._announced == UNKNOWN:
                 self._announced = self.state
         return response is not None
 
-    async def ask_again(self) -> None:
-        """The supervisor was away: what was not heard meanwhile does not count, and the node is asked for its state."""
-        self._presence.ask_again(time.monotonic())
-        if not self.lost and self._get.service_is_ready():
-            response = await self._waiting.call(self._get, GetState.Request(), HEARTBEAT_TIMEOUT_S)
-            if response is not None:
-                same = not self._replaced(str(response.current_state.label))
-                self._presence.heard(time.monotonic(), same=same)
+    def forgive(self) -> None:
+        """The supervisor was away, or did not hear itself: what was not heard of the node until now does not count."""
+        self._presence.forgive(time.monotonic())
+
+    def seems_gone(self) -> bool:
+        """Whether it has to be asked, by :meth:`answers`: its services vanished, it is silent on /diagnostics, or what
+        speaks in its place contradicts what it announced.
+        """
+        # While another stack of this name leaves, the middleware counts its requests and responses unequal and calls
+        # our own services not ready for a moment.
+        listed = self._change.service_is_ready()
+        return not self.lost and not self._asked and self._presence.seems_gone(time.monotonic(), listed=listed)
+
+    async def answers(self) -> bool:
+        """Ask it whether it is still there, as long as the graph has it.
+
+        Beside a second stack of this name the nodes of that one answer too.
+        """
+        self._asked, asked_s = True, time.monotonic()
+        try:
+            while not self._presence.heard_since(asked_s):
+                left_s = asked_s + JUDGED_AFTER_S - time.monotonic()
+                if left_s <= 0.0 or (self.name, self._namespace) not in self._in_graph():
+                    return False
+                response = await self._waiting.call(self._get, GetState.Request(), left_s, ASK_AGAIN_S)
+                if response is not None:
+                    self._hear(str(response.current_state.label))
+                await self._waiting.sleep(ASK_AGAIN_S / 10)
+            return True
+        finally:
+            self._asked = False
+
+    def lose(self) -> None:
+        """It is gone."""
+        self.lost, self.state, self._announced = True, UNKNOWN, UNKNOWN
+        self._presence.forget()
 
     async def appear(self, timeout_s: float, check: Callable[[], None]) -> None:
         """Wait until it answers.
@@ -195,7 +204,7 @@ class Managed:
             await self._waiting.sleep(0.1)
         if self.state == "finalized":
             raise DeviceError(self.name, "is finalized", "Start its program again")
-        self._presence.back()
+        self.back()
 
     async def change(self, transition: int, desired: str, timeout_s: float) -> None:
         """Make a transition.
@@ -212,7 +221,7 @@ class Managed:
         """
         request = ChangeState.Request()
         request.transition.id = transition
-        self.problem = ""
+        self.problem = self.defect = ""
         response = await self._waiting.call(self._change, request, timeout_s)
         if response is not None and response.success:
             self._presence.heard(time.monotonic())
@@ -231,27 +240,22 @@ class Managed:
         reason = self.problem or f"is {self.state} instead of {desired}"
         raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
-    def heard(self, problem: str, state: str = "") -> None:
+    def heard(self, problem: str, state: str = "", defect: str = "") -> None:
         """It spoke on /diagnostics.
 
         Parameters
         ----------
         problem : what it reports that is wrong with it, "" for nothing
         state : its lifecycle state, "" where it does not say
+        defect : an exception of it that nothing handled, "" for none
         """
-        self._presence.heard(time.monotonic(), same=not self._replaced(state))
-        self.problem = problem
+        self._hear(state)
+        self.problem, self.defect = problem, defect
 
-    def lose(self) -> bool:
-        """Whether it is found gone now: its services vanished, it reports nothing on /diagnostics any more, or another
-        process speaks in its place.
-        """
-        # While another stack of this name leaves, the middleware counts its requests and responses unequal and calls
-        # our own services not ready for a moment.
-        if not self._presence.lose(time.monotonic(), listed=self._change.service_is_ready()):
-            return False
-        self.state = self._announced = UNKNOWN
-        return True
+    def _hear(self, state: str) -> None:
+        """Something that calls itself so is in this state, "" where it does not say."""
+        if not self._replaced(state):
+            self._presence.heard(time.monotonic())
 
     def _replaced(self, state: str) -> bool:
         """Whether another process of that name reports this state, started in place of a dead one: a transition would

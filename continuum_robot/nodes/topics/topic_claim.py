@@ -14,7 +14,7 @@ LOOK_PERIOD_S = 0.05
 """The middleware's list of publishers takes half a millisecond: it is asked at most this often."""
 STEADY_S = 0.5
 """Refused for so long without a break, a writer is no handover under way any more."""
-_UNKNOWN = "_NODE_NAME_UNKNOWN_"
+UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"
 
 
 class TopicClaim:
@@ -136,5 +136,5 @@ class TopicClaim:
         found = publishers(self._node, self._node.resolve_topic_name(self._topic))
         self._present = set(found)
         for gid, one in found.items():
-            if one.node_name != _UNKNOWN:
+            if one.node_name != UNKNOWN_NODE:
                 self._names[gid] = one.node_name

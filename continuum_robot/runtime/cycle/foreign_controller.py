@@ -20,7 +20,7 @@ from continuum_robot.control.controller import ClarkeOutput, Controller
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, LAWS, PID_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, made
@@ -180,7 +180,7 @@ class ForeignController:
         """
         if settings == self.settings:
             return
-        self._method("set_settings", "control", settings)(settings)
+        self._hand_on("set_settings", "control", settings)
         self.settings = settings
 
     def ask_pretension(self, pretension_n: float) -> None:
@@ -194,18 +194,25 @@ class ForeignController:
         ------
         ParameterError : a controller without ``ask_pretension``, or a pretension that it does not take
         """
-        self._method("ask_pretension", "pretension_n", pretension_n)(pretension_n)
+        self._hand_on("ask_pretension", "pretension_n", pretension_n)
 
     @property
     def pretension(self) -> float:
         """Pretension of the controller now, N; NaN where it shows none."""
         return float(getattr(self.controller, "pretension", math.nan))
 
-    def _method(self, name: str, what: str, value: Any) -> Any:
+    def _hand_on(self, name: str, what: str, value: Any) -> None:
+        """Call a method that the controller may have; what it raises refuses the value."""
+        kind = type(self.controller).__name__
         method = getattr(self.controller, name, None)
         if method is None:
-            raise ParameterError(what, value, f"a controller with {name}: {type(self.controller).__name__} has its own")
-        return method
+            raise ParameterError(what, "changed", f"no change while {kind} controls, which has no method {name}")
+        try:
+            method(value)
+        except ContinuumRobotError:
+            raise
+        except Exception as error:  # of another package
+            raise ParameterError(what, "changed", f"what {kind}.{name} takes; it raised {error!r}") from error
 
     def _measured(self) -> TendonReading:
         if self._reading is None:

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one callback raises refuses that request, or is a defect of its node alone, which a reset heals."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.msg import Shape, TendonStates
+from rclpy.context import Context
+from rclpy.parameter import Parameter
+from std_msgs.msg import Float64
+from std_srvs.srv import Trigger
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.base import parameters
+from continuum_robot.nodes.base.calling import call_service
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
+from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
+from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+from continuum_robot.robot import doors
+from continuum_robot.robot.file.shipped_files import shipped_file
+from continuum_robot.robot.loading import load_robot
+
+pytestmark = [pytest.mark.ros]
+
+ROBOT = load_robot("opencr_five_tendon")
+
+
+@pytest.fixture(scope="module")
+def context(domain):
+    context = Context()
+    initialize([], context)
+    yield context
+    context.try_shutdown()
+
+
+@pytest.fixture
+def make(context):
+    nodes = []
+
+    def made(kind, *names, **overrides):
+        nodes.append(kind(*names, context=context, overrides=overrides))
+        return nodes[-1]
+
+    yield made
+    for node in nodes:
+        node.destroy_node()
+
+
+def raising(error):
+    def callback(*_arguments, **_named):
+        raise error
+
+    return callback
+
+
+def test_an_error_of_this_project_in_a_callback_is_a_refusal(make):
+    node = make(ManagedNode, "one")
+    node.guarded(raising(ParameterError("pretension_n", 3.0, "less")))(Float64())
+    assert node.defect == ""
+
+
+def test_an_exception_in_a_callback_is_a_defect_of_its_node_until_that_is_configured_again(make):
+    node, other = make(ManagedNode, "one"), make(ManagedNode, "other")
+    node.trigger_configure()
+    spinner = Spinner([node, other], node.context, on_failure=other.on_defect)
+    spinner.start()
+    try:
+        spinner.run(lambda: node.create_service(Trigger, "fails", raising(ValueError("a defect"))))
+        spinner.run(lambda: node.create_timer(0.01, raising(KeyError("another"))))
+        client = other.create_client(Trigger, "fails")
+        answer = call_service(client, Trigger.Request(), 30.0, again_s=1.0)
+        assert not answer.success
+        assert "a defect" in answer.message
+        assert wait_for(lambda: "another" in node.defect, 30.0)
+        assert not spinner.failed
+        assert other.defect == ""
+    finally:
+        spinner.stop()
+    node.trigger_cleanup()
+    node.trigger_configure()
+    assert node.defect == ""
+
+
+# A controller of another package
+
+
+class Own:
+    """All that docs/extending.md asks for."""
+
+    def __init__(self, robot):
+        self.count = robot.tendon_count
+
+    def reset(self, reading, tension, reference):
+        pass
+
+    def update(self, reading, reference, dt):
+        return np.full(self.count, 2.0)
+
+
+class Picky(Own):
+    def ask_pretension(self, pretension_n):
+        raise KeyError(pretension_n)
+
+    def set_settings(self, settings):
+        raise RuntimeError("not these")
+
+
+@pytest.mark.parametrize("law", [Own, Picky])
+def test_what_an_own_controller_does_not_take_is_refused_before_it_is_taken(make, tmp_path, monkeypatch, law):
+    offered = {doors.CONTROLLERS: [SimpleNamespace(name="own", value="", load=lambda: law)]}
+    monkeypatch.setattr(doors, "entry_points", lambda *, group: offered.get(group, []))
+    text = shipped_file("robots/opencr_five_tendon.yaml").read_text(encoding="utf-8")
+    file = tmp_path / "robot.yaml"
+    file.write_text(text.replace("\ncontrol:\n", "\ncontrol:\n  law: own\n"), encoding="utf-8")
+    node = make(ClarkeControllerNode, robot=str(file))
+    node.configure()
+    before = node.parameters.get("pretension_n")
+    gain = next(name for name in node._settings.leaves if name.endswith(".p"))
+    for name, value in (("pretension_n", before + 1.0), (gain, 7.0)):
+        result = node.set_parameters_atomically([Parameter(name, value=value)])
+        assert not result.successful
+        assert law.__name__ in result.reason
+        assert node.parameters.get(name) != value
+    node._on_tension_reference(Float64(data=before + 1.0))
+    assert law.__name__ in node._problem
+    assert node.defect == ""
+
+
+# Messages of another size
+
+
+def shape_message(size, **fields):
+    message = Shape(coefficients=[0.0] * size, coefficient_rates=[0.0] * size, covariance=np.eye(size).ravel() * 1e-6)
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message
+
+
+@pytest.fixture
+def monitor(make):
+    node = make(ContactMonitorNode)
+    node.configure()
+    node._settled = node._was_settled = True
+    node._tensions.append((0, np.full(ROBOT.tendon_count, 3.0)))
+    return node
+
+
+@pytest.mark.parametrize("field", ["coefficients", "coefficient_rates", "covariance"])
+def test_a_shape_of_another_size_is_refused_and_the_next_one_is_used(monitor, field):
+    size = monitor._size
+    monitor._work(shape_message(size, **{field: [0.0] * 3}))
+    assert monitor._counts["inputs_of_another_size"] == 1
+    assert monitor.defect == ""
+    monitor._work(shape_message(size))
+    assert monitor._counts["updates"] == 1
+
+
+def test_a_defect_of_the_contact_monitor_latches_invalid_and_a_reset_heals_it(monitor, monkeypatch):
+    message = shape_message(monitor._size)
+    with monkeypatch.context() as patch:
+        patch.setattr(monitor, "_take", raising(ZeroDivisionError("a defect")))
+        monitor._work(message)
+    assert "a defect" in monitor.defect
+    assert monitor._estimate.state == "invalid"
+    monitor._work(message)  # it goes on
+    assert monitor._estimate.state == "invalid"
+    assert monitor._serve_reset(None, Trigger.Response()).success
+    monitor._work(message)
+    assert monitor.defect == ""
+    assert monitor._estimate.state == "clear"
+
+
+def test_states_of_another_size_are_refused_by_the_shape_estimator(make):
+    node = make(ShapeEstimatorNode)
+    node.configure()
+    node.activate()
+    count, estimates = ROBOT.tendon_count, node._estimated
+    for name in ("displacement", "velocity", "tension"):
+        states = TendonStates(displacement=[0.0] * count, velocity=[0.0] * count, tension=[3.0] * count)
+        setattr(states, name, [0.0] * (count + 1))
+        node._update(node._estimator, states)
+        assert node._problem.startswith(f"tendon_states has {count + 1} tendons")
+    assert node._estimated == estimates
+
+
+# Too many requests
+
+
+def test_a_node_takes_so_many_changes_of_parameters_a_second(make, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(parameters, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    node = make(ContactMonitorNode)
+    budget = node.parameters._budget
+
+    def taken(count):
+        changes = [[Parameter("rate_hz", value=50.0 + number % 7)] for number in range(count)]
+        return [node.set_parameters_atomically(change).successful for change in changes]
+
+    assert sum(taken(2 * budget.at_once)) == budget.at_once
+    result = node.set_parameters_atomically([Parameter("rate_hz", value=90.0)])
+    assert "changes of parameters a second" in result.reason
+    assert node.parameters.get("rate_hz") != 90.0
+    now[0] += 0.5
+    assert sum(taken(budget.at_once)) == round(0.5 * budget.per_s)
+
+
+def test_of_many_tension_references_the_newest_is_handed_on(make):
+    node = make(ClarkeControllerNode)
+    node.configure()
+    asked = []
+    node._ask_pretension = asked.append
+    for value in (3.0, 3.1, 3.2, 3.3):
+        node._on_tension_reference(Float64(data=value))
+    assert asked == [3.0]
+    node._hand_pretension_on()  # as its timer does
+    assert asked == [3.0, 3.3]
+    node._hand_pretension_on()
+    assert node._pretension_timer.is_canceled()

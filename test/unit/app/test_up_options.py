@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether ``continuum-robot up`` moves the robot by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from continuum_robot.app.running.up import UpOptions
+
+
+@pytest.mark.parametrize(
+    ("simulated", "start", "moves"),
+    [(True, None, True), (False, None, False), (True, False, False), (False, True, True)],
+)
+def test_a_robot_on_its_bus_holds_unless_it_is_asked_to_start(simulated, start, moves):
+    def moved(activate):
+        up = UpOptions(
+            robot="opencr_five_tendon", simulated=simulated, simulation_level="auto", processes=True, record=False,
+            out=Path(), activate=activate, start_motion=start, contact=False, namespace="", prefix="",
+        )  # fmt: skip
+        return up.stack().start_motion
+
+    assert moved(True) == moves
+    assert not moved(False)

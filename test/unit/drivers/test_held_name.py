@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A channel that the system lets any number of programs open is one program's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from continuum_robot.drivers.held_name import HeldName
+from continuum_robot.drivers.odri_can import sockets
+from continuum_robot.drivers.odri_can.bus import CanChannel
+from continuum_robot.drivers.odri_can.channels import BusChannel
+from continuum_robot.drivers.odri_can.sockets import SocketChannel, frame_sockets
+from continuum_robot.drivers.serial_port import PortInUseError
+from continuum_robot.errors import DeviceError
+
+HOLDS = """
+import sys
+from continuum_robot.drivers.held_name import HeldName
+assert not HeldName.take(held := HeldName(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def name():
+    return f"can-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def channel(name, monkeypatch):
+    ends = []
+
+    def can_socket(_name):
+        ends.append(frame_sockets())
+        return ends[-1][0]
+
+    monkeypatch.setattr(sockets, "can_socket", can_socket)
+    made = SocketChannel(name, 1_000_000)
+    yield made
+    made.close()
+    for pair in ends:
+        pair[1].close()
+
+
+def test_a_channel_of_another_process_is_refused_by_its_number_and_free_when_that_is_killed(name, channel):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, f"socketcan {name}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(PortInUseError, match=f"CAN channel {name}: process {other.pid} uses it"):
+            channel.open()
+        assert not channel.is_open
+        other.kill()
+    channel.open()
+    assert channel.is_open
+
+
+def test_closing_it_lets_it_go_and_what_cannot_be_opened_is_not_kept(name, channel, monkeypatch):
+    channel.open()
+    with pytest.raises(PortInUseError, match=f"process {os.getpid()}"):
+        SocketChannel(name, 1_000_000).open()
+    channel.close()
+
+    def no_such(_name):
+        raise OSError(19, "no such device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sockets, "can_socket", no_such)
+        with pytest.raises(DeviceError, match="no CAN interface"):
+            SocketChannel(name, 1_000_000).open()
+    channel.open()
+
+
+def test_an_interface_over_python_can_is_held_too(name):
+    held = HeldName(f"udp_multicast {name}")
+    assert not held.take()
+    with pytest.raises(PortInUseError, match=f"process {os.getpid()}"):
+        BusChannel("udp_multicast", name, 1_000_000, lambda: 0.0, False).open()
+    held.release()
+    assert CanChannel("slcan", name, 1_000_000, lambda *_: None)._held is None  # it locks its port
