@@ -101,7 +101,7 @@ class Page:
         model = robot_model(robot)
         drawing = model.drawing()
         self._drawing = drawing
-        self._link = StackLink(options.namespace, "view", topics=ALL_TOPICS, numbered=False)
+        self._link = StackLink(options.namespace, "view", topics=ALL_TOPICS)
         self._commander = Commander(self._link)
         self.refusals = RefusalLog(self._link.node.get_logger().warning)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
