@@ -238,7 +238,7 @@ def test_after_a_kill_the_file_is_read_from_its_front(killed):
 def test_what_a_kill_left_is_repaired_for_every_reader(killed, tmp_path):
     folder, _ = killed
     before = (folder / "bag.mcap").read_bytes()
-    report = repair(folder / "bag.mcap", tmp_path / "whole")
+    report = repair([folder / "bag.mcap"], tmp_path / "whole")
     assert (folder / "bag.mcap").read_bytes() == before
     assert sequences(tmp_path / "whole") == list(range(report.messages))
     with (tmp_path / "whole" / "whole.mcap").open("rb") as stream:
@@ -268,15 +268,15 @@ def test_a_file_that_ends_anywhere_gives_what_is_whole(killed, tmp_path_factory,
 def test_what_is_no_recording_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "a.mcap").write_bytes(b"PK\x03\x04 something else")
     with pytest.raises(RecordingError, match="is no MCAP file"):
-        repair(tmp_path / "a.mcap", tmp_path / "out")
+        repair([tmp_path / "a.mcap"], tmp_path / "out")
     with (tmp_path / "b.mcap").open("wb") as stream:
         writer = McapWriter(stream)
         writer.start("protobuf", "another program")
         writer.finish()
     with pytest.raises(RecordingError, match="profile 'protobuf'"):
-        repair(tmp_path / "b.mcap", tmp_path / "out")
+        repair([tmp_path / "b.mcap"], tmp_path / "out")
     with pytest.raises(RecordingError, match="cannot be read"):
-        repair(tmp_path / "c.mcap", tmp_path / "out")
+        repair([tmp_path / "c.mcap"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
