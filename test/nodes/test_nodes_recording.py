@@ -11,10 +11,13 @@ import json
 import math
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -146,6 +149,43 @@ def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
     assert sequences(tmp_path / "bag") == list(range(report.written))
     with (tmp_path / "bag" / "bag.mcap").open("rb") as stream:
         assert make_reader(stream).get_summary().statistics.message_count == report.written
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_that_vanishes_is_reported_while_it_records_and_nothing_of_it_counts(tmp_path, moved):
+    told = threading.Event()
+    recorder = BagRecorder(tmp_path / "bag", on_problem=lambda _sentence: told.set())
+    recorder.add_topic("/tendon_states", TYPE)
+    for index in range(100):
+        recorder.write("/tendon_states", state(index), index)
+    while recorder.report().written < 100:
+        time.sleep(0.01)
+    if moved:
+        (tmp_path / "bag").rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(tmp_path / "bag")
+    assert told.wait(60.0)
+    recorder.write("/tendon_states", state(100), 100)
+    report = recorder.close()
+    assert "ended early (No such file" in report.problem
+    assert report.written + report.dropped == 101
+    if moved:
+        assert sequences(tmp_path / "elsewhere" / "bag.mcap") == list(range(report.written))
+    else:
+        assert report.written == 0
+
+
+def test_a_folder_that_vanishes_just_before_the_end_counts_as_lost(tmp_path):
+    recorder = BagRecorder(tmp_path / "bag")
+    recorder.add_topic("/tendon_states", TYPE)
+    recorder._stop.set()
+    recorder._thread.join()
+    shutil.rmtree(tmp_path / "bag")
+    recorder.write("/tendon_states", state(0), 0)
+    recorder._drain()
+    report = recorder.close()
+    assert (report.written, report.dropped) == (0, 1)
+    assert "was removed" in report.problem
 
 
 CHILD = """
