@@ -242,6 +242,35 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
     return facts
 
 
+def fault_moments(bag: Path, origin_ns: int, namespace: str) -> list[tuple[float, str]]:
+    """When faults were latched, by the supervisor's messages.
+
+    Parameters
+    ----------
+    bag : recording
+    origin_ns : time 0, ns since the epoch
+    namespace : of the robot's topics
+
+    Returns
+    -------
+    time, s, and name of each fault whenever it is new, in order
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read
+    """
+    moments: list[tuple[float, str]] = []
+    latched: set[str] = set()
+    topic = f"{namespace.rstrip('/')}/stack_status"
+    with readable(bag), AnyReader([bag]) as reader:
+        desired = [connection for connection in reader.connections if connection.topic == topic]
+        for connection, time_ns, raw in reader.messages(connections=desired) if desired else ():
+            message: Any = reader.deserialize(raw, connection.msgtype)
+            moments += [(1e-9 * (time_ns - origin_ns), str(one)) for one in message.faults if one not in latched]
+            latched = set(message.faults)
+    return moments
+
+
 _COUNTS = ("cycles", "missed_cycles")
 _LOOP = ("loop_rate_hz", "missed_cycles_percent", *_COUNTS, "period_p99_us", "period_max_us")
 _ROUND_TRIP = ("round_trip_p50_us", "round_trip_p99_us", "round_trip_max_us")

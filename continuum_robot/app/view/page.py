@@ -195,6 +195,12 @@ class Page:
         """
         self._server.scene.set_global_visibility(visible)
 
+    def mark(self) -> str:
+        """A condition in JavaScript that is true once a browser has taken everything that was sent until now."""
+        name = f"cr-mark-{self.frames}"
+        self._server.gui.add_html(f'<span id="{name}"></span>')
+        return f"document.getElementById('{name}')"
+
     def close(self) -> None:
         """Give the reference back, end the server, leave DDS."""
         self.panel.close()
