@@ -97,6 +97,7 @@ class RodDrawing:
 
 Vector = NDArray[np.float64]
 
+_TENSION_FRACTION = 0.5
 _TIP_DEFLECTION = 1.0  # of its length, that the largest push would give a robot with slack tendons
 
 
@@ -113,12 +114,17 @@ class RodRobotModel:
 
     @property
     def largest_push_n(self) -> float:
-        """A force at the tip that would bend the robot, were its tendons slack, by its length in linear theory, N.
+        """A force at the tip that the robot can be felt to resist, N, rounded up to 1, 2 or 5 times a power of ten.
 
-        Rounded up to 1, 2 or 5 times a power of ten.
+        With slack tendons it would bend the robot by its length in linear theory; with taut ones it takes at least half
+        of a tendon's largest tension.
         """
         stiffness = float(np.mean([segment.backbone.bending_stiffness_nm2 for segment in self.robot.segments]))
         force = 3.0 * stiffness * _TIP_DEFLECTION / self.robot.length_m**2
+        if self.robot.limits is not None:
+            radius_m = max(segment.disks.radius_m for segment in self.robot.segments)
+            held = _TENSION_FRACTION * self.robot.limits.maximum_n * radius_m / self.robot.length_m
+            force = max(force, held)
         decade = 10.0 ** math.floor(math.log10(force))
         return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)
 

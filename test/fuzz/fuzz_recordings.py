@@ -86,7 +86,7 @@ def _read_all(file: Path, folder: Path) -> None:
     whole = folder / "repaired"
     shutil.rmtree(whole, ignore_errors=True)
     with contextlib.suppress(RecordingError):
-        repair(file, whole)
+        repair([file], whole)
         if chosen & 8:
             file = whole
     _open(file, chosen)

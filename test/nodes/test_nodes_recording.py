@@ -11,10 +11,13 @@ import json
 import math
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -159,6 +162,43 @@ def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
         assert make_reader(stream).get_summary().statistics.message_count == report.written
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_that_vanishes_is_reported_while_it_records_and_nothing_of_it_counts(tmp_path, moved):
+    told = threading.Event()
+    recorder = BagRecorder(tmp_path / "bag", on_problem=lambda _sentence: told.set())
+    recorder.add_topic("/tendon_states", TYPE)
+    for index in range(100):
+        recorder.write("/tendon_states", state(index), index)
+    while recorder.report().written < 100:
+        time.sleep(0.01)
+    if moved:
+        (tmp_path / "bag").rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(tmp_path / "bag")
+    assert told.wait(60.0)
+    recorder.write("/tendon_states", state(100), 100)
+    report = recorder.close()
+    assert "ended early (No such file" in report.problem
+    assert report.written + report.dropped == 101
+    if moved:
+        assert sequences(tmp_path / "elsewhere" / "bag.mcap") == list(range(report.written))
+    else:
+        assert report.written == 0
+
+
+def test_a_folder_that_vanishes_just_before_the_end_counts_as_lost(tmp_path):
+    recorder = BagRecorder(tmp_path / "bag")
+    recorder.add_topic("/tendon_states", TYPE)
+    recorder._stop.set()
+    recorder._thread.join()
+    shutil.rmtree(tmp_path / "bag")
+    recorder.write("/tendon_states", state(0), 0)
+    recorder._drain()
+    report = recorder.close()
+    assert (report.written, report.dropped) == (0, 1)
+    assert "was removed" in report.problem
+
+
 CHILD = """
 import os, resource, sys
 from pathlib import Path
@@ -249,7 +289,7 @@ def test_after_a_kill_the_file_is_read_from_its_front(killed):
 def test_what_a_kill_left_is_repaired_for_every_reader(killed, tmp_path):
     folder, _ = killed
     before = (folder / "bag.mcap").read_bytes()
-    report = repair(folder / "bag.mcap", tmp_path / "whole")
+    report = repair([folder / "bag.mcap"], tmp_path / "whole")
     assert (folder / "bag.mcap").read_bytes() == before
     assert sequences(tmp_path / "whole") == list(range(report.messages))
     with (tmp_path / "whole" / "whole.mcap").open("rb") as stream:
@@ -279,15 +319,15 @@ def test_a_file_that_ends_anywhere_gives_what_is_whole(killed, tmp_path_factory,
 def test_what_is_no_recording_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "a.mcap").write_bytes(b"PK\x03\x04 something else")
     with pytest.raises(RecordingError, match="is no MCAP file"):
-        repair(tmp_path / "a.mcap", tmp_path / "out")
+        repair([tmp_path / "a.mcap"], tmp_path / "out")
     with (tmp_path / "b.mcap").open("wb") as stream:
         writer = McapWriter(stream)
         writer.start("protobuf", "another program")
         writer.finish()
     with pytest.raises(RecordingError, match="profile 'protobuf'"):
-        repair(tmp_path / "b.mcap", tmp_path / "out")
+        repair([tmp_path / "b.mcap"], tmp_path / "out")
     with pytest.raises(RecordingError, match="cannot be read"):
-        repair(tmp_path / "c.mcap", tmp_path / "out")
+        repair([tmp_path / "c.mcap"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

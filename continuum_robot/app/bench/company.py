@@ -115,6 +115,6 @@ def _frames_hz(link: StackLink) -> float:
     newest = 0.0
     for message in link.messages.drain(DIAGNOSTICS):
         for status in message.status:
-            if status.name == "/view: page":
+            if status.name.startswith("/view_") and status.name.endswith(": page"):
                 newest = float(values_of(status)["frames_hz"])
     return newest

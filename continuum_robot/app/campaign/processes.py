@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -331,6 +332,12 @@ def _fill_disk(robot: ProcessRobot, _rng: Rng) -> Effect:
     return Effect()
 
 
+def _remove_recording(robot: ProcessRobot, _rng: Rng) -> Effect:
+    for folder in [file.parent for file in (robot.folder / "runs").rglob("*.mcap")]:
+        shutil.rmtree(folder)
+    return Effect()
+
+
 def _step_clock(robot: ProcessRobot, _rng: Rng) -> Effect:
     robot.step_clock(CLOCK_STEP_S)
     return Effect()
@@ -353,6 +360,7 @@ ACTIONS: dict[str, Callable[[ProcessRobot, Rng], Effect]] = {
     "two_writers": partial(_write_too, RATE_HZ, 1.2),
     "command_storm": partial(_write_too, STORM_HZ, 1.2),
     "disk_full": _fill_disk,
+    "recording_vanishes": _remove_recording,
     "clock_stepped": _step_clock,
     "port_unplugged": _unplug,
 }

@@ -31,7 +31,13 @@ from continuum_robot.app.client.connection import Connection, bring_up, join
 from continuum_robot.app.client.motions import Motions
 from continuum_robot.app.client.recording import recorded
 from continuum_robot.app.client.results import MotionResult, TipResult
-from continuum_robot.app.client.stack_link import OPERATION_TIMEOUT_S, PREDICTIVE_TARGET, SOURCE, StackLink
+from continuum_robot.app.client.stack_link import (
+    ESTOP_TIMEOUT_S,
+    OPERATION_TIMEOUT_S,
+    PREDICTIVE_TARGET,
+    SOURCE,
+    StackLink,
+)
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
@@ -39,7 +45,7 @@ from continuum_robot.app.client.trajectories import Trajectory, as_function, che
 from continuum_robot.app.client.weighing import turn_to_weigh
 from continuum_robot.app.running.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import DeviceError, ParameterError, RobotTimeoutError
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.identification.weighing import Turn
 from continuum_robot.identification.weighing_motion import WeighingMotion
@@ -459,11 +465,15 @@ class Robot:
     def estop(self) -> str:
         """Latch the e-stop: tensions go to their safe value, whatever state the stack is in. Not safety-rated.
 
-        Returns what the driver reported; where it does not answer, press the hardware's stop.
+        Returns the driver's answer. If there is none within a second, the topic ``estop`` is pressed too, until
+        :meth:`reset`, and the sentence says so: press the hardware's stop.
         """
         if self._task is not None:
             self._task.cancel()
-        return self.link.trigger("estop", 2.0)
+        try:
+            return self.link.trigger("estop", ESTOP_TIMEOUT_S)
+        except RobotTimeoutError as error:
+            return self.link.hold_estop_instead(str(error).rstrip("."))
 
     def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
         """Clear e-stop and faults and bring the stack up again; the robot then holds where it is. Returns the state.

@@ -10,11 +10,10 @@ topic, service : name, relative to the namespace
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
-import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -28,7 +27,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
-from std_msgs.msg import String
+from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
@@ -57,6 +56,8 @@ TARGETS = {
 """Topics of targets of the tip, and why nobody may listen."""
 DIAGNOSTICS = "/diagnostics"
 CALL_TIMEOUT_S = 10.0
+ESTOP_TIMEOUT_S = 1.0
+"""For the service ``estop`` to appear, and again for its answer, s; then the topic is used."""
 OPERATION_TIMEOUT_S = 120.0
 REFERENCE_PERIOD_S = 0.01
 POLL_S = 0.01
@@ -82,8 +83,6 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
 STATE_TOPICS = tuple(_TOPICS)[:9]
 """What the state of a robot is made of, but for what only the page shows."""
 ALL_TOPICS = tuple(_TOPICS)
-_numbers = itertools.count(1)
-
 
 class StackLink:
     """Two nodes beside a stack: one that asks and answers, and one that keeps the newest messages.
@@ -94,7 +93,8 @@ class StackLink:
     name : of the node, and as writer of references
     topics : that :attr:`messages` keeps, of :data:`ALL_TOPICS`
     context : of rclpy, whose owner shuts it down; None: one of its own
-    numbered : the process and a number stand behind the name, so that there may be several
+    numbered : a random number stands behind the name. References are admitted by the writer's name, and neither a
+        program's name nor its process id is unique: two containers have the same
     listens_only : the node that asks and writes is made when it is first needed
 
     Attributes
@@ -118,7 +118,7 @@ class StackLink:
         listens_only: bool = False,
     ) -> None:
         self.namespace = absolute_namespace(namespace)
-        self.name = f"{name}_{os.getpid()}_{next(_numbers)}" if numbered else name
+        self.name = f"{name}_{uuid.uuid4().hex[:12]}" if numbered else name
         self._owns_context, self._closed = context is None, False
         self.context = Context() if context is None else context
         if context is None:
@@ -126,6 +126,8 @@ class StackLink:
         self._lock = threading.Lock()
         self._asking: Node | None = None
         self._references: Any = None
+        self._switch: Any = None
+        self._switch_pressed = False
         self._tip_targets: dict[str, Any] = {}
         self._sequence = 0
         self._clients: dict[str, Any] = {}
@@ -151,6 +153,7 @@ class StackLink:
                 self._asking = node = self._node(self.name)
                 # As lock-step wants it; who listens in real time hears it as well.
                 self._references = node.create_publisher(ClarkeState, "clarke_reference", qos.latched())
+                self._switch = node.create_publisher(Bool, "estop", qos.latched())
                 for topic in TARGETS:
                     self._tip_targets[topic] = node.create_publisher(PointStamped, topic, qos.command_publisher())
                 self._spinner = Spinner([node], self.context)
@@ -331,24 +334,75 @@ class StackLink:
             self.make(make)
         return self._clients[service]
 
-    def request(self, kind: Any, service: str, request: Any, answer: Callable[[Any, str], None]) -> None:
+    def request(
+        self,
+        kind: Any,
+        service: str,
+        request: Any,
+        answer: Callable[[Any, str], None],
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> None:
         """Call a service and return at once.
 
         Parameters
         ----------
         request : None for an empty one
-        answer : gets the response and "", or None and why there is none; in the executor's thread, or at once
+        answer : called once, with the response and "", or with None and the reason; at once, in the executor's thread,
+            or after ``timeout_s`` in a thread of its own
+        timeout_s : for the response, s
         """
         client = self.client(kind, service)
         if not client.service_is_ready():
-            answer(None, f"nobody serves {client.srv_name}")
+            answer(None, f"no node serves {client.srv_name}")
             return
+        first = threading.Lock()
 
         def done(future: Future[Any]) -> None:
-            response = future.result()
-            answer(response, "" if response is not None else f"{client.srv_name} did not answer")
+            timer.cancel()
+            if first.acquire(blocking=False):
+                response = future.result()
+                answer(response, "" if response is not None else f"{client.srv_name} did not answer")
 
-        client.call_async(request or kind.Request()).add_done_callback(done)
+        def late() -> None:
+            if first.acquire(blocking=False):
+                client.remove_pending_request(future)
+                answer(None, f"{client.srv_name} did not answer within {timeout_s:g} s")
+
+        timer = threading.Timer(timeout_s, late)
+        timer.daemon = True
+        future = client.call_async(request or kind.Request())
+        timer.start()
+        future.add_done_callback(done)
+
+    def hold_estop(self, pressed: bool) -> None:
+        """Press or let go the topic ``estop``, which the driver obeys as it does the service.
+
+        Parameters
+        ----------
+        pressed : until it is let go the e-stop cannot be reset
+        """
+        _ = self.node
+        self._switch_pressed = pressed
+        self._switch.publish(Bool(data=pressed))
+
+    def release_own_estop(self) -> None:
+        """Let the topic ``estop`` go if this program pressed it; call it before a reset."""
+        if self._switch_pressed:
+            self.hold_estop(False)
+
+    def hold_estop_instead(self, problem: str) -> str:
+        """Press the topic ``estop`` because its service gave no answer.
+
+        Parameters
+        ----------
+        problem : why there is no answer
+
+        Returns
+        -------
+        a sentence for the operator: nothing confirms that the robot stops
+        """
+        self.hold_estop(True)
+        return f"not confirmed, sent on the topic estop as well: {problem}. Use the hardware's stop if the robot moves"
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """Call a std_srvs/Trigger, and return its message.
@@ -399,6 +453,8 @@ class StackLink:
         ----------
         command : which operation
         """
+        if command == ManageStack.Request.RESET:
+            self.release_own_estop()
         request = ManageStack.Request(command=command)
         response = self.call(ManageStack, "manage_stack", request, timeout_s, again_s=None)
         return _accepted("supervisor", response)

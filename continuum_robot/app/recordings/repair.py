@@ -7,9 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from continuum_robot.app.recordings.run import find_recording
+from continuum_robot.app.recordings.run import find_recording, mcap_files
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.mcap_file import find_mcap_files
 from continuum_robot.nodes.recordings.repairing import repair
 
 
@@ -31,12 +30,12 @@ def run_repair(path: Path, out: Path | None, console: Console | None = None) -> 
     RecordingError : no recording, nothing readable in it, or the new one exists or cannot be written
     """
     bag = find_recording(path)
-    files = find_mcap_files(bag) if bag.is_dir() else [bag]
-    if len(files) != 1 or files[0].suffix != ".mcap":
-        raise RecordingError(bag, f"holds {len(files)} MCAP files", "Give one MCAP file")
-    name = files[0].stem if bag.is_file() else bag.name
+    files = mcap_files(bag)
+    if not files:
+        raise RecordingError(bag, "holds no MCAP file", "Give a recording in the format MCAP")
+    name = bag.stem if bag.is_file() else bag.name
     folder = out or bag.parent / f"{name}_repaired"
-    report = repair(files[0], folder)
+    report = repair(files, folder)
     (console or Console()).print(
         f"{report.messages} messages in {folder}; {report.lost_bytes} bytes at the end were not readable",
         markup=False,

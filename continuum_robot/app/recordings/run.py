@@ -17,7 +17,7 @@ from rosbags.highlevel import AnyReader
 from continuum_robot.app.output import plain
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.nodes.recordings.bag_reading import readable
-from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files
+from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files, part_of
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
@@ -140,21 +140,21 @@ def open_run(path: Path) -> Iterator[RecordedRun]:
     RecordingError : there is none, several, or one that cannot be read
     """
     bag = find_recording(path)
-    files = find_mcap_files(bag) if bag.is_dir() else [bag] if bag.suffix == ".mcap" else []
+    files = mcap_files(bag)
     cut = [file for file in files if not _has_end(file)]
-    if len(files) > 1 and cut:
-        raise RecordingError(cut[0], "was cut off, and is one of several", "Give one of the files")
     for file in files:
-        profile = McapScan(file).read_metadata().profile
+        profile = PROFILE if file in cut else McapScan(file).read_metadata().profile  # repair looks at those
         if profile != PROFILE:
             raise RecordingError(file, f"has the profile {profile or 'none'!r}", "Give a recording of ROS 2")
     with tempfile.TemporaryDirectory(prefix="continuum_robot_") as temporary:
         scratch = Path(temporary)
         whole, lost_bytes = bag, None
-        if cut:
+        listed = (bag / _METADATA_FILE).is_file()
+        if cut or (len(files) > 1 and not listed):
             whole = scratch / "repaired"
-            lost_bytes = repair(cut[0], whole).lost_bytes
-        elif files and not (bag / _METADATA_FILE).is_file():
+            unread_bytes = repair(files, whole).lost_bytes
+            lost_bytes = unread_bytes if cut else None
+        elif files and not listed:
             whole = files[0]
         note = _note(whole)
         robot_file = None
@@ -182,8 +182,9 @@ def find_recording(path: Path) -> Path:
     if (path / _METADATA_FILE).is_file():
         return path
     files = find_mcap_files(path)
-    if len(files) > 1:
-        raise RecordingError(path, f"holds {len(files)} MCAP files and no {_METADATA_FILE}", "Give one of the files")
+    if len({part_of(file)[0] for file in files}) > 1 or len(files) != len({part_of(file) for file in files}):
+        problem = f"holds MCAP files of several recordings and no {_METADATA_FILE}"
+        raise RecordingError(path, problem, "Give one of the files")
     if files:
         return path
     if _is_bag(path / RECORDING):
@@ -197,6 +198,16 @@ def find_recording(path: Path) -> Path:
         hint = f"Give one of the runs in it, such as {max(runs).name}" if runs else _GIVE
         raise RecordingError(path, "holds no recording", hint)
     return inner[0]
+
+
+def mcap_files(bag: Path) -> list[Path]:
+    """The MCAP files of a recording in their order; none of one in another format.
+
+    Parameters
+    ----------
+    bag : as :func:`find_recording` gives it
+    """
+    return find_mcap_files(bag) if bag.is_dir() else [bag] if bag.suffix == ".mcap" else []
 
 
 def recorded_facts(run: RecordedRun) -> dict[str, Any]:
@@ -229,6 +240,35 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
             facts[key] = float(values[key])
     facts |= {key: int(facts[key]) for key in _COUNTS if math.isfinite(facts.get(key, math.nan))}
     return facts
+
+
+def fault_moments(bag: Path, origin_ns: int, namespace: str) -> list[tuple[float, str]]:
+    """When faults were latched, by the supervisor's messages.
+
+    Parameters
+    ----------
+    bag : recording
+    origin_ns : time 0, ns since the epoch
+    namespace : of the robot's topics
+
+    Returns
+    -------
+    time, s, and name of each fault whenever it is new, in order
+
+    Raises
+    ------
+    RecordingError : the recording cannot be read
+    """
+    moments: list[tuple[float, str]] = []
+    latched: set[str] = set()
+    topic = f"{namespace.rstrip('/')}/stack_status"
+    with readable(bag), AnyReader([bag]) as reader:
+        desired = [connection for connection in reader.connections if connection.topic == topic]
+        for connection, time_ns, raw in reader.messages(connections=desired) if desired else ():
+            message: Any = reader.deserialize(raw, connection.msgtype)
+            moments += [(1e-9 * (time_ns - origin_ns), str(one)) for one in message.faults if one not in latched]
+            latched = set(message.faults)
+    return moments
 
 
 _COUNTS = ("cycles", "missed_cycles")

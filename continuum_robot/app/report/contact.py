@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recordings.reading import Recording, Series
+from continuum_robot.app.report.plots import TIME, Moments, mark_faults
 from continuum_robot.estimation.contact.kind import UNKNOWN, in_words, kind_of
 from continuum_robot.robot.description import Robot
 
@@ -169,36 +170,36 @@ def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[n
     return np.flatnonzero(both), nearest[both]
 
 
-def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
+def draw_contact(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
     """Plot residual against threshold, estimated beside true force, and the location, to ``contact.png``.
 
     Parameters
     ----------
     folder : where the picture goes
+    faults : time and name of each, s from the recording's origin
     """
     contact = recording.series(CONTACT)
     truth = recording.topics.get(TRUTH)
-    begin_s = float(contact.stamp_s[0])
-    time_s = contact.stamp_s - begin_s
+    time_s = contact.stamp_s
     figure, (upper, middle, lower) = plt.subplots(3, 1, figsize=(10, 9.5), sharex=True, layout="constrained")
     for axis in (upper, middle, lower):
         for start_s, end_s in true_intervals(truth) if truth is not None else []:
-            axis.axvspan(start_s - begin_s, end_s - begin_s, color="0.9", lw=0)
+            axis.axvspan(start_s, end_s, color="0.9", lw=0)
     upper.semilogy(time_s, contact["ratio"][:, 0], color=_ESTIMATED, lw=0.8)
     upper.axhline(1.0, color=_LIMIT, ls="--", lw=1, label="contact threshold")
     for number, (start_s, end_s) in enumerate(detected_intervals(contact)):
         label = "reported" if number == 0 else None
-        upper.plot([start_s - begin_s, end_s - begin_s], [1.0, 1.0], color=_TRUE, lw=4, alpha=0.7, label=label)
+        upper.plot([start_s, end_s], [1.0, 1.0], color=_TRUE, lw=4, alpha=0.7, label=label)
     upper.set_ylabel("largest residual / threshold")
     upper.set_ylim(bottom=1e-2)
-    upper.legend(loc="upper right", frameon=False, ncols=2)
-    upper.set_title(f"{robot.name}: contact (grey: something touches the simulated robot)", loc="left")
+    _legend(upper, 2)
+    upper.set_title(f"{robot.name}: contact (grey: true)", loc="left")
     detected = contact["in_contact"][:, 0] > 0
     for component, style in (("x", "-"), ("y", "--")):
         column = "xyz".index(component)
         if truth is not None:
             middle.plot(
-                truth.stamp_s - begin_s,
+                truth.stamp_s,
                 np.where(truth["in_contact"][:, 0] > 0, truth["wrench"][:, column], np.nan),
                 color=_TRUE,
                 ls=style,
@@ -208,7 +209,7 @@ def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
         value = np.where(detected, contact["wrench"][:, column], np.nan)
         middle.plot(time_s, value, color=_ESTIMATED, ls=style, lw=0.9, label=f"estimated {component}")
     middle.set_ylabel("force at the contact [N]")
-    middle.legend(loc="upper right", ncols=2, frameon=False)
+    _legend(middle, 4)
     found = detected & (contact["location_observable"][:, 0] > 0)
     location = np.where(found, contact["arc_length"][:, 0], np.nan)
     spread = np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
@@ -216,14 +217,20 @@ def draw_contact(recording: Recording, robot: Robot, folder: Path) -> Path:
     lower.plot(time_s, 1e3 * location, color=_ESTIMATED, lw=0.9, label="found, ± one standard deviation")
     if truth is not None:
         at = np.where(truth["in_contact"][:, 0] > 0, truth["arc_length"][:, 0], np.nan)
-        lower.plot(truth.stamp_s - begin_s, 1e3 * at, color=_TRUE, lw=1.6, label="true")
+        lower.plot(truth.stamp_s, 1e3 * at, color=_TRUE, lw=1.6, label="true")
     for disk_m in robot.disk_arc_lengths_m:
         lower.axhline(1e3 * disk_m, color="0.85", lw=0.6, zorder=0)
     lower.set_ylim(0, 1e3 * robot.length_m * 1.25)
     lower.set_ylabel("arc length of the contact [mm]")
-    lower.set_xlabel("time [s]  (thin lines: disks)")
-    lower.legend(loc="upper right", ncols=2, frameon=False)
+    lower.set_xlabel(f"{TIME}  (thin lines: disks)")
+    _legend(lower, 2)
+    mark_faults((upper, middle, lower), faults)
     return save_figure(figure, folder / "contact.png")
+
+
+def _legend(axis: Any, columns: int) -> None:
+    """Above the panel, where it hides no curve."""
+    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, ncols=columns)
 
 
 def contact_lines(numbers: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,7 @@ class Tracking:
     Attributes
     ----------
     time_s : from the first reference, shape (k,), s
+    first_s : when that was, from the recording's origin, s
     measured, desired : shape (k, 2m), m
     evaluated : which samples the errors are computed from, shape (k,): the start-up blend is left out
     """
@@ -34,6 +35,7 @@ class Tracking:
     measured: Vector
     desired: Vector
     evaluated: NDArray[np.bool_]
+    first_s: float = 0.0
 
     @property
     def error(self) -> Vector:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,23 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-MEASURED, WANTED, LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
+MEASURED, WANTED, LIMIT, FAULT = "#1f77b4", "#d62728", "#7f7f7f", "#c92a2a"
+TIME = "time since the recording began [s]"
+"""One zero of time for all pictures and for the times in metrics.json."""
+
+Moments = Sequence[tuple[float, str]]
+_LEAST_SPREAD_US = 1.0
 
 
-def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
+def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
     """Plot desired and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``.
 
     Parameters
     ----------
     folder : where the picture goes
+    faults : time and name of each, s from the recording's origin
     """
+    time_s = tracking.first_s + tracking.time_s
     count = tracking.measured.shape[1]
     figure, axes = plt.subplots(
         2 * count,
@@ -43,12 +50,12 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
     for index in range(count):
         name = clarke_name(index, count)
         upper, lower = axes[2 * index, 0], axes[2 * index + 1, 0]
-        upper.plot(tracking.time_s, 1e3 * tracking.desired[:, index], color=WANTED, lw=1.6, label="reference")
-        upper.plot(tracking.time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")
+        upper.plot(time_s, 1e3 * tracking.desired[:, index], color=WANTED, lw=1.6, label="reference")
+        upper.plot(time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")
         upper.set_ylabel(f"{name} [mm]")
         upper.legend(loc="upper right", ncols=2, frameon=False)
         upper.margins(y=0.25)
-        lower.plot(tracking.time_s, 1e6 * tracking.error[:, index], color="black", lw=0.6)
+        lower.plot(time_s, 1e6 * tracking.error[:, index], color="black", lw=0.6)
         lower.set_ylabel("error [µm]")
         lower.text(
             0.995,
@@ -62,33 +69,54 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path) -> Path:
         evaluated = np.flatnonzero(tracking.evaluated)
         if len(evaluated):
             for axis in (upper, lower):
-                axis.axvspan(0, tracking.time_s[evaluated[0]], color="0.92", lw=0)
+                axis.axvspan(tracking.first_s, time_s[evaluated[0]], color="0.92", lw=0)
             within = 1e6 * tracking.error[evaluated, index]
             reach = max(1.0, 1.3 * float(np.abs(within).max()))
             lower.set_ylim(-reach, reach)
-    axes[-1, 0].set_xlabel("time since the first reference [s]  (grey: start-up blend, left out of the errors)")
+    mark_faults(axes[:, 0], faults)
+    axes[-1, 0].set_xlabel(f"{TIME}  (grey: start-up blend, left out of the errors)")
     axes[0, 0].set_title(f"{robot.name}: {robot.coordinates_name}", loc="left")
     return save_figure(figure, folder / "tracking.png")
 
 
-def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
+def mark_faults(axes: Sequence[Any], faults: Moments) -> None:
+    """Draw a line at each fault, its name in the topmost panel.
+
+    Parameters
+    ----------
+    axes : panels from the top, with one axis of time
+    faults : time and name of each, s
+    """
+    for at_s, name in faults:
+        for axis in axes:
+            axis.axvline(at_s, color=FAULT, lw=1.2, ls="-.")
+        axes[0].text(
+            at_s, 0.02, f" {name}", color=FAULT, rotation=90, ha="right", va="bottom", fontsize=8,
+            transform=axes[0].get_xaxis_transform(),
+        )  # fmt: skip
+
+
+def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
     """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``.
 
     Parameters
     ----------
     folder : where the picture goes
+    faults : time and name of each, s from the recording's origin
     """
     states, groups = recording.series("tendon_states"), robot.tendon_groups
-    time_s = states.stamp_s - float(active_states(recording, states).stamp_s[0])
+    time_s = states.stamp_s
     figure, axes = plt.subplots(
         len(groups),
         1,
         figsize=(10, 1.0 + 3.6 * len(groups)),
         sharex=True,
+        sharey=True,
         squeeze=False,
         layout="constrained",
     )
     colours = mpl.colormaps["viridis"]
+    highest = float(np.nanmax([*states["tension"].ravel(), *states["commanded_tension"].ravel(), 0.0]))
     for axis, (part, tendons) in zip(axes[:, 0], groups.items(), strict=True):
         count = tendons.stop - tendons.start
         measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
@@ -98,21 +126,22 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path) -> Path:
             axis.plot(time_s, commanded[:, tendon], color=colour, lw=0.8, ls=":")
         if robot.limits is not None:
             axis.axhline(robot.limits.minimum_n, color=LIMIT, lw=1, ls="--")
-            highest = np.nanmax([*measured.ravel(), *commanded.ravel(), 0.0])
             if highest > 0.5 * robot.limits.maximum_n:
                 axis.axhline(robot.limits.maximum_n, color=LIMIT, lw=1, ls="--")
-        axis.set_ylim(bottom=0)
         axis.set_ylabel("tension [N]")
         axis.set_title(f"{part}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
         axis.legend(title="tendon", loc="upper right", ncols=count, frameon=False)
         axis.margins(x=0.01)
-        axis.set_ylim(top=axis.get_ylim()[1] * 1.25)
-    axes[-1, 0].set_xlabel("time since the first reference [s]")
+    axes[0, 0].set_ylim(bottom=0, top=axes[0, 0].get_ylim()[1] * 1.25)  # of all: they have one scale
+    mark_faults(axes[:, 0], faults)
+    axes[-1, 0].set_xlabel(TIME)
     return save_figure(figure, folder / "tensions.png")
 
 
-def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
+def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path | None:
     """Plot histograms of the loop's period and of the response to each state, to ``timing.png``.
+
+    Returns None and draws nothing of a run in lock-step: its time is computed, so there is nothing to measure.
 
     Parameters
     ----------
@@ -122,6 +151,8 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
     states = active_states(recording, recording.series("tendon_states"))
     period_us = 1e6 * periods_s(states)
     response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
+    if all(not len(values) or np.ptp(values) < _LEAST_SPREAD_US for values in (period_us, response_us)):
+        return None
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     _histogram(left, period_us, "period of the driver's loop [µs]")
     left.set_title(

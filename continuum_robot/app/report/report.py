@@ -12,7 +12,7 @@ from rich.console import Console
 
 from continuum_robot.app.output import make_folder, write_json
 from continuum_robot.app.recordings.reading import Recording, read_recording
-from continuum_robot.app.recordings.run import RecordedRun, open_run, recorded_facts
+from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.report.numbers import metrics, track
 from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking
@@ -79,13 +79,15 @@ def write_report(
         tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
     numbers = {"robot": robot.name, **metrics(recording, tracking), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
-    plots = [draw_tensions(recording, robot, folder), draw_timing(recording, numbers, folder)]
+    faults = fault_moments(bag, recording.origin_ns, recording.namespace)
+    timing = draw_timing(recording, numbers, folder)
+    plots = [draw_tensions(recording, robot, folder, faults), *([] if timing is None else [timing])]
     if tracking is not None:
-        plots.insert(0, draw_tracking(tracking, robot, folder))
-    if len(seen_shapes(recording)):
+        plots.insert(0, draw_tracking(tracking, robot, folder, faults))
+    if len(seen_shapes(recording)[0]):
         plots.append(draw_shapes(recording, robot, folder))
     if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
-        plots.append(draw_contact(recording, robot, folder))
+        plots.append(draw_contact(recording, robot, folder, faults))
     return numbers, plots
 
 

@@ -17,18 +17,21 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
+_LEGEND = "since the recording\nbegan"
 
-def seen_shapes(recording: Recording) -> Vector:
-    """Coefficients of all moments at which the sensors saw the shape, (k, n).
+
+def seen_shapes(recording: Recording) -> tuple[Vector, Vector]:
+    """All moments at which the sensors saw the shape: time, (k,), s, and coefficients, (k, n).
 
     Parameters
     ----------
     recording : of a run
     """
     if "shape" not in recording.topics:
-        return np.zeros((0, 0))
-    coefficients = recording.series("shape")["coefficients"]
-    return np.asarray(coefficients[np.isfinite(coefficients).all(axis=1)])
+        return np.zeros(0), np.zeros((0, 0))
+    shapes = recording.series("shape")
+    seen = np.isfinite(shapes["coefficients"]).all(axis=1)
+    return shapes.stamp_s[seen], np.asarray(shapes["coefficients"][seen])
 
 
 def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5) -> Path:
@@ -41,18 +44,19 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     folder : where the picture goes
     count : number of moments
     """
-    coefficients = seen_shapes(recording)
+    times_s, coefficients = seen_shapes(recording)
     widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]
     moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
     drawing = robot_model(robot).drawing()
     if not len(drawing.geometry(coefficients[0]).backbone):
-        return _draw_parts(robot.name, drawing, coefficients[moments], folder)
-    figure = plt.figure(figsize=(7, 6), layout="constrained")
-    axis = figure.add_subplot(projection="3d", proj_type="ortho")
+        return _draw_parts(robot.name, drawing, times_s[moments], coefficients[moments], folder)
+    figure = plt.figure(figsize=(7, 6))
+    axis = figure.add_axes((0.0, 0.02, 0.92, 0.94), projection="3d", proj_type="ortho")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
     for moment, colour in zip(moments, colours, strict=True):
         geometry = drawing.geometry(coefficients[moment])
-        axis.plot(*(1e3 * geometry.backbone[:, :3, 3].T), color=colour, lw=2.5)
+        label = f"{times_s[moment]:.1f} s"
+        axis.plot(*(1e3 * geometry.backbone[:, :3, 3].T), color=colour, lw=2.5, label=label)
         for pose, radius_m in zip(geometry.disks, drawing.disk_radii_m, strict=True):
             axis.plot(*_ring(pose, radius_m).T, color=colour, lw=0.8)
         for tendon in geometry.tendons:
@@ -61,33 +65,37 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     for low, high, setter in ((*axis.get_xlim(), axis.set_xlim), (*axis.get_ylim(), axis.set_ylim)):
         half = max((high - low) / 2, 0.2e3 * robot.length_m)
         setter((low + high) / 2 - half, (low + high) / 2 + half)
-    # Equal scales, a little smaller than the page: the labels of its axes would otherwise be cut off.
-    axis.set_box_aspect([high - low for low, high in (axis.get_xlim(), axis.get_ylim(), axis.get_zlim())], zoom=0.88)
-    axis.locator_params(axis="y", nbins=3)
+    spans = [high - low for low, high in (axis.get_xlim(), axis.get_ylim(), axis.get_zlim())]
+    axis.set_box_aspect(spans)
+    for name, span in zip("xyz", spans, strict=True):  # an axis seen at an angle has room for few numbers
+        axis.locator_params(axis=name, nbins=max(2, round((4 if name == "y" else 8) * span / max(spans))))
     axis.set_xlabel("x [mm]")
     axis.set_ylabel("y [mm]")
     axis.set_zlabel("z [mm]")
     axis.view_init(elev=18, azim=-70)
     if robot.gravity_m_per_s2[2] > 0:
         axis.invert_zaxis()
-    axis.set_title(f"{robot.name}: estimated shape at {count} moments", loc="left")
+    figure.text(0.03, 0.96, f"{robot.name}: estimated shape at {count} moments", fontsize=12)
+    axis.legend(title=_LEGEND, loc="upper left", frameon=False)
     return save_figure(figure, folder / "shapes.png")
 
 
-def _draw_parts(name: str, drawing: Drawing, coefficients: Vector, folder: Path) -> Path:
+def _draw_parts(name: str, drawing: Drawing, times_s: Vector, coefficients: Vector, folder: Path) -> Path:
     """Links and tendons of a mechanism in the plane x, z, a row of ``coefficients`` a moment, to ``shapes.png``."""
     figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(coefficients)))
-    for row, colour in zip(coefficients, colours, strict=True):
+    for time_s, row, colour in zip(times_s, coefficients, colours, strict=True):
         geometry = drawing.geometry(row)
-        for outline in geometry.outlines:
-            axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2)
+        for number, outline in enumerate(geometry.outlines):
+            label = None if number else f"{time_s:.1f} s"
+            axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2, label=label)
         for tendon in geometry.tendons:
             axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
     axis.set_aspect("equal")
     axis.set_xlabel("x [mm]")
     axis.set_ylabel("z [mm]")
     axis.set_title(f"{name}: estimated shape at {len(coefficients)} moments", loc="left")
+    axis.legend(title=_LEGEND, frameon=False)
     return save_figure(figure, folder / "shapes.png")
 
 

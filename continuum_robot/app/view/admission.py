@@ -38,6 +38,8 @@ class Refusal(enum.Enum):
     NO_TOKEN = "no token"
     WRONG_TOKEN = "wrong token"
     MESSAGE = "message"
+    SIZE = "size"
+    WAITING = "waiting"
 
 
 _LOG = {
@@ -47,6 +49,8 @@ _LOG = {
     Refusal.NO_TOKEN: "it came without the token of the printed address (origin: {who})",
     Refusal.WRONG_TOKEN: "its token is not the one of this start (origin: {who})",
     Refusal.MESSAGE: "this page takes no message of the kind {who}",
+    Refusal.SIZE: "a message was longer than a browser's can be, and its connection was closed",
+    Refusal.WAITING: "too many connections without the token were open, and the oldest was closed",
 }
 SENTENCES = {
     Refusal.HOST: "This page is not served under this host name.",

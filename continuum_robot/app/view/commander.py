@@ -18,10 +18,13 @@ from rcl_interfaces.msg import ParameterDescriptor
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParametersAtomically
 from rclpy.clock import Clock, ClockType
 from rclpy.parameter import parameter_value_to_python
-from std_msgs.msg import Bool, String
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from continuum_robot.app.client.stack_link import (
+    CALL_TIMEOUT_S,
+    ESTOP_TIMEOUT_S,
+    OPERATION_TIMEOUT_S,
     PREDICTIVE_TARGET,
     REFERENCE_PERIOD_S,
     SOURCE,
@@ -48,6 +51,7 @@ _SERVICES = {
     f"{SOURCE}/take": TakeReference,
     f"{SOURCE}/restart": Trigger,
     f"{SOURCE}/hold": Trigger,
+    f"{SOURCE}/resume": Trigger,
     "recorder/change_state": ChangeState,
     "shape_estimator/reset": Trigger,
     "contact_monitor/reset": Trigger,
@@ -97,7 +101,6 @@ class Commander:
         self._link = link
         for service, kind in _SERVICES.items():  # all of them now: a server is found a moment later
             link.client(kind, service)
-        self._switch_pressed = False
         self._lock = threading.Lock()
         self._motion: LimitedMotion | None = None
         self._target: Vector = np.zeros(0)
@@ -111,7 +114,6 @@ class Commander:
 
     def _make(self) -> None:
         node, steady = self._link.node, Clock(clock_type=ClockType.STEADY_TIME)
-        self._switch = node.create_publisher(Bool, "estop", qos.latched())
         self._pushes = node.create_publisher(Contact, EXTERNAL_FORCE_TOPIC, qos.state_publisher())
         self._health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
         self._reference_timer = node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
@@ -120,22 +122,21 @@ class Commander:
     # Stop and reset
 
     def stop_robot(self, answer: Answer) -> None:
-        """Latch the driver's e-stop; where its service is not there, by the topic that every driver listens to."""
-        if not self._link.client(Trigger, "estop").service_is_ready():
-            self._press_switch(True)
-            answer(True, "sent on the topic estop: no driver answers the service")
-            return
-        self._call("estop", None, answer)
+        """Latch the driver's e-stop; if its service does not answer, by the topic that every driver listens to."""
+
+        def done(response: Any, problem: str) -> None:
+            if response is None:
+                answer(False, self._link.hold_estop_instead(problem))
+            else:
+                answer(response.success, response.message)
+
+        self._link.request(Trigger, "estop", None, done, ESTOP_TIMEOUT_S)
 
     def reset(self, answer: Answer) -> None:
         """Have the supervisor clear the faults and bring the stack up."""
-        if self._switch_pressed:
-            self._press_switch(False)
-        self._call("manage_stack", ManageStack.Request(command=ManageStack.Request.RESET), answer)
-
-    def _press_switch(self, pressed: bool) -> None:
-        self._switch_pressed = pressed
-        self._switch.publish(Bool(data=pressed))
+        self._link.release_own_estop()
+        request = ManageStack.Request(command=ManageStack.Request.RESET)
+        self._call("manage_stack", request, answer, OPERATION_TIMEOUT_S)
 
     # Reference
 
@@ -378,8 +379,8 @@ class Commander:
         message.header.stamp = self._link.node.get_clock().now().to_msg()
         self._health.publish(message)
 
-    def _call(self, service: str, request: Any, answer: Answer) -> None:
+    def _call(self, service: str, request: Any, answer: Answer, timeout_s: float = CALL_TIMEOUT_S) -> None:
         def done(response: Any, problem: str) -> None:
             answer(bool(response and response.success), problem or str(getattr(response, "message", "")))
 
-        self._link.request(_SERVICES[service], service, request, done)
+        self._link.request(_SERVICES[service], service, request, done, timeout_s)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
+from continuum_robot.app.view.gui import note, show
 from continuum_robot.app.view.steering_range import unit_of
 from continuum_robot.robot.description import Robot
 
@@ -89,7 +90,8 @@ def drawn_range(values: Array, drawn: tuple[float, float]) -> tuple[float, float
     room = drawn[1] - drawn[0]
     if drawn[0] <= low and high <= drawn[1] and high - low >= 0.4 * room:
         return drawn
-    span = max(high - low, 1e-3 * max(abs(low), abs(high)), 1e-9)
+    # Less would give ticks that differ only behind the third digit, where uPlot rounds.
+    span = max(high - low, 0.02 * max(1.0, abs(low), abs(high)))
     power = 10.0 ** np.floor(np.log10(span))
     step = next(float(factor * power) for factor in (0.2, 0.5, 1.0) if span <= 10.0 * factor * power)
     return step * float(np.floor(low / step)), step * float(np.floor(high / step) + 1.0)
@@ -98,7 +100,7 @@ def drawn_range(values: Array, drawn: tuple[float, float]) -> tuple[float, float
 DURATION_S = 15.0
 SAMPLE_RATE_HZ = 30
 _POINTS = 150
-_HEIGHT = 100
+_HEIGHT = 108
 
 
 @dataclass
@@ -145,6 +147,8 @@ class Curves:
         self._loop = self._plot(
             "Loop, µs", "99 % take less", [("reading to command", False), ("driver's cycle", False)], [0, 2]
         )
+        self._loop.handle.visible = False
+        self._unmeasured = server.gui.add_html(note("Not measured: in lock-step a cycle takes no time of its own."))
 
     def add(self, snapshot: RobotState) -> None:
         """Keep what a snapshot reports."""
@@ -163,6 +167,9 @@ class Curves:
             if np.any(np.isfinite(contact.residual_ratio)):
                 fraction = float(np.nanmax(contact.residual_ratio))
             self._contact.history.add(now_s, [fraction, 1.0 if contact.state else math.nan])
+        measured = math.isfinite(snapshot.loop.execution_p99_us)
+        show(self._loop.handle, "visible", measured)
+        show(self._unmeasured, "visible", not measured)
         self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
 
     def draw(self, now_s: float) -> None:
@@ -199,7 +206,7 @@ class Curves:
             empty,
             tuple(styles),
             scales=_scales((0.0, 1.0)),
-            axes=({"size": 22, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
+            axes=({"size": 30, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
             legend={"show": False},
             height=_HEIGHT,
             padding=(8, 14, 0, 0),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http
 import io
@@ -17,6 +18,8 @@ import msgspec
 import viser
 import websockets.asyncio.server
 from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosedError
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from continuum_robot.app.view.admission import SENTENCES, Admission, Refusal, RefusalLog, checked_origins
@@ -37,6 +40,10 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
+# Of messages of a browser the longest, that of a camera, takes some hundred bytes.
+_LONGEST_MESSAGE = 2**16
+# Connections that have not shown the token yet; a browser shows it within milliseconds.
+_MOST_WAITING = 64
 _SERVE_LOCK = threading.Lock()
 
 ProcessRequest = Callable[[ServerConnection, Request], Awaitable[Response | None] | Response | None]
@@ -91,6 +98,7 @@ class _Guard:
     def __init__(self, token: str, refusals: RefusalLog, allow_origins: Sequence[str], view_only: bool) -> None:
         self._token, self._refusals, self._origins, self._view_only = token, refusals, allow_origins, view_only
         self.stands = False
+        self._waiting: dict[ServerConnection, None] = {}  # without the token until now, the oldest first
 
     @contextlib.contextmanager
     def before_viser(self) -> Iterator[None]:
@@ -108,6 +116,7 @@ class _Guard:
                         "process_request": self._requests(admission, options.get("process_request")),
                         "create_connection": self._connections(admission),
                         "logger": _quiet_logger(),
+                        "max_size": _LONGEST_MESSAGE,
                     },
                 )  # fmt: skip
 
@@ -124,6 +133,7 @@ class _Guard:
                 self._refusals.note(decision.refusal, decision.who)
                 sentence = SENTENCES[decision.refusal]
                 return _with_headers(connection.respond(http.HTTPStatus.FORBIDDEN, f"{sentence}\n"))
+            self._waiting.pop(connection, None)
             if decision.cookie and "Upgrade" not in request.headers:
                 response = connection.respond(http.HTTPStatus.OK, _WELCOME)
                 del response.headers["Content-Type"]
@@ -136,14 +146,32 @@ class _Guard:
         return answer
 
     def _connections(self, admission: Admission) -> type[ServerConnection]:
-        refusals = self._refusals
+        refusals, waiting = self._refusals, self._waiting
 
         class GuardedConnection(ServerConnection):
-            """Hands on only messages that the page takes."""
+            """Hands on only messages that the page takes; of too many that wait without the token the oldest ends."""
+
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                waiting[self] = None
+                if len(waiting) > _MOST_WAITING:
+                    oldest = next(iter(waiting))
+                    del waiting[oldest]
+                    oldest.transport.abort()
+                    refusals.note(Refusal.WAITING, "")
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                waiting.pop(self, None)
+                super().connection_lost(exc)
 
             async def recv(self, decode: bool | None = None) -> Any:
                 while True:
-                    message = await super().recv(decode)
+                    try:
+                        message = await super().recv(decode)
+                    except ConnectionClosedError as error:
+                        if error.sent is not None and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+                            refusals.note(Refusal.SIZE, "")
+                        raise
                     kind, sound = _read(message)
                     if sound and admission.takes(kind):
                         return message

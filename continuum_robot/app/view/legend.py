@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,6 +33,7 @@ class Legend:
 
     def __init__(self, server: viser.ViserServer, robot: Robot) -> None:
         self._names, self._unit = reach_of(robot).short_names, unit_of(robot)
+        self._limit_n = math.inf if robot.limits is None else robot.limits.maximum_n
         self._text = server.gui.add_html("")
 
     def update(self, snapshot: RobotState, scale_end_n: float) -> None:
@@ -42,10 +44,12 @@ class Legend:
         snapshot : what is known
         scale_end_n : where the scale of the tensions ends, N
         """
-        show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit))
+        show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit, self._limit_n))
 
 
-def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit) -> str:
+def legend(
+    snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit, limit_n: float = math.inf
+) -> str:
     """What is seen and how large it is, as HTML.
 
     Parameters
@@ -54,7 +58,9 @@ def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], uni
     scale_end_n : where the scale of the tensions ends, N
     names : of the Clarke coordinates
     unit : of lengths
+    limit_n : largest tension that the driver allows, N
     """
+    limit = f" (limit {limit_n:g} N)" if math.isfinite(limit_n) else ""
     keys = (
         (colors.ACTUAL, "robot as measured"),
         (colors.DESIRED, "desired shape"),
@@ -72,7 +78,7 @@ def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], uni
     line = f"Contact: <b>{contact}</b>" if contact else ""
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
-        "Tendons are coloured by their tension:"
+        f"Tendons are coloured by their tension{limit}:"
         f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
         f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
         f"<span>{scale_end_n:g} N</span></div>"

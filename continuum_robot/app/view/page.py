@@ -101,7 +101,7 @@ class Page:
         model = robot_model(robot)
         drawing = model.drawing()
         self._drawing = drawing
-        self._link = StackLink(options.namespace, "view", topics=ALL_TOPICS, numbered=False)
+        self._link = StackLink(options.namespace, "view", topics=ALL_TOPICS)
         self._commander = Commander(self._link)
         self.refusals = RefusalLog(self._link.node.get_logger().warning)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -194,6 +194,12 @@ class Page:
         visible : show, else hide
         """
         self._server.scene.set_global_visibility(visible)
+
+    def mark(self) -> str:
+        """A condition in JavaScript that is true once a browser has taken everything that was sent until now."""
+        name = f"cr-mark-{self.frames}"
+        self._server.gui.add_html(f'<span id="{name}"></span>')
+        return f"document.getElementById('{name}')"
 
     def close(self) -> None:
         """Give the reference back, end the server, leave DDS."""

@@ -34,6 +34,9 @@ div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;
 .cr-title{white-space:nowrap;overflow:hidden;text-overflow:ellipsis;
 font-size:11.5px;line-height:1.3;color:#555;padding:5px 8px 0 10px}
 .cr-title b{color:#222;font-size:12.5px}
+label,input,.mantine-Text-root{letter-spacing:normal!important}
+input.mantine-NumberInput-input{padding-left:4px;padding-right:2px;font-size:11px}
+canvas{opacity:1!important}
 </style>"""
 
 

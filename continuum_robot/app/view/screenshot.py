@@ -17,6 +17,9 @@ from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot
 
 READY = "document.querySelector('canvas') && /EMERGENCY STOP|View only/.test(document.body.innerText)"
+# The canvas is opaque once the browser has its lights; before, viser shows a ghost of what is drawn.
+DRAWN = f"{READY} && [...document.querySelectorAll('canvas')].some(c => c.style.opacity === '1')"
+_FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
 # Notices of the browser's own drawing hide the robot.
 HIDE_NOTICES = (
     "(() => { const s = document.createElement('style'); s.textContent = '[class*=Notification]"
@@ -24,8 +27,10 @@ HIDE_NOTICES = (
 )
 _HEARD_S = 30.0
 _CURVES_S = 16.0
+_DRAWN_S = 180.0
 _LEAST, _LARGEST = 100, 8000
 MOVING = ".gif"
+FORMATS = (".png", ".jpg", ".jpeg", MOVING)
 _MOVING_S = 8.0
 _MOVING_PERIOD_S = 0.2
 _MOVING_WIDTH = 900
@@ -38,7 +43,7 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
     Parameters
     ----------
     options : of the page
-    file : to write: PNG, or GIF of the next eight seconds
+    file : to write: PNG or JPEG, or GIF of the next eight seconds
     size : width and height, such as 1280x800, pixels
 
     Returns
@@ -51,6 +56,8 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
     DeviceError : no robot speaks, or there is no browser
     """
     wide, high = picture_size(size)
+    if file.suffix.lower() not in FORMATS:
+        raise ParameterError("--screenshot", str(file), f"a file that ends in one of {', '.join(FORMATS)}")
     with StopRequest(last=True) as stop:
         robot = load_robot(options.robot or robot_of_stack(options.namespace))
         with Page(options, robot) as page:
@@ -65,13 +72,23 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
                 while time.monotonic() < end_s and not stop.wait(page.frame()):
                     pass
                 if not stop.signal_name:
-                    browser.wait_for(READY)
+                    browser.wait_for(DRAWN, _DRAWN_S)
                     browser.run(HIDE_NOTICES)
+                    page.frame()
+                    browser.wait_for(page.mark(), _DRAWN_S)
+                    browser.run(_FRAME)
                     if file.suffix.lower() == MOVING:
                         _write_moving(page, browser, stop, file)
                     else:
-                        file.write_bytes(browser.screenshot())
+                        _write_picture(browser.screenshot(), file)
     return {"": 0, "SIGTERM": 143}.get(stop.signal_name, 130)
+
+
+def _write_picture(png: bytes, file: Path) -> None:
+    if file.suffix.lower() == ".png":
+        file.write_bytes(png)
+    else:
+        Image.open(io.BytesIO(png)).convert("RGB").save(file, quality=92)
 
 
 def _write_moving(page: Page, browser: Browser, stop: StopRequest, file: Path) -> None:

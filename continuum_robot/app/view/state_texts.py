@@ -29,6 +29,10 @@ DRIVER_STATES: dict[str, str] = {
 """What the states of the tendon driver mean."""
 
 
+ON_PAGE: dict[str, str] = {"estop": "See that nobody is in danger, release every pressed button, then press Reset."}
+"""What to do where the page itself offers it."""
+
+
 @dataclass(frozen=True)
 class FaultWords:
     """A fault as a reader understands it.
@@ -56,4 +60,5 @@ def explain(fault: str) -> FaultWords:
     if name not in FAULT_TEXTS:
         return FaultWords(fault, "not in the list of faults", "See the log and docs/faults.md, then reset.")
     text = FAULT_TEXTS[name][0]
-    return FaultWords(fault, f"{text.plain_meaning}: {detail}" if detail else text.plain_meaning, text.remedy)
+    cause = f"{text.plain_meaning}: {detail}" if detail else text.plain_meaning
+    return FaultWords(fault, cause, ON_PAGE.get(name, text.remedy))

@@ -91,3 +91,26 @@ def reach_of(robot: Robot) -> Reach:
     )
     short = tuple(f"{axis},{k + 1}" for k in range(parts) for axis in ("q_Re", "q_Im")) if count > _ONE_PART else names
     return Reach(names, short, low, high)
+
+
+def slider_step(span: float) -> float:
+    """Step of a slider that a reader can read: 1, 2 or 5 times a power of ten, 100 to 250 steps.
+
+    Parameters
+    ----------
+    span : from the least value to the greatest, > 0
+    """
+    decade = 10.0 ** math.floor(math.log10(span / 100.0))
+    return float(max(step * decade for step in (1.0, 2.0, 5.0) if step * decade <= span / 100.0 * (1 + 1e-9)))
+
+
+def on_step(value: float, step: float) -> float:
+    """The multiple of a step at a value or just below it in magnitude.
+
+    Parameters
+    ----------
+    value : any
+    step : of :func:`slider_step`
+    """
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return round(math.trunc(value / step * (1 + 1e-9)) * step, digits)

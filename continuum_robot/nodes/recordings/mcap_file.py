@@ -214,5 +214,17 @@ class _Fields(ReadDataStream):
 
 
 def find_mcap_files(folder: Path) -> list[Path]:
-    """The MCAP files in a folder, in the order of their names."""
-    return sorted(path for path in folder.glob("*.mcap") if path.is_file())
+    """The MCAP files in a folder; the parts of a recording that was split (``a_0``, ``a_1``) in their order."""
+    files = [path for path in folder.glob("*.mcap") if path.is_file()]
+    return sorted(files, key=lambda path: (part_of(path), path.name))
+
+
+def part_of(file: Path) -> tuple[str, int]:
+    """Name of the recording of which a file is a part, and which part it is, as ros2 bag splits; -1: of no split one.
+
+    Parameters
+    ----------
+    file : path of an MCAP file
+    """
+    name, _, number = file.stem.rpartition("_")
+    return (name, int(number)) if name and number.isascii() and number.isdecimal() else (file.stem, -1)

@@ -7,6 +7,7 @@ without its end is still readable. The newest chunks can be dropped, so that the
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
@@ -38,6 +39,7 @@ class _File(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
+        self._path = path
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         self._position = 0
 
@@ -59,6 +61,16 @@ class _File(io.RawIOBase):
         os.ftruncate(self._descriptor, position)
         os.lseek(self._descriptor, position, os.SEEK_SET)
         self._position = position
+
+    @property
+    def removed(self) -> bool:
+        """Whether no name leads to the file any more; writes to it succeed all the same."""
+        return os.fstat(self._descriptor).st_nlink == 0
+
+    def check_there(self) -> None:
+        """Raise :class:`OSError` if the path does not lead to this file any more: removed, moved or unmounted."""
+        if not os.path.samestat(os.fstat(self._descriptor), os.stat(self._path)):
+            raise FileNotFoundError(errno.ENOENT, "another file has taken its place", str(self._path))
 
     def writable(self) -> bool:
         """True."""

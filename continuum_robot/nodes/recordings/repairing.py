@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rosbags.rosbag2.metadata import parse_qos
 
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.bag_reading import readable
-from continuum_robot.nodes.recordings.mcap_file import PROFILE, McapScan
+from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, Message
 from continuum_robot.nodes.recordings.mcap_writer import ChunkedMcapWriter
 from continuum_robot.nodes.recordings.writing import REMEDY, BagWriter, message_type_hash, reason_of
 
@@ -33,12 +34,13 @@ class RepairReport:
     lost_bytes: int
 
 
-def repair(file: Path, folder: Path) -> RepairReport:
-    """Copy what is readable of an MCAP file into a new recording with its index and metadata.yaml.
+def repair(files: Sequence[Path], folder: Path) -> RepairReport:
+    """Copy what is readable of a recording into a new one with its index and metadata.yaml.
 
     Parameters
     ----------
-    file : an MCAP file that was cut off, as by a killed recorder; it is left as it is
+    files : an MCAP file, or the parts of a split recording in their order; cut off, as by a killed recorder, or whole.
+        They are left as they are
     folder : of the new recording; must not exist
 
     Returns
@@ -49,10 +51,13 @@ def repair(file: Path, folder: Path) -> RepairReport:
     ------
     RecordingError : not an MCAP file of ROS 2, nothing readable in it, or the new one cannot be written
     """
-    scan = McapScan(file).read_metadata()
-    if scan.profile != PROFILE:
-        raise RecordingError(file, f"has the profile {scan.profile or 'none'!r}", "Give a recording of ROS 2")
-    connections: dict[str, Connection] = {}
+    # Of a part that had just been begun the file may be there and empty.
+    begun = [file for file in files if len(files) == 1 or file.stat().st_size >= len(MAGIC)]
+    scans = [McapScan(file).read_metadata() for file in begun]
+    for scan in scans:
+        if scan.profile != PROFILE:
+            raise RecordingError(scan.file, f"has the profile {scan.profile or 'none'!r}", "Give a recording of ROS 2")
+    connections: dict[tuple[str, str], Connection] = {}
     saved = 0
     try:
         writer = BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
@@ -61,18 +66,20 @@ def repair(file: Path, folder: Path) -> RepairReport:
     try:
         writer.open()
         storage = writer.storage
-        for name, values in scan.metadata.items():
-            if name != "rosbag2" and isinstance(storage, ChunkedMcapWriter):
-                storage.add_metadata(name, values)
-        for key, value in scan.note.items():
-            writer.set_custom_data(key, value)
-        for message in scan.messages():
+        for scan in scans:
+            for name, values in scan.metadata.items():
+                if name != "rosbag2" and isinstance(storage, ChunkedMcapWriter):
+                    storage.add_metadata(name, values)
+            for key, value in scan.note.items():
+                writer.set_custom_data(key, value)
+        for file, message in _messages(scans):
             channel = message.channel
-            if channel.topic not in connections:
+            key = channel.topic, channel.type_name
+            if key not in connections:
                 with readable(file):
                     qos = parse_qos(channel.qos) if channel.qos else ()
                     hash_text = message_type_hash(channel.type_name, channel.definition, file)
-                connections[channel.topic] = writer.add_connection(
+                connections[key] = writer.add_connection(
                     channel.topic,
                     channel.type_name,
                     msgdef=channel.definition,
@@ -80,14 +87,21 @@ def repair(file: Path, folder: Path) -> RepairReport:
                     serialization_format=channel.message_encoding,
                     offered_qos_profiles=qos,
                 )
-            writer.write(connections[channel.topic], message.time_ns, message.data)
+            writer.write(connections[key], message.time_ns, message.data)
             saved += 1
         if not saved:
-            raise RecordingError(file, "holds no message", "There is nothing to repair")
+            raise RecordingError(files[0], "holds no message", "There is nothing to repair")
         writer.close()
     except (OSError, WriterError) as error:
         raise RecordingError(folder, f"cannot be written ({reason_of(error)})", REMEDY) from error
     finally:
         if writer.storage is not None:
             writer.abort()
-    return RepairReport(saved, scan.lost_bytes)
+    unread = sum(file.stat().st_size for file in files if file not in begun)
+    return RepairReport(saved, unread + sum(scan.lost_bytes for scan in scans))
+
+
+def _messages(scans: Sequence[McapScan]) -> Iterator[tuple[Path, Message]]:
+    for scan in scans:
+        for message in scan.messages():
+            yield scan.file, message

@@ -200,6 +200,7 @@ class BagRecorder:
                     next_flush_s = time.monotonic() + FLUSH_PERIOD_S
                     with self._lock:
                         self._storage.flush()
+                    self._storage.file.check_there()
             except OSError as error:
                 self._fail(error)
             if ending:
@@ -242,6 +243,9 @@ class BagRecorder:
             return
         storage = self._storage
         with self._lock:
+            if storage.file.removed:
+                self._lose_all()
+                return
             if self.problem:
                 storage.drop_pending()
                 # One more: what is left over must also take the file metadata.yaml.
@@ -268,6 +272,14 @@ class BagRecorder:
                     if not storage.drop_chunk():
                         self._writer.abort()
                         return
+
+    def _lose_all(self) -> None:
+        """Nothing of a removed file counts as written."""
+        if not self.problem:
+            self.problem = str(RecordingError(self.folder, "was removed while it was recorded", REMEDY))
+            self._on_problem(self.problem)
+        self.dropped, self._written = self.dropped + self._written, 0
+        self._writer.abort()
 
     def _recount(self, storage: ChunkedMcapWriter) -> None:
         """Tell rosbags what is really in the file."""

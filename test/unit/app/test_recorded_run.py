@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mcap.writer import Writer as McapWriter
 from recordings import SyntheticRun
@@ -18,6 +20,7 @@ from continuum_robot.app.recordings.inputs import read_inputs
 from continuum_robot.app.recordings.reading import read_recording
 from continuum_robot.app.recordings.run import find_recording, open_run, recorded_facts, statistics_note
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.recordings.mcap_file import McapScan, find_mcap_files
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.robot.loading import find_robot_file
 
@@ -212,6 +215,57 @@ def test_whatever_is_noted_as_the_robots_name_its_file_is_written(tmp_path: Path
     recorder.close()
     with open_run(tmp_path / "run") as run:
         assert run.robot().name == ROBOT
+
+
+def split(run: Path, folder: Path, count: int) -> list[Path]:
+    """The recording of a run in parts, as ``ros2 bag record --max-bag-size`` leaves it, without metadata.yaml."""
+    folder.mkdir(parents=True)
+    (whole,) = find_mcap_files(run / "recording")
+    messages = list(McapScan(whole).messages())
+    parts = []
+    for part in range(count):
+        pieces = messages[len(messages) * part // count : len(messages) * (part + 1) // count]
+        recorder = BagRecorder(folder / f"part{part}", McapScan(whole).read_metadata().note if part == 0 else {})
+        for message in pieces:
+            recorder.add_topic(message.channel.topic, message.channel.type_name)
+            recorder.write(message.channel.topic, message.data, message.time_ns)
+        assert recorder.close().written == len(pieces)
+        (written,) = find_mcap_files(folder / f"part{part}")
+        parts.append(written.rename(folder / f"{folder.name}_{part}.mcap"))
+        shutil.rmtree(folder / f"part{part}")
+    return parts
+
+
+def test_a_split_recording_is_read_whole_and_a_cut_part_costs_its_end_only(run: Path, tmp_path: Path) -> None:
+    parts = split(run, tmp_path / "bag", 12)
+    assert [file.name for file in find_mcap_files(tmp_path / "bag")] == [file.name for file in parts]  # 10 behind 9
+    with open_run(run) as whole:
+        states = read_recording(whole.bag, ["tendon_states"]).topics["tendon_states"]
+        with open_run(tmp_path / "bag") as of_parts:
+            assert not of_parts.was_cut
+            assert of_parts.note["robot"] == ROBOT
+            found = read_recording(of_parts.bag, ["tendon_states"]).topics["tendon_states"]
+        assert np.array_equal(found.sequence, states.sequence)
+    for cut in (parts[3], parts[11]):
+        cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    (tmp_path / "bag" / "bag_12.mcap").touch()  # begun, when the power went
+    with open_run(tmp_path / "bag") as of_parts:
+        assert of_parts.lost_bytes
+        assert of_parts.robot().name == ROBOT
+        fewer = read_recording(of_parts.bag, ["tendon_states"]).topics["tendon_states"]
+    assert set(fewer.sequence) < set(states.sequence)
+    assert len(fewer) > 0.75 * len(states)
+    assert main(["repair", str(tmp_path / "bag")]) == 0
+    assert main(["report", str(tmp_path / "bag_repaired")]) == 0
+    assert main(["report", str(tmp_path / "bag")]) == 0
+
+
+def test_a_folder_of_several_loose_recordings_is_refused(run: Path, tmp_path: Path) -> None:
+    (whole,) = find_mcap_files(run / "recording")
+    for name in ("one", "two"):
+        shutil.copy(whole, tmp_path / f"{name}.mcap")
+    with pytest.raises(RecordingError, match="of several recordings"):
+        find_recording(tmp_path)
 
 
 def test_of_several_recordings_one_has_to_be_chosen(run: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import math
 import socket
@@ -18,7 +19,7 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 
 import msgspec
 import viser
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from continuum_robot.app.view import guarded_server
@@ -411,3 +412,43 @@ def test_viser_that_does_not_take_the_guard_serves_nothing(monkeypatch: pytest.M
     with pytest.raises(DeviceError, match="cannot be guarded"):
         serve(0, "test", TOKEN, RefusalLog(print))
     assert stopped == [True]
+
+
+def test_idle_connections_without_the_token_end_the_oldest_first_and_are_told_once(
+    served: Served, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = len(served.lines)
+    idle = [socket.create_connection((HOST, served.port), timeout=LONG_S) for _ in range(200)]
+    with contextlib.ExitStack() as open_ones:
+        for one in idle:
+            open_ones.enter_context(one)
+        for one in idle[:100]:  # the server ends them, no time has to run out
+            with contextlib.suppress(ConnectionResetError):
+                assert one.recv(1) == b""
+        assert served.get(**served.cookie())[0].status == 200
+        served.pressed.clear()
+        with served.join(**served.cookie()) as page:
+            look(page)
+            served.press(page)
+            wait(lambda: served.pressed, "a user does not get in beside them")
+    assert [line for line in served.lines[before:] if "without the token" in line] == served.lines[before:]
+    assert len(served.lines) == before + 1
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_message_longer_than_a_browser_sends_ends_its_connection_and_no_other(
+    served: Served, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = len(served.lines)
+    served.pressed.clear()
+    with served.join(**served.cookie()) as user, served.join(**served.cookie()) as page:
+        look(user)
+        with contextlib.suppress(ConnectionClosed):
+            page.send(bytes(2**17))
+            while True:
+                page.recv(timeout=LONG_S)
+        assert page.close_code == 1009
+        served.press(user)
+        wait(lambda: served.pressed, "the other page is ended too")
+    assert [line for line in served.lines[before:] if "longer" not in line] == []
+    assert "Traceback" not in capfd.readouterr().err

@@ -19,6 +19,7 @@ from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.controls.parameter_request import Question
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import note
+from continuum_robot.app.view.steering_range import on_step, slider_step
 from continuum_robot.robot.description import Robot
 
 _LETTERS = {"p": "P", "i": "I", "d": "D"}
@@ -82,9 +83,11 @@ class Gains:
 
     def _slider(self, title: str, name: str, low: float, high: float, found: Described) -> Any:
         value = float(np.clip(found.value, low, high))
+        step = slider_step(high - low)
         slider = self._gui.add_slider(
-            title, min=low, max=high, step=(high - low) / 400, initial_value=value, hint=found.descriptor.description
-        )
+            title, min=low, max=on_step(high, step), step=step, initial_value=min(value, on_step(high, step)),
+            hint=found.descriptor.description,
+        )  # fmt: skip
 
         def changed(_event: Any) -> None:
             values = {name: float(slider.value)}

@@ -12,6 +12,7 @@ import viser
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import note, show
+from continuum_robot.app.view.steering_range import on_step, slider_step
 from continuum_robot.models.robot_model import RobotModel
 
 
@@ -51,9 +52,11 @@ class Pushing:
             )
         )
         length_mm = 1e3 * model.robot.length_m
-        self.place = gui.add_slider("place, mm from base", min=0.0, max=length_mm, step=length_mm / 100,
-                                    initial_value=length_mm)  # fmt: skip
-        self.force = gui.add_slider("force, N", min=0.0, max=largest, step=largest / 100, initial_value=0.4 * largest)
+        step = slider_step(length_mm)
+        self.place = gui.add_slider("place, mm from base", min=0.0, max=on_step(length_mm, step), step=step,
+                                    initial_value=on_step(length_mm, step))  # fmt: skip
+        step = slider_step(largest)
+        self.force = gui.add_slider("force, N", min=0.0, max=largest, step=step, initial_value=0.4 * largest)
         self.direction = gui.add_slider("direction, ° from +x", min=0, max=360, step=5, initial_value=180)
         self.duration = gui.add_slider("for, s", min=0.5, max=10.0, step=0.5, initial_value=2.0)
         self.push = gui.add_button("Push", color="violet", disabled=True)

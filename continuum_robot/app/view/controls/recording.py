@@ -19,6 +19,7 @@ from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program, note, show
 from continuum_robot.robot.description import Robot
 
+_NAME = "recorder"
 GRACE_S = 30.0
 """How long a recorder may take to end: where it is killed, the recording has no index."""
 
@@ -53,7 +54,8 @@ class Recording:
     def update(self, snapshot: RobotState) -> None:
         """Follow the stack's recorder, and say where recordings go."""
         self._snapshot = snapshot
-        state = snapshot.nodes.get("recorder")
+        self._poll()
+        state = snapshot.nodes.get(_NAME)
         if state is not None:
             recording = state == "active"
             if self.record.value != recording:
@@ -65,6 +67,14 @@ class Recording:
             words = f"Switch on to write all topics to {self._directory}"
         words += ". Recordings are MCAP files: ros2 bag, PlotJuggler and Foxglove open them."
         show(self._note, "content", note(words))
+
+    def _poll(self) -> None:
+        """A recorder of the page's own that ended by itself records no more."""
+        codes = {} if self._own is None else self._own.ended()
+        if codes:
+            self._own = None
+            self._program.move(self.record, False)
+            self._status.show(f"The recording has ended: the recorder exited with code {codes[_NAME]}, see the log.")
 
     def close(self) -> None:
         """End a recording of the page's own."""
@@ -85,7 +95,7 @@ class Recording:
                 "use_fake_hardware": self._snapshot.simulated,
                 "directory": str(self._directory),
             }
-            command = node_command("recorder", parameters, self._commander.namespace)
-            group = ProcessGroup({"recorder": command}, grace_s=GRACE_S)
+            command = node_command(_NAME, parameters, self._commander.namespace)
+            group = ProcessGroup({_NAME: command}, grace_s=GRACE_S)
             group.start()
             self._own = group

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
-from continuum_robot.app.view.gui import Program
-from continuum_robot.app.view.steering_range import reach_of
+from continuum_robot.app.view.gui import Program, note
+from continuum_robot.app.view.steering_range import on_step, reach_of, slider_step, unit_of
 from continuum_robot.control.motion import motion_limits
 from continuum_robot.robot.description import Robot
 
@@ -44,15 +44,15 @@ class Steering:
     Attributes
     ----------
     mode : dropdown, who gives the reference
-    sliders : of each Clarke coordinate, mm
-    reach : limits of the coordinates
+    sliders : of each Clarke coordinate, in the unit in which the robot is shown
+    reach, unit : limits of the coordinates, and how lengths are shown
     tip_by_stack : a node of the stack brings the tip to its target; else the page does, with the only coordinate
     chosen_s : when a hand chose the mode, monotonic, s
     """
 
     def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
         self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status
-        self.reach = reach_of(robot)
+        self.reach, self.unit = reach_of(robot), unit_of(robot)
         self.tip_by_stack = len(self.reach.names) > 1
         self.mode: Any = server.gui.add_dropdown(
             "Steer", (TRAJECTORY, SLIDERS, TIP, PLANE), hint="Who gives the reference."
@@ -67,11 +67,13 @@ class Steering:
 
     def add_sliders(self) -> None:
         """The sliders, in the container that is open."""
-        reach = self.reach
+        reach, per_m = self.reach, self.unit.per_m
+        self._gui.add_html(note(f"Clarke coordinates, {self.unit.name}:" if len(reach.names) > 1 else ""))
         for name, low, high in zip(reach.names, reach.low_m, reach.high_m, strict=True):
+            step = slider_step(per_m * (high - low))
             slider = self._gui.add_slider(
-                f"{name}, mm", min=round(1e3 * low, 3), max=round(1e3 * high, 3), step=round(1e3 * high, 3) / 200,
-                initial_value=0.0, hint="Moving it takes the reference over.",
+                name, min=on_step(per_m * low, step), max=on_step(per_m * high, step), step=step,
+                initial_value=0.0, hint=f"{self.unit.name}. Moving it takes the reference over.",
             )  # fmt: skip
             slider.on_update(lambda _event: self._slide())
             self.sliders.append(slider)
@@ -107,7 +109,9 @@ class Steering:
                 self._desired = None
         if mode != SLIDERS and snapshot.reference_m.size == len(self.sliders):
             for slider, value in zip(self.sliders, snapshot.reference_m, strict=True):
-                self._program.move(slider, float(np.clip(1e3 * value, slider.min, slider.max)))
+                shown = on_step(float(np.clip(self.unit.per_m * value, slider.min, slider.max)), slider.step)
+                if slider.value != shown:
+                    self._program.move(slider, shown)
 
     def close(self) -> None:
         """Give the reference back."""
@@ -149,7 +153,7 @@ class Steering:
     def _slide(self) -> None:
         if self._program.moves:
             return
-        self.aim(1e-3 * np.array([slider.value for slider in self.sliders]))
+        self.aim(1.0 / self.unit.per_m * np.array([slider.value for slider in self.sliders]))
         if self.mode.value != SLIDERS:
             self.mode.value = SLIDERS
 

@@ -19,6 +19,7 @@ from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.controls.parameter_request import Question
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import Steering
+from continuum_robot.app.view.steering_range import on_step, slider_step
 
 Array = NDArray[np.float64]
 
@@ -42,6 +43,7 @@ class Trajectory:
 
     def __init__(self, server: viser.ViserServer, commander: Commander, steering: Steering, status: Status) -> None:
         self._gui, self._commander, self._steering, self._status = server.gui, commander, steering, status
+        self._unit = steering.unit
         self.kind: Any = None
         self.amplitude: Any = None
         self.frequency: Any = None
@@ -58,14 +60,16 @@ class Trajectory:
         kinds = tuple(kind for kind in found["reference.kind"].choices if kind != "csv")
         amplitude = np.array(found["reference.amplitude_m"].value, dtype=float)
         frequency = [float(value) for value in found["reference.frequency_hz"].value or [0.1]]
-        reach = float(1e3 * self._steering.reach.high_m.max())
+        reach = float(self._unit.per_m * self._steering.reach.high_m.max())
         gui = self._gui
         with self._folder:
             now = found["reference.kind"].value
             self.kind = gui.add_dropdown("kind", kinds, initial_value=now if now in kinds else kinds[0])
-            largest = float(1e3 * np.abs(amplitude).max())
+            largest = float(self._unit.per_m * np.abs(amplitude).max())
+            step = slider_step(max(reach, largest))
+            high = on_step(max(reach, largest), step)
             self.amplitude = gui.add_slider(
-                "amplitude, mm", min=0.0, max=max(reach, largest), step=reach / 200, initial_value=largest
+                f"amplitude, {self._unit.name}", min=0.0, max=high, step=step, initial_value=min(largest, high)
             )
             self.frequency = gui.add_slider(
                 "frequency, Hz", min=0.02, max=0.5, step=0.01, initial_value=float(np.clip(frequency[0], 0.02, 0.5))
@@ -76,7 +80,7 @@ class Trajectory:
     def _play(self, shape: Array, count: int) -> None:
         """The amplitudes keep their proportions."""
         largest = float(np.abs(shape).max())
-        desired = 1e-3 * float(self.amplitude.value)
+        desired = float(self.amplitude.value) / self._unit.per_m
         amplitude = desired * shape / largest if largest > 0 else np.full(shape.size, desired)
         values = {
             "reference.kind": str(self.kind.value),

@@ -132,6 +132,15 @@ KINDS: tuple[FaultKind, ...] = (
                 "make room, record again",
             ),
             (
+                "recording_vanishes",
+                TOLERATED,
+                AT_ONCE,
+                (),
+                "the folder of a recording is removed while it runs, or its disk is unmounted",
+                "the recorder reports it at once and counts nothing of it as written, and the robot goes on",
+                "record again, to a folder that stays",
+            ),
+            (
                 "clock_stepped",
                 TOLERATED,
                 AT_ONCE,

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every service that the page, the client and the commands ask is one that a node offers, by name and type."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.view import commander as commander_module
+from continuum_robot.app.view.commander import Commander
+
+PACKAGE = Path(commander_module.__file__).parents[2]
+# Methods that ask a service -> places of the name and of the type among their arguments.
+ASKS = {"call": (1, 0), "request": (1, 0), "client": (1, 0), "ask": (0, 1), "trigger": (0, None), "_call": (0, None)}
+PARAMETERS = {"get_parameters", "set_parameters_atomically", "describe_parameters"}
+OF_RCLPY = {"change_state": "ChangeState"}
+
+
+def calls(folder: str) -> Iterator[tuple[Path, ast.Call]]:
+    for file in sorted((PACKAGE / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                yield file, node
+
+
+def name_of(node: ast.expr) -> str | None:
+    """The last part of a service's name; None where it is no literal."""
+    if isinstance(node, ast.JoinedStr):
+        node = node.values[-1]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.rpartition("/")[2]
+    return None
+
+
+def kind_of(node: ast.expr) -> str | None:
+    return node.id if isinstance(node, ast.Name) and node.id[0].isupper() else None
+
+
+def offered() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for _, call in calls("nodes"):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "create_service":
+            kind, name = kind_of(call.args[0]), call.args[1]
+            if isinstance(name, ast.Call):  # resolve_service_name(...)
+                name = name.args[0]
+            text = name_of(name)
+            for one in [text] if text else ["manage_stack", "manage"]:  # the supervisor's has two names
+                found.setdefault(one, set()).add(kind or "")
+    return found
+
+
+def test_every_service_that_is_asked_is_offered() -> None:
+    there = offered()
+    assert {"estop", "hold", "resume", "take", "manage_stack"} <= set(there)
+    asked = 0
+    for file, call in calls("app"):
+        places = ASKS.get(call.func.attr) if isinstance(call.func, ast.Attribute) else None
+        if places is None or len(call.args) <= places[0]:
+            continue
+        name = name_of(call.args[places[0]])
+        if name is None or name in PARAMETERS or name in OF_RCLPY or file.name == "browser.py":
+            continue
+        assert name in there, f"{file.name}:{call.lineno} asks {name}, which no node offers"
+        kind = "Trigger" if call.func.attr == "trigger" else places[1] is not None and kind_of(call.args[places[1]])
+        if kind:
+            assert kind in there[name], f"{file.name}:{call.lineno} asks {name} as {kind}, it is {there[name]}"
+        asked += 1
+    assert asked > 20
+
+
+def test_services_of_the_page_have_their_types_and_every_one_that_is_called_is_in_its_table() -> None:
+    there = offered()
+    for service, kind in commander_module._SERVICES.items():
+        name = service.rpartition("/")[2]
+        if name in PARAMETERS:
+            continue
+        assert kind.__name__ in there.get(name, {OF_RCLPY.get(name)}), service
+    link = SimpleNamespace(request=lambda kind, service, *_rest: requested.append((service, kind)), name="page")
+    link.release_own_estop = lambda: None
+    link.client = lambda *_arguments: None
+    requested: list[tuple[str, Any]] = []
+    page = Commander.__new__(Commander)
+    page._link, page._lock, page._reference_timer = link, threading.Lock(), SimpleNamespace(cancel=lambda: None)
+    for method in (page.stop_robot, page.reset, page.play, page.hold, page.resume, page.hand_back,
+                   page.reset_contact_monitor):  # fmt: skip
+        method(lambda *_answer: None)
+    page.record(True, lambda *_answer: None)
+    page.set_parameters("clarke_controller", {}, lambda *_answer: None)
+    page.describe("reference_source", [], lambda *_answer: None)
+    assert all(commander_module._SERVICES[service] is kind for service, kind in requested)
+    assert {"estop", "manage_stack", "reference_source/resume"} <= {service for service, _ in requested}
+
+
+class DeadClient:
+    """Of a service whose node is there and does not answer."""
+
+    srv_name = "/estop"
+
+    def __init__(self, answers: bool = False) -> None:
+        self.pending: list[Future[Any]] = []
+        self._answers = answers
+
+    def service_is_ready(self) -> bool:
+        return True
+
+    def call_async(self, _request: Any) -> Future[Any]:
+        self.pending.append(Future())
+        if self._answers:
+            self.pending[-1].set_result(Trigger.Response(success=True, message="latched"))
+        return self.pending[-1]
+
+    def remove_pending_request(self, future: Future[Any]) -> None:
+        self.pending.remove(future)
+
+
+def link_to(client: DeadClient) -> Any:
+    link = StackLink.__new__(StackLink)
+    link._clients = {"estop": client}
+    pressed: list[bool] = []
+    link._asking, link._lock, link._switch_pressed = object(), threading.Lock(), False
+    link._switch = SimpleNamespace(publish=lambda message: pressed.append(message.data))
+    return link, pressed
+
+
+def test_a_request_that_is_not_answered_ends_after_its_time() -> None:
+    client, done, answers = DeadClient(), threading.Event(), []
+    link, _ = link_to(client)
+    link.request(Trigger, "estop", None, lambda *answer: (answers.append(answer), done.set()), 0.01)
+    assert done.wait(60.0)
+    assert answers == [(None, "/estop did not answer within 0.01 s")]
+    assert client.pending == []
+
+
+def test_an_answer_comes_once() -> None:
+    answers: list[Any] = []
+    link, _ = link_to(DeadClient(answers=True))
+    link.request(Trigger, "estop", None, lambda *answer: answers.append(answer), 60.0)
+    assert [problem for _, problem in answers] == [""]
+
+
+def test_an_e_stop_of_the_page_that_is_not_answered_is_sent_by_the_topic_and_let_go_by_a_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commander_module, "ESTOP_TIMEOUT_S", 0.01)
+    link, pressed = link_to(DeadClient())
+    link._clients["manage_stack"] = DeadClient(answers=True)
+    page = Commander.__new__(Commander)
+    page._link = link
+    done, answers = threading.Event(), []
+    page.stop_robot(lambda *answer: (answers.append(answer), done.set()))
+    assert done.wait(60.0)
+    assert pressed == [True]
+    assert answers[0][0] is False
+    assert "topic estop" in answers[0][1]
+    page.reset(lambda *_answer: None)
+    assert pressed == [True, False]
