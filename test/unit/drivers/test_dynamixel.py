@@ -269,6 +269,22 @@ def test_a_clamp_above_the_servos_own_is_refused(stand: ServoStand) -> None:
         actuators.open()
 
 
+@pytest.mark.parametrize("asked_a", [1.2, 1.19, 0.9, 0.5])
+def test_a_limit_of_as_many_whole_counts_is_enough(asked_a: float) -> None:
+    """1.2 A are 446.1 counts of 2.69 mA: a servo set to 446 allows all that the driver sends, one set to 445 less."""
+    unit_a = wiring("").current_unit_a
+    whole = int(asked_a / unit_a)
+    for counts in (round(asked_a / unit_a), whole, whole - 1):
+        settings = dataclasses.replace(wiring("none"), maximum_current_a=asked_a)
+        actuators = DynamixelTendonActuators(five_tendons(), settings, simulated=True)
+        actuators.bus.read = lambda *_, counts=counts: counts  # type: ignore[method-assign]
+        if counts < whole:
+            with pytest.raises(DeviceError, match=r"allows .* A, less than maximum_current_a"):
+                actuators._check_current_limits()
+        else:
+            actuators._check_current_limits()
+
+
 def test_a_loop_that_stands_still_loses_the_torque(stand: ServoStand) -> None:
     stand.actuators.open()
     stand.actuators.enable()
