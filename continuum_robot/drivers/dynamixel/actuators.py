@@ -398,11 +398,13 @@ class DynamixelTendonActuators:
         unit_a = self.settings.current_unit_a
         for servo in self._servos:
             limit_counts = self.bus.read(servo, registers.CURRENT_LIMIT, 2)
-            # In whole counts, as the goals are sent: a servo cannot be set to a part of one.
-            if limit_counts < int(self.settings.maximum_current_a / unit_a):
+            # In whole counts, as goals are sent: a servo cannot be set to a part of one.
+            needed_counts = int(self.settings.maximum_current_a / unit_a)
+            if limit_counts < needed_counts:
                 raise DeviceError(
                     f"servo {servo} at {self.settings.port}",
-                    f"allows {limit_counts * unit_a:.4g} A, less than maximum_current_a = {self.settings.maximum_current_a:g} A",
+                    f"allows {limit_counts * unit_a:.3g} A ({limit_counts} counts), less than maximum_current_a = "
+                    f"{self.settings.maximum_current_a:g} A ({needed_counts} counts)",
                     "Lower hardware.tendon_actuators.maximum_current_a, or raise the servo's Current Limit.",
                 )
 

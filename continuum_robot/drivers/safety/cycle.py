@@ -29,6 +29,7 @@ from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_RELEASE,
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import reading_thresholds
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, integers, stepped, vector
 
 # Codes of the states: where their names stand in STATES of tendon_safety.py.
@@ -145,14 +146,14 @@ class SafetyCycle:
         if delay_margin_s is not None and not delay_margin_s >= 0:
             raise ParameterError("delay_margin_s", delay_margin_s, "a delay of at least 0 s, or None")
         settings = settings or SafetySettings()
-        limits, count = robot.limits, robot.tendon_count
+        limits, count, thresholds = robot.limits, robot.tendon_count, reading_thresholds(robot)
         self.limits, self.settings, self._count = limits, settings, count
         self.positions_known = True
         self.estop_asked = self.estop_held = self.estop_releases = self._engaged = False
         self._limiter = TensionLimiter(limits, count)
         self.command_n, self.limited, self.tension_n = self._limiter.command, self._limiter.limited, vector(count)
         self.added_n, self._motor_n = vector(count), vector(count)
-        self._watch = ReadingWatch(limits, tendon_manifold(robot), settings)
+        self._watch = ReadingWatch(limits, tendon_manifold(robot), settings, thresholds)
         self._commands = CommandWatch(limits, count, settings)
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
         self._lateness = LatenessWatch(late_s, settings)
@@ -169,8 +170,7 @@ class SafetyCycle:
         self._has_actuators = robot.actuators is not None
         self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())
         self.heat = HeatWatch(robot.actuators, (1.0 / robot.newton_per_ampere).tolist())
-        largest_a = 0.0 if robot.actuators is None else robot.actuators.maximum_current_a
-        self._tolerated_a = settings.current_mismatch_fraction * largest_a
+        self._tolerated_a = thresholds.current_mismatch_a
         self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
         self._compared_s = UNKNOWN
         self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
