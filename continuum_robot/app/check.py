@@ -121,7 +121,8 @@ def _setting_lines(robot: Robot) -> list[str]:
         actuators = robot.actuators
         lines.append(
             f"Actuators: {actuators.newton_per_ampere:.4g} N/A, up to {actuators.maximum_tension_n:.4g} N, "
-            f"{actuators.meter_per_count * 1e6:.3g} µm of tendon an encoder count, {actuators.reflected_mass_kg:.3g} kg reflected"
+            f"{actuators.meter_per_count * 1e6:.3g} µm of tendon an encoder count, "
+            f"{actuators.reflected_mass_kg:.3g} kg reflected"
         )
         lines.append(_heat_line(actuators))
     if robot.limits is not None:

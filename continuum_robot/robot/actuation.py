@@ -169,7 +169,7 @@ class TensionLimits:
         le=0.1,
     )
     frozen_force_n: float = quantity(
-        "change of the commanded generalised force that must move some tendon; 0: derived from the motors' dry friction",
+        "change of the commanded generalised force that must move some tendon; 0: derived from the motors' friction",
         "N",
         default=0.0,
         ge=0,
@@ -184,7 +184,7 @@ class TensionLimits:
         le=10,
     )
     current_mismatch_a: float = quantity(
-        "largest difference of commanded and measured current; 0: derived from maximum_current_a and the kind of motors",
+        "largest difference of commanded and measured current; 0: by maximum_current_a and the kind of motors",
         "A",
         default=0.0,
         ge=0,

@@ -53,9 +53,9 @@ class ReadingThresholds:
         """For people."""
         frozen_mm = f"{1e3 * float(self.frozen_motion_m.max()):.3g} mm"
         return (
-            f"Faults from: a tendon that reads the same while the others say that it moved {frozen_mm}; none that moves for"
-            f" {float(self.frozen_force_n.min()):.3g} N; displacements {1e3 * self.inconsistency_m:.3g} mm off their"
-            f" manifold; currents {self.current_mismatch_a:.3g} A from the commanded"
+            f"Faults from: a tendon that reads the same while the others say that it moved {frozen_mm}; none that moves"
+            f" for {float(self.frozen_force_n.min()):.3g} N; displacements {1e3 * self.inconsistency_m:.3g} mm off"
+            f" their manifold; currents {self.current_mismatch_a:.3g} A from the commanded"
         )
 
 

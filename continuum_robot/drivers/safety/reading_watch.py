@@ -65,8 +65,8 @@ class ReadingWatch:
     _predicted: cython.double[::1]
     _stretched: cython.double[::1]
     _inconsistent: cython.bint
-    # When each displacement changed last, what the others and the stretch predicted then, since when it must have moved, negative where
-    # it need not, and which stand all the same. The same of all together, by the commanded forces.
+    # When each displacement changed last, what the others and their stretch predicted then, since when it must have
+    # moved, negative where it need not, and which stand all the same. The same of all together, by commanded forces.
     _started: cython.bint
     _changed_s: cython.double[::1]
     _at_change: cython.double[::1]
@@ -211,7 +211,7 @@ class ReadingWatch:
         """What the others predict of each tendon, and whether a segment misses the manifold.
 
         It does where the root mean square over its tendons of what misses it exceeds the limit. By the stretch of
-        elastic tendons under the ``command``, N, the prediction is off by ``_stretched``.
+        the other tendons under the ``command``, N, the prediction is off by ``_stretched``.
         """
         i: cython.int
         j: cython.int = 0
@@ -234,6 +234,7 @@ class ReadingWatch:
                 for k in range(self._first[j], self._last[j]):
                     missed += off_manifold[row + k] * displacement_m[k]
                     pulled += off_manifold[row + k] * command[k]
+                pulled -= off_manifold[row + j] * command[j]
                 self._stretched[j] = pulled * self._tendon_m_per_n * self._leave_one_out[j]
                 predicted[j] = displacement_m[j] - missed * self._leave_one_out[j]
                 square += missed * missed
@@ -271,8 +272,8 @@ class ReadingWatch:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
         It has ``frozen_begin_s`` to begin to, however long it rested before. What others predict of a tendon that rests
-        changes by the stretch that the commands make, or not at all, or by twice of it: the stiffness is not well
-        known, and friction keeps tensions from coming. A value that the device repeats with its
+        changes by the stretch that the commands make, or not at all, or by half as much again: the stiffness is not
+        well known, and friction keeps tensions from coming. A value that the device repeats with its
         age is no new one: how old it may become is the timeout's matter. Without tension a tendon may rest where its
         motor's cogging holds it: then nothing is found. A tendon that was found frozen stays so until its value
         changes.
@@ -315,7 +316,7 @@ class ReadingWatch:
             if stretch_m < 0.0:
                 change_m = -change_m
                 stretch_m = -stretch_m
-            if due_since_s[j] < 0.0 and (change_m > highest_m + 2.0 * stretch_m or change_m < -highest_m):
+            if due_since_s[j] < 0.0 and (change_m > highest_m + 1.5 * stretch_m or change_m < -highest_m):
                 due_since_s[j] = measured_s
             if measured_s - changed_s[j] >= self._frozen_time_s:
                 stood += 1
