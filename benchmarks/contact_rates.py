@@ -28,6 +28,7 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
@@ -116,7 +117,7 @@ class Rig:
         self.shape.reset()
         for monitor in self.monitors.values():
             monitor.reset()
-        limiter = TensionLimiter(self.limits, self.robot.tendon_count)
+        limiter = TensionLimiter(self.limits, controlled_manifold(self.robot))
         references, size = motion(self.robot, rng, still), self.robot.coefficient_count
         actuators.read(0.0)
         actuators.enable()

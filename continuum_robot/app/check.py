@@ -17,6 +17,7 @@ from continuum_robot.models.robot_model import Summary
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.reading_thresholds import reading_thresholds
 
 
 def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> None:
@@ -118,12 +119,10 @@ def _setting_lines(robot: Robot) -> list[str]:
     lines = []
     if robot.actuators is not None:
         actuators = robot.actuators
-        resolution_um = (
-            2e6 * math.pi * actuators.spool_radius_m / actuators.gear_ratio / actuators.encoder_counts_per_turn
-        )
         lines.append(
             f"Actuators: {actuators.newton_per_ampere:.4g} N/A, up to {actuators.maximum_tension_n:.4g} N, "
-            f"{resolution_um:.3g} µm of tendon an encoder count, {actuators.reflected_mass_kg:.3g} kg reflected"
+            f"{actuators.meter_per_count * 1e6:.3g} µm of tendon an encoder count, "
+            f"{actuators.reflected_mass_kg:.3g} kg reflected"
         )
         lines.append(_heat_line(actuators))
     if robot.limits is not None:
@@ -133,6 +132,7 @@ def _setting_lines(robot: Robot) -> list[str]:
             f"{limits.rate_n_per_s:g} N/s, displacement ±{limits.maximum_displacement_m * 1e3:g} mm; "
             f"safe state {limits.safe_n:g} N; commands time out after {limits.command_timeout_s * 1e3:g} ms"
         )
+        lines.append(reading_thresholds(robot).sentence)
     if robot.control is not None:
         lines.append(f"Control: PID on Clarke coordinates, {robot.control.tendon_forces}, {_gains(robot)}")
         if robot.actuators is not None:

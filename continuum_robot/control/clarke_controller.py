@@ -67,6 +67,7 @@ class ClarkeController(CycleController):
     friction_gain: cython.double
     feedforward: cython.double[::1]
     start_force: cython.double[::1]
+    realised_force: cython.double[::1]
     nothing: cython.double[::1]
     zero: cython.double[::1]
     _robot: object
@@ -91,6 +92,7 @@ class ClarkeController(CycleController):
         self._check(settings)
         coordinates = self.coordinate_count
         self.feedforward, self.start_force = vector(coordinates), vector(coordinates)
+        self.realised_force = vector(coordinates)
         self.nothing, self.zero = vector([math.nan] * coordinates), vector(coordinates)
         self.pid = Pid(PidParameters.from_gains(settings.gains, self._per_entry))
         self._take_settings(settings)
@@ -264,6 +266,14 @@ class ClarkeController(CycleController):
         self.feed_forward(position, velocity)
         self.pid.step(position, self.clarke, self.clarke_rate, rate_measured, self.feedforward, velocity, dt)
         return self.pull(self.pid.output, dt)
+
+    @stepped
+    def realise(self, tension: cython.double[::1]) -> cython.void:
+        """As of the base class: the integral gets the force of the ``tension``, N."""
+        multiply_transposed(
+            self.displacement_matrix, tension, self.tendon_count, self.coordinate_count, self.realised_force
+        )
+        self.pid.realise(self.realised_force)
 
     @stepped
     def feed_forward(self, position: cython.double[::1], velocity: cython.double[::1]) -> cython.void:

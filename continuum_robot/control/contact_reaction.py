@@ -204,7 +204,7 @@ class ContactReaction:
         answer = self._answer(reference, sense, dt)
         self._before = answer.position
         if self._state in (FOLLOWING, RETURNING, COMPLYING):
-            self._remember(answer.position)
+            self._remember(self._here(reference, measured))
         return Reaction(answer, self._state, self._reason, self._limited)
 
     def _excuses(self, sense: ContactSense) -> bool:
@@ -222,6 +222,7 @@ class ContactReaction:
             self._hold(reference, measured, "something touches")
             if strategy == RETRACT:
                 self._state, self._left_m = RETRACTING, self._clear_m
+                self._forget_ahead()
                 self._detected, self._strongest = np.zeros(self._size), np.zeros(self._size)
                 self._back_s = self._back_m_per_s = 0.0
             return
@@ -417,8 +418,23 @@ class ContactReaction:
         onto = jacobian.T @ jacobian
         return np.asarray(onto + 0.05 * float(np.trace(onto)) / self._size * np.eye(self._size))
 
+    def _forget_ahead(self) -> None:
+        """Drop the end of the way that is ahead of the held place, towards the reference: it leads into the contact."""
+        if self._before is None:
+            return
+        lead = self._before - self._held
+        kept = len(self._way)
+        for k in reversed(range(kept)):
+            beyond = self._way[k] - self._held
+            if np.linalg.norm(beyond) > np.linalg.norm(lead):
+                break
+            if beyond @ lead > 0:
+                kept = k
+        while len(self._way) > kept:
+            self._way.pop()
+
     def _remember(self, position: Vector) -> None:
-        """The way, in pieces of a quarter of what retract goes further."""
+        """The way of the robot, not that of its reference, in pieces of a quarter of what retract goes further."""
         if not self._way or np.linalg.norm(position - self._way[-1]) > self._clear_m / 4:
             self._way.append(np.array(position))
 

@@ -57,7 +57,9 @@ class Controller(Protocol):
     """A controller of another package, for the driver's cycle: it gets every state, and its answer is written at once.
 
     The cycle calls it in its thread, interpreted, and bounds neither its time nor its tensions: the driver's limits and
-    its watch over the cycle's duration do. A state that is old or not finite is not handed on.
+    its watch over the cycle's duration do. A state that is old or not finite is not handed on. Where it has a method
+    ``realised(tension)``, that gets the tensions, shape (N,), N, which the limits left of the last answer, before the
+    next one: for the anti-windup of its integral.
     """
 
     def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:

@@ -196,6 +196,10 @@ class CycleController:
         return isfinite(known)
 
     @stepped
+    def realise(self, tension: cython.double[::1]) -> cython.void:
+        """The driver limited the last answer to this ``tension`` of all tendons, N: for those with an integral."""
+
+    @stepped
     def rest(self) -> cython.void:
         """Give no answer: NaN force and tensions; the state stays."""
         j: cython.int

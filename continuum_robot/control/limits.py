@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
-from continuum_robot.stepped.buffers import copy_into, indices, integers, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, copy_into, indices, integers, stepped, vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +43,31 @@ LIMITED_TOTAL = cython.declare(cython.int, 16)
 
 @cython.cclass
 class TensionLimiter:
-    """Brings desired tensions within a robot's limits, in this order.
+    """Brings desired tensions within a robot's limits, and keeps the direction in which they bend.
 
     1. Not finite: the tendon keeps its previous command.
-    2. Minimum and maximum of each tendon.
-    3. Total: the parts above the minimum are scaled by one factor, which keeps the direction of bending.
-    4. Rate, around the previous command (around the measured tension, lag would throttle it).
-    5. Total again: on the way to a target within it, tensions that rise faster than others fall can exceed it. The
-       parts above the least tension that each tendon can reach in this cycle are scaled by one factor, so that 2 and 4
-       still hold.
+    2. Minimum, maximum and total. What the tendons of a segment pull in common, which bends nothing, is raised to the
+       minimum, or given up down to it. Where that is not enough, the generalised force is scaled by the largest factor
+       with which all tensions are within the limits: all tendons lose the same fraction of what bends.
+    3. Rate, around the previous command (around the measured tension, lag would throttle it): all change by the same
+       fraction of what is left to go, the farthest by the limit.
 
-    From a previous command outside of 2, after :meth:`reset` with a measured tension, the limits are approached at the
-    rate limit: a jump is the greater evil. The first command is approached from 0 N unless :meth:`reset` gives
-    otherwise.
+    Limits form a convex set, so what lies between two tensions within 2 is within 2. From a previous command outside of
+    2, after :meth:`reset` with a measured tension, the limits are approached at the rate limit: a jump is the greater
+    evil. The first command is approached from 0 N unless :meth:`reset` gives otherwise.
 
     Parameters
     ----------
     limits : of the robot
-    tendon_count : N
+    manifold : of its tendons, on which the controller acts. Where a common tension of a slice forces something, each
+        of its tendons is limited as one that pulls alone
 
     Attributes
     ----------
     limits : in use
     command : the newest command, N numbers in N; stepped code may share it
     limited : the LIMITED_ bits of the newest step, N numbers
+    ceiling : greatest tensions now, at most ``limits.maximum_n``, N numbers in N; may be written between two steps
 
     Raises
     ------
@@ -75,27 +77,41 @@ class TensionLimiter:
     limits = cython.declare(object, visibility="readonly")
     command: cython.double[::1]
     limited: cython.int[::1]
+    ceiling: cython.double[::1]
     _count: cython.int
+    _part_count: cython.int
+    _part_end: cython.int[::1]
     _minimum_n: cython.double
     _maximum_n: cython.double
     _rate_n_per_s: cython.double
     _total_n: cython.double
+    _rest_total_n: cython.double
+    # Least tensions that force nothing, what adds to them without forcing anything, and what of the desired bends.
+    _rest: cython.double[::1]
+    _direction: cython.double[::1]
+    _common: cython.double[::1]
+    _bending: cython.double[::1]
     _target: cython.double[::1]
-    _floor: cython.double[::1]
 
-    def __init__(self, limits: TensionLimits, tendon_count: int) -> None:
-        if limits.minimum_n * tendon_count > limits.total_n:
+    def __init__(self, limits: TensionLimits, manifold: ClarkeManifold) -> None:
+        count = manifold.tendon_count
+        if limits.minimum_n * count > limits.total_n:
             raise ParameterError(
                 "total_n",
                 limits.total_n,
-                f"at least {tendon_count} tendons x minimum_n = {limits.minimum_n * tendon_count:g} N",
+                f"at least {count} tendons x minimum_n = {limits.minimum_n * count:g} N",
             )
         self.limits = limits
-        self._count = tendon_count
+        self._count = count
         self._minimum_n, self._maximum_n = limits.minimum_n, limits.maximum_n
         self._rate_n_per_s, self._total_n = limits.rate_n_per_s, limits.total_n
-        self.command, self._target, self._floor = vector(tendon_count), vector(tendon_count), vector(tendon_count)
-        self.limited = integers(tendon_count)
+        ends, direction, rest = _parts(limits, manifold)
+        self._part_count, self._part_end = len(ends), integers(ends)
+        self._direction, self._rest, self._rest_total_n = vector(direction), vector(rest), float(np.sum(rest))
+        self.command, self._target = vector(count), vector(count)
+        self._common, self._bending = vector(count), vector(count)
+        self.ceiling = vector([limits.maximum_n] * count)
+        self.limited = integers(count)
 
     @property
     def previous(self) -> NDArray[np.float64]:
@@ -151,7 +167,7 @@ class TensionLimiter:
         command: cython.double[::1] = self.command
         limited: cython.int[::1] = self.limited
         minimum_n: cython.double = self._minimum_n
-        maximum_n: cython.double = self._maximum_n
+        ceiling: cython.double[::1] = self.ceiling
         step_n: cython.double = self._rate_n_per_s * dt
         value: cython.double
         change: cython.double
@@ -162,7 +178,7 @@ class TensionLimiter:
             value = desired[j]
             change = value - command[j]
             total += value
-            if not (minimum_n <= value <= maximum_n and -step_n <= change <= step_n):
+            if not (minimum_n <= value <= ceiling[j] and -step_n <= change <= step_n):
                 admitted = False
         if admitted and total <= self._total_n:
             copy_into(command, desired, self._count)
@@ -177,63 +193,150 @@ class TensionLimiter:
         command: cython.double[::1] = self.command
         limited: cython.int[::1] = self.limited
         target: cython.double[::1] = self._target
-        floor: cython.double[::1] = self._floor
-        minimum_n: cython.double = self._minimum_n
         value: cython.double
-        lowest: cython.double
+        change: cython.double
+        farthest: cython.double = 0.0
+        fraction: cython.double
         for j in indices(self._count):
             value = desired[j]
             limited[j] = 0
             if value - value != 0.0:  # infinity and NaN
                 value = command[j]
                 limited[j] = LIMITED_NOT_FINITE
-            if value < minimum_n:
-                value = minimum_n
-                limited[j] |= LIMITED_MINIMUM
-            elif value > self._maximum_n:
-                value = self._maximum_n
-                limited[j] |= LIMITED_MAXIMUM
             target[j] = value
-            floor[j] = minimum_n
-        self._keep_total(target)
+            if value < self._minimum_n:
+                limited[j] |= LIMITED_MINIMUM
+            elif value > self.ceiling[j]:
+                limited[j] |= self._bits_of_ceiling(j)
+        self._keep_within()
         for j in indices(self._count):
-            lowest = command[j] - step_n
-            value = target[j]
-            if value < lowest:
-                value = lowest
+            change = target[j] - command[j]
+            if change < 0.0:
+                change = -change
+            if change > farthest:
+                farthest = change
+        if farthest <= step_n:
+            copy_into(command, target, self._count)
+            return
+        fraction = step_n / farthest
+        for j in indices(self._count):
+            change = target[j] - command[j]
+            if change != 0.0:
                 limited[j] |= LIMITED_RATE
-            if value > command[j] + step_n:
-                value = command[j] + step_n
-                limited[j] |= LIMITED_RATE
-            lowest = lowest if lowest > minimum_n else minimum_n
-            command[j] = value
-            floor[j] = lowest if lowest < value else value
-        self._keep_total(command)
+                command[j] += fraction * change
 
     @stepped
-    def _keep_total(self, tension: cython.double[::1]) -> cython.void:
-        """Scale what lies above the floor so that the sum is at most the total; sets the bit where it changed."""
+    def _keep_within(self) -> cython.void:
+        """Bring the target within minimum, ceilings and total; sets the bits where it changed."""
         j: cython.int
-        floor: cython.double[::1] = self._floor
+        bits: cython.int
         limited: cython.int[::1] = self.limited
-        total: cython.double = 0.0
-        least: cython.double = 0.0
-        above: cython.double = 0.0
+        target: cython.double[::1] = self._target
+        rest: cython.double[::1] = self._rest
+        bending: cython.double[::1] = self._bending
+        common: cython.double[::1] = self._common
         room: cython.double
-        scaled: cython.double
+        value: cython.double
+        forced: cython.double = 1.0
+        kept: cython.double = 1.0
+        forced_bits: cython.int = 0
+        kept_bits: cython.int = 0
+        bending_n: cython.double = 0.0
+        common_n: cython.double = 0.0
+        raised: cython.bint = self._split()
         for j in indices(self._count):
-            total += tension[j]
-            least += floor[j]
-            above += tension[j] - floor[j]
-        if total <= self._total_n:
-            return
-        room = self._total_n - least
+            room = self.ceiling[j] - rest[j]
+            room = room if room > 0.0 else 0.0
+            if bending[j] * forced > room:
+                forced = room / bending[j]
+                forced_bits = self._bits_of_ceiling(j)
+            bending_n += bending[j]
+            common_n += common[j]
+        room = self._total_n - self._rest_total_n
         room = room if room > 0.0 else 0.0
-        if above <= room:
-            return
-        room = room / above
+        if bending_n * forced > room:
+            forced = room / bending_n
+            forced_bits = LIMITED_TOTAL
         for j in indices(self._count):
-            scaled = floor[j] + (tension[j] - floor[j]) * room
-            if scaled != tension[j]:
-                limited[j] |= LIMITED_TOTAL
-            tension[j] = scaled
+            room = self.ceiling[j] - rest[j] - forced * bending[j]
+            room = room if room > 0.0 else 0.0
+            if common[j] * kept > room:
+                kept = room / common[j]
+                kept_bits = self._bits_of_ceiling(j)
+        room = self._total_n - self._rest_total_n - forced * bending_n
+        room = room if room > 0.0 else 0.0
+        if common_n * kept > room:
+            kept = room / common_n
+            kept_bits = LIMITED_TOTAL
+        if forced == 1.0 and kept == 1.0 and not raised:
+            return
+        bits = forced_bits | kept_bits
+        for j in indices(self._count):
+            value = rest[j] + forced * bending[j] + kept * common[j]
+            # Rounding may leave the limits by a hair.
+            value = value if value < self.ceiling[j] else self.ceiling[j]
+            value = value if value > self._minimum_n else self._minimum_n
+            if value > target[j]:
+                limited[j] |= LIMITED_MINIMUM
+            elif value < target[j]:
+                limited[j] |= bits
+            target[j] = value
+
+    @stepped
+    def _split(self) -> cython.bint:
+        """The target as rest, what the tendons of each part have in common, and what bends; whether a part is raised.
+
+        Neither of the three is negative, but for the sum of a part that lies below its rest: it is raised to that.
+        """
+        i: cython.int
+        j: cython.int = 0
+        first: cython.int = 0
+        end: cython.int
+        target: cython.double[::1] = self._target
+        rest: cython.double[::1] = self._rest
+        direction: cython.double[::1] = self._direction
+        lowest: cython.double
+        value: cython.double
+        raised: cython.bint = False
+        for i in indices(self._part_count):
+            end = self._part_end[i]
+            lowest = INFINITE
+            for j in range(first, end):
+                value = (target[j] - rest[j]) / direction[j]
+                if value < lowest:
+                    lowest = value
+            for j in range(first, end):
+                value = target[j] - rest[j] - lowest * direction[j]
+                self._bending[j] = value if value > 0.0 else 0.0
+                self._common[j] = lowest * direction[j] if lowest > 0.0 else 0.0
+            if lowest < 0.0:
+                raised = True
+            first = end
+        return raised
+
+    @stepped
+    def _bits_of_ceiling(self, j: cython.int) -> cython.int:
+        """What a ceiling of tendon ``j`` (an index) stands for: below the maximum tensions rise slowly."""
+        if self.ceiling[j] < self._maximum_n:
+            return LIMITED_RATE | LIMITED_MAXIMUM if self._target[j] > self._maximum_n else LIMITED_RATE
+        return LIMITED_MAXIMUM
+
+
+def _parts(limits: TensionLimits, manifold: ClarkeManifold) -> tuple[list[int], list[float], list[float]]:
+    """Where the parts end whose common tension forces nothing, its direction, and the least such tensions, N."""
+    ends, direction, rest = [], [], []
+    for rows in manifold.tendon_slices:
+        own = manifold.shift_direction[rows]
+        least = limits.minimum_n * own / own.min()
+        forces = np.abs(manifold.displacement_matrix[rows].T @ own).max() > 1e-9 * np.abs(own).max()
+        if forces or least.max() > limits.maximum_n:
+            ends += range(rows.start + 1, rows.stop + 1)
+            direction += [1.0] * len(own)
+            rest += [limits.minimum_n] * len(own)
+        else:
+            ends.append(rows.stop)
+            direction += own.tolist()
+            rest += least.tolist()
+    if sum(rest) > limits.total_n:
+        rest = [limits.minimum_n] * manifold.tendon_count
+    return ends, direction, rest

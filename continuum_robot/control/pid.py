@@ -21,6 +21,7 @@ from continuum_robot.stepped.buffers import UNKNOWN, indices, integers, stepped,
 
 Vector = NDArray[np.float64]
 
+ROUNDED = cython.declare(cython.double, 1e-6)
 START_FADE_TIME_S = cython.declare(cython.double, 0.5)
 """Time constant with which a start output that no integral can hold goes away, s."""
 
@@ -35,11 +36,13 @@ class Pid:
     The integral advances by forward Euler after the output:
 
     - ``back_calculation``: dt (i error + (output - unbounded output) / tracking_time_constant), where the factor
-      dt / tracking_time_constant is at most 1,
+      dt / tracking_time_constant is at most 1, and the second part takes the integral no further back than to 0: where
+      the other terms alone are beyond the bound, it would wind up the other way,
     - ``conditional_integration``: dt i error, except while the output is bounded and the error would push it further,
     - ``none``: dt i error;
 
-    then it is kept within i_clamp_min and i_clamp_max.
+    then it is kept within i_clamp_min and i_clamp_max. What is realised of an output (:meth:`realise`) counts as a
+    bound of it, from the next step on.
 
     Parameters
     ----------
@@ -69,6 +72,9 @@ class Pid:
     measurement: cython.double[::1]
     rate: cython.double[::1]
     integral: cython.double[::1]
+    advanced: cython.double[::1]
+    realised: cython.double[::1]
+    is_limited: cython.bint
     start: cython.double[::1]
     # Terms of the last step
     error: cython.double[::1]
@@ -84,6 +90,7 @@ class Pid:
         self.size = size
         self.measurement, self.rate = vector(size), vector(size)
         self.integral, self.start = vector(size), vector(size)
+        self.advanced, self.realised, self.is_limited = vector(size), vector(size), False
         self.error, self.p_term, self.i_term, self.d_term = vector(size), vector(size), vector(size), vector(size)
         self.feedforward, self.output, self.saturated = vector(size), vector(size), integers(size)
         self._take_parameters(parameters)
@@ -164,6 +171,7 @@ class Pid:
         ``measurement_rate``, ``feedforward`` or ``reference_rate`` 0.
         """
         k: cython.int
+        self.is_limited = False
         for k in indices(self.size):
             self.measurement[k] = measurement[k]
             self.rate[k] = measurement_rate[k]
@@ -207,6 +215,44 @@ class Pid:
             output = self.output_max[k]
         self.output[k] = output
         self.saturated[k] = 1 if output != unbounded else 0
+
+    @stepped
+    def realise(self, output: cython.double[::1]) -> cython.void:
+        """The actuators' limits left this of the last ``output``, N: known before the next step, once."""
+        k: cython.int
+        self.is_limited = True
+        for k in indices(self.size):
+            self.realised[k] = output[k]
+
+    @stepped
+    def missed(self, k: cython.int, dt: cython.double) -> cython.bint:
+        """Whether limits changed the output of coordinate ``k`` (an index); its integral is corrected for ``dt``, s.
+
+        Rounding of the tensions is no limit.
+        """
+        short: cython.double = self.realised[k] - self.output[k]
+        size: cython.double = self.output[k] if self.output[k] > 0.0 else -self.output[k]
+        if not (short > ROUNDED * (1.0 + size) or short < -ROUNDED * (1.0 + size)):
+            return False
+        if self.conditional[k] and self.advanced[k] * short < 0.0:
+            self.integral[k] -= self.advanced[k]
+        self.take_back(k, short, dt)
+        return True
+
+    @stepped
+    def take_back(self, k: cython.int, excess: cython.double, dt: cython.double) -> cython.void:
+        """Back-calculation of coordinate ``k`` (an index), for ``dt`` in s: it only takes away what the integral holds.
+
+        ``excess`` is the output less what was desired, N.
+        """
+        fraction: cython.double = dt * self.back_calculation_rate[k]
+        integral: cython.double = self.integral[k]
+        if not (fraction > 0.0 and integral * excess < 0.0):
+            return
+        if fraction > 1.0:
+            fraction = 1.0
+        integral = integral + fraction * excess
+        self.integral[k] = 0.0 if integral * excess > 0.0 else integral
 
     def with_parameters(self, parameters: PidParameters) -> Pid:
         """The same controller in the same state with other parameters; see :meth:`set_parameters`.
@@ -320,6 +366,9 @@ class Pid:
             return
         fade: cython.double = exp(-dt / START_FADE_TIME_S)
         for k in indices(self.size):
+            is_short: cython.bint = False
+            if self.is_limited:
+                is_short = self.missed(k, dt)
             error: cython.double = reference[k] - measurement[k]
             now: cython.double = self.rate[k]
             if rate_measured:
@@ -338,6 +387,7 @@ class Pid:
                 self.error[k] = self.output[k] = UNKNOWN
                 self.saturated[k] = 0
                 self.measurement[k] = UNKNOWN
+                self.advanced[k] = 0.0
                 continue
             self.error[k] = error
             self.bound(k, unbounded)
@@ -347,12 +397,12 @@ class Pid:
             advance: cython.double = dt * self.i[k] * integrated
             if self.conditional[k] and self.saturated[k] and error * unbounded > 0.0:
                 advance = 0.0
-            if self.back_calculation_rate[k] > 0.0:
-                taken_back: cython.double = dt * self.back_calculation_rate[k]
-                if taken_back > 1.0:
-                    taken_back = 1.0
-                advance = advance + taken_back * (self.output[k] - unbounded)
-            integral: cython.double = self.integral[k] + advance
+            self.advanced[k] = advance
+            self.integral[k] += advance
+            self.take_back(k, self.output[k] - unbounded, dt)
+            if is_short:
+                self.saturated[k] = 1
+            integral: cython.double = self.integral[k]
             if integral < self.integral_min[k]:
                 integral = self.integral_min[k]
             if integral > self.integral_max[k]:
@@ -361,6 +411,7 @@ class Pid:
             self.start[k] = self.start[k] * fade
             self.rate[k] = rate
             self.measurement[k] = measurement[k]
+        self.is_limited = False
 
     def terms(self) -> PidTerms:
         """What the last step computed, as arrays of its own."""

@@ -94,7 +94,7 @@ class _Loop:
             self.strings = SimulatedStringEncoders(robot, self.actuators.string_source, rng=rng)
             self.strings.open()
         self.controller = ClarkeController(robot, robot_model(robot).feedforward())
-        self.limiter = TensionLimiter(robot.limits, robot.tendon_count)
+        self.limiter = TensionLimiter(robot.limits, self.manifold)
         self.limiter.reset(np.zeros(robot.tendon_count))
         self.estimator = ShapeEstimator(robot, watch=STACK_WATCH)
         self.actuators.read(0.0)

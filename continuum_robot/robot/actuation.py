@@ -110,6 +110,11 @@ class Actuators:
         return self.gear_ratio / self.spool_radius_m
 
     @property
+    def meter_per_count(self) -> float:
+        """Tendon that an encoder's count stands for, m."""
+        return 2 * math.pi / self.motor_rad_per_m / self.encoder_counts_per_turn
+
+    @property
     def viscous_ns_per_m(self) -> float:
         """Viscous friction as seen from the tendon, N.s/m."""
         return self.viscous_friction_nms * self.motor_rad_per_m**2
@@ -148,11 +153,42 @@ class TensionLimits:
         "age of a reading at which the safe state begins", "s", default=0.05, ge=0.002, le=5
     )
     inconsistency_m: float = quantity(
-        "largest root mean square by which displacements of a segment may miss the Clarke manifold",
+        "largest root mean square by which displacements of a segment may miss the Clarke manifold; 0: 2 mm, or the"
+        " stretch of a tendon at maximum_n where that is more",
         "m",
-        default=0.002,
-        gt=0,
+        default=0.0,
+        ge=0,
         le=1,
+    )
+    frozen_motion_m: float = quantity(
+        "how far the other tendons say that one moved which reads the same, beyond their stretch, until it is frozen;"
+        " 0: derived from friction, stiffness and encoders (docs/safety.md)",
+        "m",
+        default=0.0,
+        ge=0,
+        le=0.1,
+    )
+    frozen_force_n: float = quantity(
+        "change of the commanded generalised force that must move some tendon; 0: derived from the motors' friction",
+        "N",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    frozen_begin_s: float = quantity(
+        "how long a tendon that must move, by the others or by the forces, may take to begin to; 0: derived from the"
+        " motors' inertia and encoders, at least 20 ms",
+        "s",
+        default=0.0,
+        ge=0,
+        le=10,
+    )
+    current_mismatch_a: float = quantity(
+        "largest difference of commanded and measured current; 0: by maximum_current_a and the kind of motors",
+        "A",
+        default=0.0,
+        ge=0,
+        le=200,
     )
 
     def __post_init__(self) -> None:

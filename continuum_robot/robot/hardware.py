@@ -187,6 +187,11 @@ class Dynamixel:
     )
     motors: tuple[DynamixelMotor, ...] = quantity("every servo and the tendon that it pulls")
 
+    @property
+    def current_error_fraction(self) -> float:
+        """How far the servos' measured current may be off, as a fraction of the largest: it is not calibrated."""
+        return 0.2
+
     def __post_init__(self) -> None:
         if self.baud_bps not in DYNAMIXEL_BAUDS_BPS:
             raise refuse("baud_bps", self.baud_bps, "one of " + ", ".join(map(str, DYNAMIXEL_BAUDS_BPS)))

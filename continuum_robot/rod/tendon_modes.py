@@ -13,12 +13,21 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.general_tendons import UnrelatedTendons
 from continuum_robot.geometry.tendon_modes import TendonModes
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
+
+
+def limiting_manifold(robot: Robot) -> ClarkeManifold:
+    """The manifold on which a robot's tensions are limited: the controlled one, else every tendon by itself."""
+    try:
+        return controlled_manifold(robot)
+    except ParameterError:
+        return UnrelatedTendons(robot.tendon_count)
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from continuum_robot.robot.coordinates import clarke_from_curvature
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 DT = 1e-3
 SUBSTEPS = 4
@@ -52,7 +53,7 @@ def settled(robot, rod, controller, start, tension, duration_s):
     to_clarke = clarke_from_curvature(robot)
     c, c_rate = np.linalg.solve(to_clarke, start), np.zeros(rod.size)
     reference = ClarkeReference.at_rest(TARGET)
-    limiter = TensionLimiter(robot.limits, robot.tendon_count)
+    limiter = TensionLimiter(robot.limits, controlled_manifold(robot))
     limiter.reset(np.broadcast_to(tension, robot.tendon_count))
     tensions = []
     for _ in range(round(duration_s / DT)):

@@ -395,12 +395,16 @@ class DynamixelTendonActuators:
             self.bus.write_all(registers.TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
 
     def _check_current_limits(self) -> None:
+        unit_a = self.settings.current_unit_a
         for servo in self._servos:
-            limit_a = self.bus.read(servo, registers.CURRENT_LIMIT, 2) * self.settings.current_unit_a
-            if limit_a < self.settings.maximum_current_a:
+            limit_counts = self.bus.read(servo, registers.CURRENT_LIMIT, 2)
+            # In whole counts, as goals are sent: a servo cannot be set to a part of one.
+            needed_counts = int(self.settings.maximum_current_a / unit_a)
+            if limit_counts < needed_counts:
                 raise DeviceError(
                     f"servo {servo} at {self.settings.port}",
-                    f"allows {limit_a:.3g} A, less than maximum_current_a = {self.settings.maximum_current_a:g} A",
+                    f"allows {limit_counts * unit_a:.3g} A ({limit_counts} counts), less than maximum_current_a = "
+                    f"{self.settings.maximum_current_a:g} A ({needed_counts} counts)",
                     "Lower hardware.tendon_actuators.maximum_current_a, or raise the servo's Current Limit.",
                 )
 

@@ -10,7 +10,7 @@ import math
 
 import cython
 
-from continuum_robot.control.limits import LIMITED_MAXIMUM, LIMITED_RATE, TensionLimiter
+from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.command_watch import CommandWatch
 from continuum_robot.drivers.safety.fault_codes import (
@@ -31,6 +31,8 @@ from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_RELEASE,
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import reading_thresholds
+from continuum_robot.rod.tendon_modes import limiting_manifold
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, integers, stepped, vector
 
 # Codes of the states: where their names stand in STATES of tendon_safety.py.
@@ -136,7 +138,6 @@ class SafetyCycle:
     _highest_n: cython.double
     _soft_n: cython.double
     _soft_time_s: cython.double
-    _soft: cython.double[::1]
 
     def __init__(
         self,
@@ -152,14 +153,14 @@ class SafetyCycle:
         if delay_margin_s is not None and not delay_margin_s >= 0:
             raise ParameterError("delay_margin_s", delay_margin_s, "a delay of at least 0 s, or None")
         settings = settings or SafetySettings()
-        limits, count = robot.limits, robot.tendon_count
+        limits, count, thresholds = robot.limits, robot.tendon_count, reading_thresholds(robot)
         self.limits, self.settings, self._count = limits, settings, count
         self.positions_known = True
         self.estop_asked = self.estop_held = self.estop_releases = self.hang_seen = self._engaged = False
-        self._limiter = TensionLimiter(limits, count)
+        self._limiter = TensionLimiter(limits, limiting_manifold(robot))
         self.command_n, self.limited, self.tension_n = self._limiter.command, self._limiter.limited, vector(count)
         self.added_n, self._motor_n = vector(count), vector(count)
-        self._watch = ReadingWatch(limits, tendon_manifold(robot), settings)
+        self._watch = ReadingWatch(limits, tendon_manifold(robot), settings, thresholds)
         self._commands = CommandWatch(limits, count, settings)
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
         self._lateness = LatenessWatch(late_s, settings, period_s)
@@ -176,15 +177,14 @@ class SafetyCycle:
         self._has_actuators = robot.actuators is not None
         self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())
         self.heat = HeatWatch(robot.actuators, (1.0 / robot.newton_per_ampere).tolist())
-        largest_a = 0.0 if robot.actuators is None else robot.actuators.maximum_current_a
-        self._tolerated_a = settings.current_mismatch_fraction * largest_a
+        self._tolerated_a = thresholds.current_mismatch_a
         self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
         self._compared_s = UNKNOWN
         self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
         self._maximum_step_s, self._maximum_n = settings.maximum_step_s, limits.maximum_n
         self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n
         self._soft_n = min(self._highest_n, settings.soft_fraction * limits.maximum_n)
-        self._soft_time_s, self._soft = settings.soft_time_s, vector(count)
+        self._soft_time_s = settings.soft_time_s
 
     @stepped
     def step(
@@ -281,8 +281,8 @@ class SafetyCycle:
         A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as commanded.
         """
         j: cython.int
-        soft: cython.double[::1] = self._soft
-        ceiling: cython.double
+        ceiling: cython.double[::1] = self._limiter.ceiling
+        highest: cython.double
         blend: cython.double
         soft_n: cython.double = self._soft_n
         softened: cython.bint = False
@@ -295,15 +295,20 @@ class SafetyCycle:
         blend = self._since_command_s / self._soft_time_s
         blend = blend if blend < 1.0 else 1.0
         for j in indices(self._count):
-            ceiling = self.command_n[j] + (self._highest_n - self.command_n[j]) * blend
-            ceiling = ceiling if ceiling > self._soft_n else self._soft_n
-            soft[j] = ceiling if command[j] > ceiling else command[j]
-        self._limiter.step(soft, self._since_command_s)
+            highest = self.command_n[j] + (self._highest_n - self.command_n[j]) * blend
+            ceiling[j] = highest if highest > soft_n else soft_n
+        self._limiter.step(command, self._since_command_s)
         for j in indices(self._count):
-            if soft[j] < command[j]:
-                self.limited[j] |= LIMITED_RATE
-                if command[j] > self._maximum_n:
-                    self.limited[j] |= LIMITED_MAXIMUM
+            ceiling[j] = self._maximum_n
+
+    @stepped
+    def is_limited(self) -> cython.bint:
+        """Whether limits changed the newest command."""
+        j: cython.int
+        for j in indices(self._count):
+            if self.limited[j] != 0:
+                return True
+        return False
 
     @stepped
     def _obey_estop(self) -> cython.void:

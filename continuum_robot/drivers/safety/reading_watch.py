@@ -23,6 +23,7 @@ from continuum_robot.drivers.safety.fault_codes import (
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.reading_thresholds import ReadingThresholds
 from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
 
 
@@ -35,6 +36,7 @@ class ReadingWatch:
     limits : of the robot
     manifold : of its tendons
     settings : further thresholds
+    thresholds : that follow from the robot's file
     """
 
     _count: cython.int
@@ -49,8 +51,9 @@ class ReadingWatch:
     _speed_m_per_s: cython.double
     _frozen_time_s: cython.double
     _frozen_begin_s: cython.double
-    _frozen_motion_m: cython.double
-    _frozen_force_n: cython.double
+    _frozen_motion_m: cython.double[::1]
+    _frozen_force_n: cython.double[::1]
+    _tendon_m_per_n: cython.double
     _square_m2: cython.double[::1]
     _off_manifold: cython.double[::1]
     _first: cython.int[::1]
@@ -60,22 +63,30 @@ class ReadingWatch:
     # The newest good reading: its displacements, tensions, ages, stamp and faults.
     _previous: ReadingBuffer
     _predicted: cython.double[::1]
+    _stretched: cython.double[::1]
     _inconsistent: cython.bint
-    # When each displacement changed last, what the others predicted then, since when it must have moved, negative where
-    # it need not, and which stand all the same. The same of all together, by the commanded forces.
+    # When each displacement changed last, what the others and their stretch predicted then, since when it must have
+    # moved, negative where it need not, and which stand all the same. The same of all together, by commanded forces.
     _started: cython.bint
     _changed_s: cython.double[::1]
     _at_change: cython.double[::1]
+    _stretched_at_change: cython.double[::1]
     _due_since_s: cython.double[::1]
     _command_at_change: cython.double[::1]
     _pulled_since_s: cython.double
     _stands: cython.int[::1]
 
-    def __init__(self, limits: TensionLimits, manifold: ClarkeManifold, settings: SafetySettings) -> None:
+    def __init__(
+        self,
+        limits: TensionLimits,
+        manifold: ClarkeManifold,
+        settings: SafetySettings,
+        thresholds: ReadingThresholds,
+    ) -> None:
         count, slices = manifold.tendon_count, manifold.tendon_slices
         self._count, self._segment_count = count, len(slices)
         self._segment_end = integers([rows.stop for rows in slices])
-        self._square_m2 = vector([limits.inconsistency_m**2 * (rows.stop - rows.start) for rows in slices])
+        self._square_m2 = vector([thresholds.inconsistency_m**2 * (rows.stop - rows.start) for rows in slices])
         fitted = manifold.displacement_matrix @ manifold.clarke_matrix
         off_manifold = np.eye(count) - fitted
         off_manifold[np.abs(off_manifold) < 1e-12] = 0.0
@@ -93,11 +104,14 @@ class ReadingWatch:
         self._highest_n = limits.maximum_n + settings.tension_margin_n
         self._lowest_n = -settings.tension_margin_n
         self._jump_m, self._speed_m_per_s = settings.jump_m, settings.maximum_speed_m_per_s
-        self._frozen_time_s, self._frozen_motion_m = settings.frozen_time_s, settings.frozen_motion_m
-        self._frozen_force_n, self._frozen_begin_s = settings.frozen_force_n, settings.frozen_begin_s
+        self._frozen_time_s, self._frozen_begin_s = settings.frozen_time_s, thresholds.frozen_begin_s
+        self._frozen_motion_m = vector(thresholds.frozen_motion_m)
+        self._frozen_force_n = vector(thresholds.frozen_force_n)
+        self._tendon_m_per_n = thresholds.tendon_m_per_n
         self._previous = ReadingBuffer(count)
         self._predicted, self._changed_s, self._due_since_s = vector(count), vector(count), vector(count)
         self._at_change, self._command_at_change = vector(count), vector(count)
+        self._stretched, self._stretched_at_change = vector(count), vector(count)
         self._stands = integers(count)
         self._inconsistent = False
         self._pulled_since_s = -1.0
@@ -176,7 +190,7 @@ class ReadingWatch:
         farthest_m: cython.double = self._maximum_displacement_m
         highest_n: cython.double = self._highest_n
         lowest_n: cython.double = self._lowest_n
-        self._predict(displacement_m)
+        self._predict(displacement_m, command)
         for j in indices(self._count):
             if not (-farthest_m <= displacement_m[j] <= farthest_m):
                 out_of_range = True
@@ -194,10 +208,11 @@ class ReadingWatch:
         return found
 
     @stepped
-    def _predict(self, displacement_m: cython.double[::1]) -> cython.void:
+    def _predict(self, displacement_m: cython.double[::1], command: cython.double[::1]) -> cython.void:
         """What the others predict of each tendon, and whether a segment misses the manifold.
 
-        It does where the root mean square over its tendons of what misses it exceeds the limit.
+        It does where the root mean square over its tendons of what misses it exceeds the limit. By the stretch of
+        the other tendons under the ``command``, N, the prediction is off by ``_stretched``.
         """
         i: cython.int
         j: cython.int = 0
@@ -208,6 +223,7 @@ class ReadingWatch:
         off_manifold: cython.double[::1] = self._off_manifold
         predicted: cython.double[::1] = self._predicted
         missed: cython.double
+        pulled: cython.double
         square: cython.double
         self._inconsistent = False
         for i in indices(self._segment_count):
@@ -215,9 +231,12 @@ class ReadingWatch:
             square = 0.0
             while j < end:
                 row = j * count
-                missed = 0.0
+                missed = pulled = 0.0
                 for k in range(self._first[j], self._last[j]):
                     missed += off_manifold[row + k] * displacement_m[k]
+                    pulled += off_manifold[row + k] * command[k]
+                pulled -= off_manifold[row + j] * command[j]
+                self._stretched[j] = pulled * self._tendon_m_per_n * self._leave_one_out[j]
                 predicted[j] = displacement_m[j] - missed * self._leave_one_out[j]
                 square += missed * missed
                 j += 1
@@ -253,7 +272,9 @@ class ReadingWatch:
     ) -> cython.bint:
         """Whether a tendon repeats its value while the others, or the commanded forces, say that it must move.
 
-        It has ``frozen_begin_s`` to begin to, however long it rested before. A value that the device repeats with its
+        It has ``frozen_begin_s`` to begin to, however long it rested before. What others predict of a tendon that rests
+        changes by the stretch that the commands make, or not at all, or by half as much again: the stiffness is not
+        well known, and friction keeps tensions from coming. A value that the device repeats with its
         age is no new one: how old it may become is the timeout's matter. Without tension a tendon may rest where its
         motor's cogging holds it: then nothing is found. A tendon that was found frozen stays so until its value
         changes.
@@ -270,6 +291,8 @@ class ReadingWatch:
         due_since_s: cython.double[::1] = self._due_since_s
         stood: cython.int = 0
         change_m: cython.double
+        stretch_m: cython.double
+        highest_m: cython.double
         stands: cython.int[::1] = self._stands
         changed: cython.bint
         any_stands: cython.bint = False
@@ -285,9 +308,16 @@ class ReadingWatch:
             if changed or not moving:
                 changed_s[j] = measured_s
                 at_change[j] = predicted[j]
+                self._stretched_at_change[j] = self._stretched[j]
                 due_since_s[j] = -1.0
+            # What stretches shifts the prediction against its sign: a change the other way is motion.
             change_m = predicted[j] - at_change[j]
-            if due_since_s[j] < 0.0 and (change_m > self._frozen_motion_m or change_m < -self._frozen_motion_m):
+            stretch_m = self._stretched_at_change[j] - self._stretched[j]
+            highest_m = self._frozen_motion_m[j]
+            if stretch_m < 0.0:
+                change_m = -change_m
+                stretch_m = -stretch_m
+            if due_since_s[j] < 0.0 and (change_m > highest_m + 1.5 * stretch_m or change_m < -highest_m):
                 due_since_s[j] = measured_s
             if measured_s - changed_s[j] >= self._frozen_time_s:
                 stood += 1
@@ -322,7 +352,7 @@ class ReadingWatch:
                 force_n += self._displacement_matrix[j * self._coordinate_count + i] * (
                     command[j] - self._command_at_change[j]
                 )
-            if force_n > self._frozen_force_n or force_n < -self._frozen_force_n:
+            if force_n > self._frozen_force_n[i] or force_n < -self._frozen_force_n[i]:
                 return True
         return False
 

@@ -36,26 +36,10 @@ class SafetySettings:
         "added to the command timeout until the first command after activation", "s", default=2.0, ge=0, le=60
     )
     frozen_time_s: float = quantity("how long a displacement must repeat to be frozen", "s", default=0.1, gt=0, le=10)
-    frozen_begin_s: float = quantity(
-        "how long a tendon that must move, by the others or by the forces, may take to begin to",
-        "s",
-        default=0.02,
-        gt=0,
-        le=10,
-    )
-    frozen_motion_m: float = quantity(
-        "how far the other tendons say that it moved meanwhile", "m", default=3e-4, gt=0, le=0.1
-    )
-    frozen_force_n: float = quantity(
-        "change of the commanded generalised force that must move some tendon", "N", default=2.0, gt=0, le=1e3
-    )
     maximum_speed_m_per_s: float = quantity("fastest believable tendon", "m/s", default=2.0, gt=0, le=100)
     jump_m: float = quantity("change of a displacement that is never a jump", "m", default=5e-4, gt=0, le=0.1)
     tension_margin_n: float = quantity(
         "how far a measured tension may lie outside 0 to maximum_n", "N", default=2.0, gt=0, le=1e3
-    )
-    current_mismatch_fraction: float = quantity(
-        "tolerated difference of currents, as a fraction of maximum_current_a", "", default=0.05, gt=0, le=1
     )
     current_mismatch_time_s: float = quantity(
         "how long currents must disagree without a break", "s", default=0.05, ge=0, le=10

@@ -39,6 +39,7 @@ from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]
@@ -248,7 +249,7 @@ def _track(
     plant = Plant(robot, actuation="motors", rng=np.random.default_rng(seed), progress=progress)
     controller, limiter = (
         ClarkeController(robot),
-        TensionLimiter(_present(robot, "limits", robot.limits), robot.tendon_count),
+        TensionLimiter(_present(robot, "limits", robot.limits), controlled_manifold(robot)),
     )
     controller.reset(plant.displacement, plant.tension)
     limiter.reset(plant.tension)

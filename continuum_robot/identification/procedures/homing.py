@@ -25,6 +25,7 @@ from continuum_robot.identification.procedures.procedure import (
     driven_parts,
 )
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import reading_thresholds
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
@@ -109,7 +110,7 @@ class Homing:
                 self._tension_n,
                 f"more than {limits.minimum_n:g} N and at most {allowed_n:g} N, half of what every tendon may carry",
             )
-        self._limits = limits
+        self._limits, self._largest_inconsistency_m = limits, reading_thresholds(robot).inconsistency_m
         self._manifold = controlled_manifold(robot)
         self._rest_n = self._tension_n * _forceless(self._manifold)
         if self._rest_n.max() > allowed_n:
@@ -200,7 +201,7 @@ class Homing:
         zero = displacement.mean(axis=0)
         away = displacement - zero
         inconsistency = np.sqrt(np.mean([self._manifold.inconsistency_m(q) ** 2 for q in away], axis=0))
-        if (inconsistency > self._limits.inconsistency_m).any() or self._amplitude(
+        if (inconsistency > self._largest_inconsistency_m).any() or self._amplitude(
             displacement
         ) < self.settings.sway_m / 2:
             raise ProcedureError(

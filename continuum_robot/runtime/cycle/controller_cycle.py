@@ -49,6 +49,8 @@ class ControllerCycle:
     answered, stale, not_finite : how many of them
     lost : states of the driver that did not arrive
     restarts : bumpless starts
+    limited : whether limits changed the answer before, so that ``commanded`` is what was realised of it; set before an
+        answer
 
     Raises
     ------
@@ -65,6 +67,7 @@ class ControllerCycle:
     not_finite = cython.declare(cython.longlong, visibility="readonly")
     lost = cython.declare(cython.longlong, visibility="readonly")
     restarts = cython.declare(cython.longlong, visibility="readonly")
+    limited = cython.declare(cython.bint, visibility="public")
     controller: CycleController
     reference: ReferenceInput
     foreign: object
@@ -122,7 +125,7 @@ class ControllerCycle:
 
     def reset(self) -> None:
         """Start at the measured position with the next state, and count from 0."""
-        self.aligned = self.sequenced = False
+        self.aligned = self.sequenced = self.limited = False
         self.skipping_since_s = UNKNOWN
         self.received = self.answered = self.stale = self.not_finite = self.lost = self.restarts = 0
 
@@ -227,6 +230,8 @@ class ControllerCycle:
             step_s = self.period_s
         else:
             self.reference.step(reading.stamp_s)
+            if self.limited:
+                self.controller.realise(commanded)
             if step_s < 0.0:
                 step_s = 0.0
             if step_s > self.longest_step_periods * self.period_s:

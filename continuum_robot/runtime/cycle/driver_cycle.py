@@ -156,6 +156,7 @@ class DriverCycle:
         following: cython.bint = (
             self.controls and self.is_powered and not self.holds and self.safety.state_code == STATE_ACTIVE
         )
+        self.controller.limited = self.safety.is_limited() if following else False
         self.answered = self.controller.answer(
             self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
         )

@@ -155,6 +155,12 @@ class ForeignController:
         self.force[:] = self.manifold.generalized_force(tension).tolist()
         return True
 
+    def realise(self, tension: list[float]) -> None:
+        """Hand on what the driver's limits left of the last answer, ``tension`` in N, to a controller that takes it."""
+        taken = getattr(self.controller, "realised", None)
+        if taken is not None:
+            taken(np.array(tension))
+
     def rest(self) -> None:
         """Give no answer."""
         self.tension[:] = [math.nan] * len(self.tension)

@@ -125,6 +125,34 @@ def test_retract_goes_back_the_way_it_came_until_the_force_has_gone():
     assert wall - 2e-3 < here[1] < wall
 
 
+@pytest.mark.parametrize("rebound_m", [0.0, 4e-4])
+def test_retract_never_goes_nearer_to_what_stopped_the_robot(rebound_m):
+    """An obstacle at 10 mm holds the robot, or throws it back a little; its reference has gone on to 13 mm."""
+    reaction = reaction_of("retract")
+    speed, wall = 0.01, 0.010
+    for k in range(1, 131):
+        along = speed * k * DT
+        place = min(along, wall) if along < 0.0128 else wall - rebound_m
+        reaction.update(moving(k * DT, speed), NOTHING, np.array([place, 0.0]), DT)
+    held, reached = wall - rebound_m, []
+    for k in range(300):
+        answer = reaction.update(moving(1.3 + k * DT, speed), touch(-5, 0), np.array([held, 0.0]), DT)
+        reached.append(answer.reference.position[0])
+    assert answer.state in ("retracting", "holding")
+    assert np.all(np.diff([held, *reached]) <= 1e-12)
+    assert reached[-1] < held - 3e-3
+
+
+def test_retract_goes_back_from_ahead_of_its_reference_too():
+    """After an overshoot the robot stands beyond its reference: the way behind it is still the way back."""
+    reaction = reaction_of("retract")
+    for k in range(1, 101):
+        reaction.update(moving(k * DT, 0.01), NOTHING, np.array([0.01 * k * DT + 3e-4, 0.0]), DT)
+    for _ in range(300):
+        answer = reaction.update(moving(1.0, 0.0), touch(-5, 0), np.array([0.0103, 0.0]), DT)
+    assert answer.reference.position[0] < 2e-3
+
+
 def test_retract_ends_at_the_beginning_of_the_way():
     reaction = reaction_of("retract")
     come(reaction)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from continuum_robot.control import limits as module
 from continuum_robot.control.limits import (
@@ -15,14 +16,18 @@ from continuum_robot.control.limits import (
     LIMITED_TOTAL,
     TensionLimiter,
 )
+from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.general_tendons import UnrelatedTendons
 from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 DT = 0.001
 
 
-def make(count=3, **changes):
+def make(count=3, manifold=None, **changes):
     values = {
         "minimum_n": 0.5,
         "maximum_n": 20.0,
@@ -32,7 +37,7 @@ def make(count=3, **changes):
         "safe_rate_n_per_s": 100.0,
         "maximum_displacement_m": 0.02,
     }
-    return TensionLimiter(TensionLimits(**{**values, **changes}), count)
+    return TensionLimiter(TensionLimits(**{**values, **changes}), manifold or UnrelatedTendons(count))
 
 
 def test_what_is_within_all_limits_passes_untouched():
@@ -61,10 +66,10 @@ def test_rate_counts_from_the_previous_command():
     limiter = make(rate_n_per_s=1000.0)
     limiter.reset([5.0, 5.0, 5.0])
     for k in (1, 2, 3):
-        result = limiter.update([10.0, 1.0, 5.5], DT)
-        np.testing.assert_allclose(result.tension, [5 + k, 5 - k, 5.5])
+        result = limiter.update([10.0, 1.0, 5.0], DT)
+        np.testing.assert_allclose(result.tension, [5 + k, 5 - 0.8 * k, 5])
         assert result.limited.tolist() == [LIMITED_RATE, LIMITED_RATE, 0]
-    assert limiter.update([10.0, 2.0, 5.5], 0.0).tension.tolist() == [8, 2, 5.5]
+    np.testing.assert_allclose(limiter.update([10.0, 2.0, 5.5], 0.0).tension, [8, 2.6, 5])
 
 
 def test_total_scales_what_lies_above_the_minimum():
@@ -76,11 +81,65 @@ def test_total_scales_what_lies_above_the_minimum():
 
 def test_total_keeps_the_direction_of_bending():
     manifold = ClarkeManifold([5, 4], [0.007, 0.006], [0.0, 0.3])
-    limiter = make(9, total_n=30.0)
+    limiter = make(manifold=manifold, total_n=30.0)
     desired = np.random.default_rng(0).uniform(0.5, 15, 9)
     before = manifold.generalized_force(desired)
     after = manifold.generalized_force(limiter.update(desired, DT).tension)
     np.testing.assert_allclose(after / np.linalg.norm(after), before / np.linalg.norm(before), atol=1e-12)
+
+
+MANIFOLDS = {
+    "five": ClarkeManifold([5], [0.007], [0.2]),
+    "two segments": ClarkeManifold([5, 4], [0.007, 0.006], [0.0, 0.3]),
+    "routed": controlled_manifold(load_robot("mixed_routing")),
+}
+
+
+def largest_scale(manifold, desired, lowest_n, highest_n, total_n):
+    """Independent oracle: the largest part of the desired force that common tensions of the slices allow, by an LP."""
+    slices = manifold.tendon_slices
+    common = np.zeros((len(desired), len(slices)))
+    for column, rows in enumerate(slices):
+        common[rows, column] = manifold.shift_direction[rows]
+    # x = (scale, common of each slice); tensions = scale desired + common x.
+    tensions = np.column_stack([desired, common])
+    limits = np.vstack([tensions, -tensions, tensions.sum(axis=0)])
+    bounds = np.concatenate([np.full(len(desired), highest_n), np.full(len(desired), -lowest_n), [total_n]])
+    found = linprog(
+        [-1.0] + [0.0] * len(slices), limits, bounds, bounds=[(0, 1)] + [(None, None)] * len(slices), method="highs"
+    )
+    assert found.success
+    return found.x[0]
+
+
+@pytest.mark.parametrize("name", MANIFOLDS)
+@given(seed=st.integers(0, 10**6), size=st.floats(1.0, 200.0), spare=st.floats(1.0, 30.0))
+@settings(deadline=None, max_examples=10)
+def test_the_force_keeps_its_direction_and_as_much_of_its_size_as_the_tendons_allow(name, seed, size, spare):
+    manifold = MANIFOLDS[name]
+    count = manifold.tendon_count
+    rng = np.random.default_rng(seed)
+    total_n = count * 0.5 * 20 + spare * count
+    limiter = make(manifold=manifold, total_n=total_n)
+    forces = TendonForces(manifold, "shift", float(rng.uniform(0, 5)))
+    forces.step(rng.normal(0, size, manifold.coordinate_count).tolist())
+    desired = np.array(forces.tension) + rng.uniform(-1, 0)  # below the minimum too
+    result = limiter.update(desired, DT)
+    asked, realised = manifold.generalized_force(desired), manifold.generalized_force(result.tension)
+    scale = realised @ asked / (asked @ asked)
+    np.testing.assert_allclose(realised, scale * asked, atol=1e-9 * np.abs(asked).max())
+    assert scale == pytest.approx(largest_scale(manifold, desired, 0.5, 20.0, total_n), rel=1e-6)
+    assert np.all((result.tension >= 0.5 - 1e-9) & (result.tension <= 20 + 1e-9))
+
+
+def test_a_pull_that_has_to_rise_is_on_the_straight_way_to_its_force():
+    manifold = MANIFOLDS["five"]
+    limiter = make(manifold=manifold, rate_n_per_s=1000.0)
+    limiter.reset(np.full(5, 3.0))
+    asked = np.array([12.0, 9.0, 3.0, 3.0, 8.0])
+    for k in range(1, 12):
+        realised = manifold.generalized_force(limiter.update(asked, DT).tension)
+        np.testing.assert_allclose(realised, min(1.0, k / 9) * manifold.generalized_force(asked), atol=1e-9)
 
 
 def test_all_limits_at_once_are_all_reported():

@@ -183,6 +183,48 @@ def test_back_calculation_settles_where_integration_and_excess_balance():
     np.testing.assert_allclose(terms.p_term + terms.i_term, [1.0 + 10 * 5 * tracking], rtol=1e-9)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_back_calculation_does_not_wind_up_the_other_way(sign):
+    """A held error whose proportional term alone is beyond the bound leaves nothing in the integral."""
+    controller = pid(
+        p=6000.0,
+        i=30000.0,
+        d=300.0,
+        u_clamp_max=40.0,
+        u_clamp_min=-40.0,
+        i_clamp_max=20.0,
+        i_clamp_min=-20.0,
+        antiwindup_strategy="back_calculation",
+    )
+    for _ in range(2000):
+        terms = run(controller, 0.8 * sign)
+    assert terms.saturated.all()
+    np.testing.assert_allclose(terms.output, 40.0 * sign)
+    assert np.all(sign * terms.i_term >= 0.0)
+    assert np.all(sign * terms.i_term <= DT * 30000.0 * 0.8)
+
+
+@pytest.mark.parametrize("strategy", ["back_calculation", "conditional_integration"])
+def test_what_limits_leave_of_the_output_is_a_bound_of_it(strategy):
+    """The integral behind a limit of 5 N of the actuators is that behind a bound of 5 N, but for a step."""
+
+    def held(own_bound, realised):
+        controller = pid(p=10.0, i=50.0, u_clamp_max=own_bound, antiwindup_strategy=strategy, i_clamp_max=500.0)
+        integrals = []
+        for _ in range(1500):
+            terms = run(controller, 0.2)
+            if realised is not None and terms.output[0] > realised:
+                controller.realise([realised] * controller.size)
+            integrals.append(terms.i_term[0])
+        return np.array(integrals), terms
+
+    bounded, _ = held(5.0, None)
+    limited, terms = held(1e3, 5.0)
+    assert terms.saturated.all()
+    np.testing.assert_allclose(limited, bounded, atol=3 * DT * 50 * 0.2)
+    assert limited[-1] < 6.0
+
+
 @pytest.mark.parametrize(
     ("gains", "expected"),
     [

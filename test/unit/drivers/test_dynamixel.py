@@ -265,8 +265,24 @@ def test_a_bus_that_stalls_for_a_moment_misses_no_servo(stand: ServoStand, monke
 def test_a_clamp_above_the_servos_own_is_refused(stand: ServoStand) -> None:
     settings = dataclasses.replace(wiring(stand.servos.port), maximum_current_a=5.0)
     actuators = DynamixelTendonActuators(five_tendons(), settings, answer_margin_s=PATIENCE_S)
-    with pytest.raises(DeviceError, match=r"allows 3\.2 A, less than maximum_current_a = 5 A"):
+    with pytest.raises(DeviceError, match=r"allows 3\.2 A \(1190 counts\), less than maximum_current_a = 5 A \(1858"):
         actuators.open()
+
+
+@pytest.mark.parametrize("asked_a", [1.2, 1.19, 0.9, 0.5])
+def test_a_limit_of_as_many_whole_counts_is_enough(asked_a: float) -> None:
+    """1.2 A are 446.1 counts of 2.69 mA: a servo set to 446 allows all that the driver sends, one set to 445 less."""
+    unit_a = wiring("").current_unit_a
+    whole = int(asked_a / unit_a)
+    for counts in (round(asked_a / unit_a), whole, whole - 1):
+        settings = dataclasses.replace(wiring("none"), maximum_current_a=asked_a)
+        actuators = DynamixelTendonActuators(five_tendons(), settings, simulated=True)
+        actuators.bus.read = lambda *_, counts=counts: counts  # type: ignore[method-assign]
+        if counts < whole:
+            with pytest.raises(DeviceError, match=r"allows .* counts\), less than maximum_current_a"):
+                actuators._check_current_limits()
+        else:
+            actuators._check_current_limits()
 
 
 def test_a_loop_that_stands_still_loses_the_torque(stand: ServoStand) -> None:

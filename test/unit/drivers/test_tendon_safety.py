@@ -3,6 +3,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.reading_thresholds import reading_thresholds
 
 ROBOT = load_robot("opencr_five_tendon")
 TWO = load_robot("two_segment")
@@ -24,6 +26,7 @@ N = ROBOT.tendon_count
 DT = 1e-3
 NEWTON_PER_AMPERE = ROBOT.actuators.newton_per_ampere
 MANIFOLD = clarke_manifold(ROBOT)
+THRESHOLDS = reading_thresholds(ROBOT)
 
 
 def reading_at(stamp_s, displacement=None, tension=None, **changes):
@@ -44,8 +47,8 @@ def reading_at(stamp_s, displacement=None, tension=None, **changes):
 class Driver:
     """Runs the safety logic as the driver node does, with readings that follow the commands."""
 
-    def __init__(self, **settings_):
-        self.safety = TendonSafety(ROBOT, SafetySettings(**settings_))
+    def __init__(self, robot=ROBOT, **settings_):
+        self.safety = TendonSafety(robot, SafetySettings(**settings_))
         self.now_s = 10.0
         self.sequence = 0
         self.output = None
@@ -283,11 +286,11 @@ def test_a_robot_that_rested_long_may_take_a_while_to_begin_to_move(driver):
     """Neither the first reading after a pull is a frozen one, nor that of a tendon that the others drag behind them."""
     still = np.zeros(N)
     driver.cycles(500, [6, 6, 6, 6, 6], displacement=still)
-    longest = round(driver.safety.settings.frozen_begin_s / DT)
+    longest = round(THRESHOLDS.frozen_begin_s / DT)
     driver.cycles(longest - 2, [9, 6, 3, 3, 6], displacement=still)
     assert driver.output.faults == ()
     # It moves, but for a tendon that sticks.
-    moved = MANIFOLD.displacement([1e-3, 5e-4])
+    moved = MANIFOLD.displacement([2e-3, 1e-3])
     moved[3] = 0.0
     for _ in range(longest - 2):
         moved[0] += 1e-6
@@ -297,6 +300,96 @@ def test_a_robot_that_rested_long_may_take_a_while_to_begin_to_move(driver):
         moved[0] += 1e-6
         driver.cycle([9, 6, 3, 3, 6], displacement=moved)
     assert driver.output.faults == (tendon_faults.FROZEN_READING,)
+
+
+def with_friction(friction_n, stiffness_n_per_m=2e4, **limits):
+    """The robot with this dry friction at each tendon and tendons of this stiffness."""
+    friction_nm = friction_n / ROBOT.actuators.motor_rad_per_m
+    return ROBOT.changed(
+        actuators=dataclasses.replace(ROBOT.actuators, coulomb_friction_nm=friction_nm, cogging_amplitude_nm=0.0),
+        simulation=dataclasses.replace(ROBOT.simulation, tendon_stiffness_n_per_m=stiffness_n_per_m),
+        limits=dataclasses.replace(LIMITS, **limits),
+    )
+
+
+@pytest.mark.parametrize("friction_n", [0.3, 1.0])
+def test_a_robot_that_sticks_as_its_motors_do_is_not_frozen_and_one_that_ignores_more_is(friction_n):
+    """Stiction: motors turn round, and break away at twice of their friction in motion."""
+    driver, still = Driver(with_friction(friction_n)), np.zeros(N)
+    driver.cycles(500, 6.0, displacement=still)
+    direction = MANIFOLD.displacement([1.0, 0.0]) / np.abs(MANIFOLD.displacement([1.0, 0.0])).max()
+    driver.cycles(500, 6.0 + 3.9 * friction_n * direction, displacement=still)
+    assert driver.output.faults == ()
+    driver.cycles(500, 6.0 + 5.9 * friction_n * direction, displacement=still)
+    assert driver.output.faults == (tendon_faults.FROZEN_READING,)
+
+
+def test_a_force_that_the_robot_file_states_counts():
+    driver, still = Driver(with_friction(0.3, frozen_force_n=50.0)), np.zeros(N)
+    driver.cycles(500, 6.0, displacement=still)
+    driver.cycles(300, [12, 6, 3, 3, 6], displacement=still)
+    assert driver.output.faults == ()
+
+
+@pytest.mark.parametrize("stretches", [0.0, 0.5, 1.0, 1.5])
+def test_a_tendon_that_rests_while_others_stretch_is_not_frozen(stretches):
+    """A tendon rests at its turn while all are pulled more: the others wind up what stretches, or half, or more."""
+    driver = Driver(with_friction(0.0))
+    command = np.full(N, 3.0)
+    for k in range(600):
+        command = np.full(N, 3.0) + min(k, 400) * 0.03
+        moved = stretches * (command - 3.0) / 2e4
+        moved[2] = 0.0
+        driver.cycle(command, displacement=moved)
+    assert driver.output.faults == ()
+
+
+def test_a_frozen_tendon_is_found_while_others_stretch():
+    driver = Driver(with_friction(0.0))
+    for k in range(600):
+        command = np.full(N, 3.0) + min(k, 400) * 0.03
+        moved = MANIFOLD.displacement([1e-5 * k, 0.0]) + (command - 3.0) / 2e4
+        moved[2] = 0.0
+        driver.cycle(command, displacement=moved)
+    assert driver.output.faults == (tendon_faults.FROZEN_READING,)
+
+
+def test_thresholds_follow_from_the_robot_file_unless_it_states_them():
+    base = reading_thresholds(with_friction(2.0))
+    softer = reading_thresholds(with_friction(2.0, 1e4))
+    coarse = with_friction(2.0)
+    coarse = reading_thresholds(
+        coarse.changed(actuators=dataclasses.replace(coarse.actuators, encoder_counts_per_turn=16))
+    )
+    heavy = with_friction(2.0)
+    heavy = reading_thresholds(
+        heavy.changed(
+            actuators=dataclasses.replace(heavy.actuators, encoder_counts_per_turn=4096, rotor_inertia_kg_m2=0.01)
+        )
+    )
+    np.testing.assert_allclose(softer.frozen_motion_m, 2 * base.frozen_motion_m, rtol=0.01)
+    assert np.all(coarse.frozen_motion_m > base.frozen_motion_m)
+    np.testing.assert_allclose(reading_thresholds(with_friction(4.0)).frozen_force_n, 2 * base.frozen_force_n)
+    assert heavy.frozen_begin_s > 2 * base.frozen_begin_s
+    assert softer.inconsistency_m > LIMITS.maximum_n / 1e4 - 1e-12
+    stated = {
+        "frozen_motion_m": 0.01,
+        "frozen_force_n": 7.0,
+        "frozen_begin_s": 0.3,
+        "current_mismatch_a": 0.7,
+        "inconsistency_m": 0.004,
+    }
+    found = reading_thresholds(with_friction(2.0, **stated))
+    for name, value in stated.items():
+        np.testing.assert_array_equal(getattr(found, name), value)
+
+
+def test_servos_may_measure_their_currents_as_badly_as_they_do():
+    """Their currents are not calibrated: a tenth off is no fault, an eighth of the boards' largest is one."""
+    servos = load_robot(Path(__file__).parents[3] / "examples" / "five_servos.yaml")
+    largest_a = servos.actuators.maximum_current_a
+    assert reading_thresholds(servos).current_mismatch_a > 0.15 * largest_a
+    assert reading_thresholds(ROBOT).current_mismatch_a < 0.125 * ROBOT.actuators.maximum_current_a
 
 
 def test_values_that_the_device_repeats_with_their_age_are_old_and_not_frozen():

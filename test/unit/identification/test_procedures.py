@@ -32,6 +32,7 @@ from continuum_robot.identification.procedures.tendon_check import (
 )
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.reading_thresholds import reading_thresholds
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
@@ -128,7 +129,7 @@ def test_homing_finds_the_straight_pose_of_a_robot_with_friction():
     assert run.problem == ""
     # Within the tendons' stretch (0.15 mm at 3 N) and what cogging leaves.
     np.testing.assert_allclose(procedure.result.zero_m, slack_m, atol=4e-4)
-    assert (procedure.result.inconsistency_m < LIMITS.inconsistency_m).all()
+    assert (procedure.result.inconsistency_m < reading_thresholds(ROBOT).inconsistency_m).all()
     assert peak_n < LIMITS.maximum_n
     assert not safety.faults
     assert safety.positions_known

@@ -126,9 +126,12 @@ class Pid:
         step = dt * k.i * integrated
         if self._conditional:
             step = np.where(k.conditional_integration & saturated & (error * unbounded > 0), 0.0, step)
-        if self._back_calculation:
-            step = step + np.minimum(dt * k.back_calculation_rate, 1.0) * (output - unbounded)
-        integral = np.minimum(np.maximum(self._integral + step, k.i_clamp_min), k.i_clamp_max)
+        integral = self._integral + step
+        if self._back_calculation:  # at most to 0, and never away from it
+            back = integral + np.minimum(dt * k.back_calculation_rate, 1.0) * (output - unbounded)
+            between = np.minimum(np.maximum(back, np.minimum(integral, 0.0)), np.maximum(integral, 0.0))
+            integral = np.where(k.back_calculation_rate > 0, between, integral)
+        integral = np.minimum(np.maximum(integral, k.i_clamp_min), k.i_clamp_max)
         start = self._start * math.exp(-dt / START_FADE_TIME_S)
 
         if known is not None:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From where on the readings of tendons are implausible, as follows from the robot file; derived in docs/safety.md."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coordinates import tendon_manifold
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+# What no file states: routing and pulleys that are not quite as described.
+_LEAST_MOTION_M = 3e-4
+_LEAST_FORCE_N = 2.0
+_LEAST_BEGIN_S = 0.02
+_LEAST_INCONSISTENCY_M = 0.002
+# Dry friction breaks away at up to twice of what it is in motion, and turns with the direction.
+_BREAKAWAY = 2.0
+_TURN = 2.0
+_CURRENT_COUNTS = 2.0
+_CURRENT_FRACTION = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingThresholds:
+    """Thresholds of the watch over readings and currents.
+
+    Attributes
+    ----------
+    tendon_m_per_n : stretch of a tendon for its tension, m/N
+    inconsistency_m : largest root mean square by which the displacements of a segment may miss the manifold, m
+    frozen_motion_m : how far the others say that a tendon moved which stands, beyond what stretches; (N,), m
+    frozen_force_n : change of the commanded generalised force that must move some tendon, (2m,), N
+    frozen_begin_s : how long a tendon that must move may take to begin to, s
+    current_mismatch_a : largest difference of commanded and measured current, A
+    """
+
+    tendon_m_per_n: float
+    inconsistency_m: float
+    frozen_motion_m: Vector
+    frozen_force_n: Vector
+    frozen_begin_s: float
+    current_mismatch_a: float
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        frozen_mm = f"{1e3 * float(self.frozen_motion_m.max()):.3g} mm"
+        return (
+            f"Faults from: a tendon that reads the same while the others say that it moved {frozen_mm}; none that moves"
+            f" for {float(self.frozen_force_n.min()):.3g} N; displacements {1e3 * self.inconsistency_m:.3g} mm off"
+            f" their manifold; currents {self.current_mismatch_a:.3g} A from the commanded"
+        )
+
+
+def _leave_one_out(robot: Robot) -> Vector:
+    """By how much a tendon is predicted to move for what the others read, and for how far it is from that, (N, N).
+
+    Row j gives by how far reading j lies from the least-squares prediction of all others; 0 where these say nothing.
+    """
+    manifold = tendon_manifold(robot)
+    missed = np.eye(manifold.tendon_count) - manifold.displacement_matrix @ manifold.clarke_matrix
+    missed[np.abs(missed) < 1e-12] = 0.0
+    own = np.diag(missed)
+    return np.asarray(np.where(own > 0, 1 / np.where(own > 0, own, 1.0), 0.0)[:, None] * missed)
+
+
+def reading_thresholds(robot: Robot) -> ReadingThresholds:
+    """The thresholds of a robot: those that its ``limits`` state, else as they follow from the rest of its file.
+
+    Raises
+    ------
+    ParameterError : a robot without limits
+    """
+    limits, actuators = robot.limits, robot.actuators
+    if limits is None:
+        raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
+    tendon_m_per_n = 1 / robot.simulation.tendon_stiffness_n_per_m
+    step_m = friction_n = mass_kg = largest_a = 0.0
+    if actuators is not None:
+        step_m, friction_n = actuators.meter_per_count, actuators.coulomb_n
+        mass_kg, largest_a = actuators.reflected_mass_kg, actuators.maximum_current_a
+    stretch_m = tendon_m_per_n * (limits.maximum_n + friction_n)
+    # A motor that turns round keeps its tendon's tension until that changed by twice its friction.
+    sticks_m = tendon_m_per_n * _TURN * (friction_n + (0.0 if actuators is None else actuators.cogging_n))
+    motion_m = np.abs(_leave_one_out(robot)).sum(axis=1) * (step_m + sticks_m)
+    lever = np.abs(tendon_manifold(robot).displacement_matrix).sum(axis=0)
+    force_n = np.maximum(lever * _TURN * _BREAKAWAY * friction_n, _LEAST_FORCE_N)
+    if limits.frozen_force_n:
+        force_n = np.full(lever.shape, limits.frozen_force_n)
+    # Half of that force is left to bring the motor over one count.
+    pull_n = 0.5 * float(np.min(force_n / np.maximum(lever, 1e-9)))
+    begin_s = math.sqrt(2 * mass_kg * step_m / pull_n)
+    section = None if robot.hardware is None else robot.hardware.tendon_actuators
+    fraction = getattr(section, "current_error_fraction", _CURRENT_FRACTION)
+    current_a = fraction * largest_a + _CURRENT_COUNTS * getattr(section, "current_unit_a", 0.0)
+    return ReadingThresholds(
+        tendon_m_per_n=tendon_m_per_n,
+        inconsistency_m=limits.inconsistency_m or max(_LEAST_INCONSISTENCY_M, stretch_m),
+        frozen_motion_m=(
+            np.full(robot.tendon_count, limits.frozen_motion_m)
+            if limits.frozen_motion_m
+            else np.maximum(motion_m, _LEAST_MOTION_M)
+        ),
+        frozen_force_n=force_n,
+        frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, begin_s),
+        current_mismatch_a=limits.current_mismatch_a or current_a,
+    )
