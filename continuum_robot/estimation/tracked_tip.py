@@ -216,6 +216,7 @@ class TrackedTip:
     accepted, refused : poses so far that were of use, and that were not
     superseded : poses that came together with a newer one, and are of no use
     problem : why the newest pose was of no use, empty where it was
+    weight : of the correction, 0 to 1; 0: the model alone
     fault : why the tracker is of no use, empty where it is: most poses are refused, or do not fit one another
     """
 
@@ -245,7 +246,7 @@ class TrackedTip:
         # Mean squares of the residuals without and with the correction, m^2.
         self._without_m2 = self._with_m2 = self._refused_fraction = 0.0
         self._better_m2 = self._better_m4 = self._judged = self._judged_count = 0.0
-        self._weight = self._useless_s = 0.0
+        self.weight = self._useless_s = 0.0
         self._surprises = self.accepted = self.refused = self.superseded = 0
         self.problem = self._refusal = ""
 
@@ -291,26 +292,26 @@ class TrackedTip:
             instants.popleft()
         self._use_poses()
         self._weigh(step_s)
-        if not self._weight:
+        if not self.weight:
             return tip
         corrected = np.array(tip)
-        corrected[:3, 3] += self._weight * self._trusted(self._place, place)
-        corrected[:3, :3] = so3.exp(self._weight * self._trusted(self._turn, place)) @ tip[:3, :3]
+        corrected[:3, 3] += self.weight * self._trusted(self._place, place)
+        corrected[:3, :3] = so3.exp(self.weight * self._trusted(self._turn, place)) @ tip[:3, :3]
         return corrected
 
     def _weigh(self, step_s: float) -> None:
         """Fade the correction in while it is better than the model alone, out where it is worse, and begin anew."""
         if self._better_m2 < 0:
-            self._weight = max(self._weight - step_s / _FADE_S, 0.0)
-            if not self._weight and self._judged > _BEGIN_ANEW_S:
+            self.weight = max(self.weight - step_s / _FADE_S, 0.0)
+            if not self.weight and self._judged > _BEGIN_ANEW_S:
                 self._begin_anew()
         elif self._judged > _EVIDENCE_S and self._better_m2 > _CERTAIN * self._better_deviation_m2:
-            self._weight = min(self._weight + step_s / _FADE_S, 1.0)
+            self.weight = min(self.weight + step_s / _FADE_S, 1.0)
 
     def _begin_anew(self) -> None:
         self._place.reset()
         self._turn.reset()
-        self._weight = self._judged = self._judged_count = 0.0
+        self.weight = self._judged = self._judged_count = 0.0
 
     def _trusted(self, learned: _LateResidual, coordinates: Vector) -> Vector:
         """The residual, less of it where it may be the delay's."""
@@ -421,7 +422,7 @@ class TrackedTip:
         kept = math.exp(-dt / _JUDGED_S)
         self._judged, self._judged_count = kept * self._judged + dt, kept * self._judged_count + 1
         gain = dt / self._judged
-        self._useless_s = 0.0 if self._weight else self._useless_s + dt
+        self._useless_s = 0.0 if self.weight else self._useless_s + dt
         left = residual - self._trusted(self._place, coordinates)
         self._without_m2 += gain * (float(residual @ residual) - self._without_m2)
         self._with_m2 += gain * (float(left @ left) - self._with_m2)

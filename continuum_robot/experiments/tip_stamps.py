@@ -27,7 +27,8 @@ SCALE_M = 0.0105
 EXPOSURE, LATE, JITTER, BATCHES, QUEUE, CLOCK = "exposure", "late", "jitter", "batches", "queue", "clock"
 STAMPS = (EXPOSURE, LATE, JITTER, BATCHES, QUEUE, CLOCK)
 """Stamps of the exposure; late by a constant; unevenly late, half to one and a half times as much; given to several
-poses at once when the last of them is there; given on receipt behind a line that is blocked now and then; of a clock that is ahead."""
+poses at once when the last of them is there; given on receipt behind a line that is blocked now and then; of a clock
+that is behind."""
 
 
 @dataclass(frozen=True, kw_only=True)
