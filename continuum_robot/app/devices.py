@@ -23,7 +23,7 @@ from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.survey import survey
-from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators
+from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.serial_port import PortInUseError, permission_remedy, ports
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
@@ -147,7 +147,8 @@ def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Fin
             actuators = pool.submit(_tendon_actuators, robot, hardware, pool)
             strings = pool.submit(_string_encoders, robot, hardware)
             force = pool.submit(_force_sensor, robot, hardware)
-            devices = [*actuators.result(), *strings.result(), *force.result()]
+            tracker = pool.submit(_tracker, robot, hardware)
+            devices = [*actuators.result(), *strings.result(), *force.result(), *tracker.result()]
         devices += _unexpected_ports(found, hardware)
     return Findings(found, tuple(devices), _realtime_priority())
 
@@ -212,7 +213,10 @@ def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor
     ]
 
 
-def _opened(name: str, settings: Any, driver: TendonActuators | StringEncoders | ForceSensor, words: str) -> Device:
+_Driver = TendonActuators | StringEncoders | ForceSensor | Tracker
+
+
+def _opened(name: str, settings: Any, driver: _Driver, words: str) -> Device:
     """Whether a device can be opened, where nothing more is known of its kind."""
     place = str(getattr(settings, "port", settings.kind))
     try:
@@ -293,6 +297,13 @@ def _force_sensor(robot: Robot, hardware: Hardware) -> list[Device]:
     return [Device(name, settings.port, FOUND, ", ".join(words))]
 
 
+def _tracker(robot: Robot, hardware: Hardware) -> list[Device]:
+    settings = hardware.tracker
+    if settings is None:
+        return []
+    return [_opened("tracker of the tip", settings, backends.tracker(robot), "answers, and its tool is there")]
+
+
 def _absent(device: str, place: str, error: DeviceError) -> Device:
     state = BUSY if isinstance(error, PortInUseError) else MISSING
     return Device(device, place, state, f"{error.problem}. {error.remedy}")
@@ -310,7 +321,7 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]
 
 def _configured(hardware: Hardware) -> list[str]:
     actuators: Any = hardware.tendon_actuators
-    devices = (actuators, hardware.string_encoders, hardware.force_sensor)
+    devices = (actuators, hardware.string_encoders, hardware.force_sensor, hardware.tracker)
     return [*getattr(actuators, "channels", ()), *filter(None, (getattr(device, "port", "") for device in devices))]
 
 

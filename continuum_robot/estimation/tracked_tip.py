@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.stamp_delay import DelayPrior, StampDelay
 from continuum_robot.geometry import so3
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.coordinates import coordinate_scale_m
@@ -85,19 +86,6 @@ class LearnedResidual:
         features = self._polynomial.at(coordinates)
         return features @ self._coefficients, math.sqrt(features @ self._covariance @ features)
 
-    def surprise(self, coordinates: ArrayLike, residual: ArrayLike, variance: float) -> float:
-        """How far a measured residual is from the expected one, in standard deviations of a component.
-
-        Parameters
-        ----------
-        coordinates : shape (m,), in their unit
-        residual : shape (components,), in its unit
-        variance : of the measurement, in its unit squared
-        """
-        value, deviation = self.at(coordinates)
-        distance = np.linalg.norm(np.asarray(residual, dtype=float) - value) / math.sqrt(self._components)
-        return float(distance / math.sqrt(deviation**2 + variance))
-
     def learn(self, coordinates: ArrayLike, residual: ArrayLike, variance: float) -> None:
         """Take a measured residual, shape (components,), with the ``variance`` of each component.
 
@@ -122,6 +110,22 @@ _TOO_SURPRISING = 5.0  # standard deviations
 _LONGEST_WAIT_S = 60.0
 _WAITING = 256  # a second of a fast tracker
 _FORGET_AFTER = 20  # surprising poses in a row: then it is the robot that changed
+_TOGETHER = 0.25  # of the mean interval: stamps that are nearer were given on receipt, to poses that had waited
+_TOGETHER_S = 1e-3  # no tracker is as fast
+_KEPT_BACKLOG = 0.9
+_POSES_OF_PERIOD = 100
+_POSES_OF_FAULT = 40
+_LARGEST_JITTER_S = 0.1
+_JITTER_S = 2e-3
+_JUDGED_S = 2.0
+_LONGEST_JUDGED_S = 0.1  # of a pose
+_EVIDENCE_S, _BEGIN_ANEW_S = 0.1, 1.0
+_CERTAIN = 3.0  # standard deviations of the mean by which a correction is better before it is used
+_CORRELATED_POSES = 4  # poses that are late together
+_FADE_S = 0.3
+_USELESS_S = 5.0
+_NO_ERROR = 50.0  # in variances of a pose: a smaller error of the model need not be corrected
+_MOVED_S = 5e-3  # by which the delay moves before the judgement of the correction begins anew
 _OF_LENGTH = Expected((0.02, 0.1, 0.05, 0.03), (1e-3, 2e-3, 1e-3, 5e-4))
 _OF_ANGLE = Expected((0.02, 0.1, 0.05, 0.03), (1e-3, 2e-3, 1e-3, 5e-4))
 
@@ -131,7 +135,18 @@ class TrackerSettings:
     """How a tracker of the tip is trusted."""
 
     latency_s: float = quantity(
-        "age of a pose at its stamp: 0 where the stamp is that of the exposure", "s", default=0.0, ge=0, le=0.5
+        "age of a pose at its stamp, as far as it is known; 0 for stamps of the exposure",
+        "s",
+        default=0.0,
+        ge=0,
+        le=0.5,
+    )
+    latency_deviation_s: float = quantity(
+        "standard deviation of latency_s, which is then estimated from the poses; 0: latency_s is exact",
+        "s",
+        default=0.05,
+        ge=0,
+        le=0.5,
     )
     sigma_m: float = quantity(
         "standard deviation of a position without a covariance, in each axis", "m", default=2e-4, gt=0, le=0.1
@@ -152,16 +167,43 @@ class _Instant:
 
 @dataclass(frozen=True, slots=True)
 class _Pose:
-    """Of the tracker: when it was taken, s, place, shape (3,), m, turn, and covariance, shape (6, 6), where known."""
+    """Of the tracker: its stamp, s, place, shape (3,), m, turn, and covariance, shape (6, 6), where known."""
 
-    time_s: float
+    stamp_s: float
     position: Vector
     orientation: Vector | None
     covariance: Vector | None
 
 
+class _LateResidual:
+    """A residual over the coordinates whose measurements are late by a delay that is still being estimated.
+
+    Beside the residuals the rates by which the delay changes them are learned, with the same gains: what was learned is
+    corrected with each new estimate of the delay.
+    """
+
+    def __init__(self, polynomial: Polynomial, expected: Expected) -> None:
+        self._learned = LearnedResidual(polynomial, 6, expected)
+        self.reset, self.wait = self._learned.reset, self._learned.wait
+
+    def at(self, coordinates: Vector, delay: StampDelay) -> tuple[Vector, float, float]:
+        """The residual, shape (3,), the standard deviation of a component, and that part of it that is the delay's."""
+        value, deviation = self._learned.at(coordinates)
+        late = float(np.linalg.norm(value[3:])) * delay.deviation_s
+        return value[:3] + delay.delay_s * value[3:], math.hypot(deviation, late), late
+
+    def missing(self, coordinates: Vector, residual: Vector, rate: Vector, delay_s: float) -> tuple[Vector, Vector]:
+        """What is not expected of a residual without its delay, and of the rate, shape (3,) each."""
+        value = self._learned.at(coordinates)[0]
+        return residual - delay_s * rate - value[:3], rate - value[3:]
+
+    def learn(self, coordinates: Vector, residual: Vector, rate: Vector, delay_s: float, variance: float) -> None:
+        """Take a residual that was measured with a delay of ``delay_s``, and the rate of the model's value."""
+        self._learned.learn(coordinates, np.concatenate((residual - delay_s * rate, rate)), variance)
+
+
 class TrackedTip:
-    """Corrects the tip of estimated shapes by what a tracker sees of it.
+    """Corrects the tip of estimated shapes by what a tracker sees of it, where that is better than the model alone.
 
     Parameters
     ----------
@@ -170,8 +212,12 @@ class TrackedTip:
 
     Attributes
     ----------
+    delay : of the stamps, as it is estimated
     accepted, refused : poses so far that were of use, and that were not
+    superseded : poses that came together with a newer one, and are of no use
     problem : why the newest pose was of no use, empty where it was
+    weight : of the correction, 0 to 1; 0: the model alone
+    fault : why the tracker is of no use, empty where it is: most poses are refused, or do not fit one another
     """
 
     def __init__(self, robot: Robot, settings: TrackerSettings | None = None) -> None:
@@ -181,8 +227,8 @@ class TrackedTip:
         in_metres = Expected(
             tuple(length_m * np.array(_OF_LENGTH.deviation)), tuple(length_m * np.array(_OF_LENGTH.drift_per_root_s))
         )
-        self._place = LearnedResidual(polynomial, 3, in_metres)
-        self._turn = LearnedResidual(polynomial, 3, _OF_ANGLE)
+        self._place, self._turn = _LateResidual(polynomial, in_metres), _LateResidual(polynomial, _OF_ANGLE)
+        self.delay = StampDelay(DelayPrior(self.settings.latency_s, self.settings.latency_deviation_s))
         self._instants: deque[_Instant] = deque()
         self._waiting: deque[_Pose] = deque(maxlen=_WAITING)
         self.reset()
@@ -191,11 +237,35 @@ class TrackedTip:
         """Forget what was learned."""
         self._place.reset()
         self._turn.reset()
+        self.delay.reset()
         self._instants.clear()
         self._waiting.clear()
-        self._newest_pose_s = -math.inf
-        self._surprises = self.accepted = self.refused = 0
-        self.problem = ""
+        self._newest_pose_s = self._newest_stamp_s = self._used_stamp_s = -math.inf
+        self._period_s, self._intervals, self._backlog_s = 0.0, 0, 0.0
+        self._jitter = np.array([_JITTER_S**2, 1.0]) * 1e-6
+        # Mean squares of the residuals without and with the correction, m^2.
+        self._without_m2 = self._with_m2 = self._refused_fraction = 0.0
+        self._better_m2 = self._better_m4 = self._judged = self._judged_count = 0.0
+        self.weight = self._useless_s = 0.0
+        self._surprises = self.accepted = self.refused = self.superseded = 0
+        self.problem = self._refusal = ""
+
+    @property
+    def fault(self) -> str:
+        """Why the tracker is of no use; empty where it is."""
+        if self._refused_fraction > 0.5:
+            return f"{100 * self._refused_fraction:.0f} % of the newest poses are refused, at last: {self._refusal}"
+        if self._useless_s > _USELESS_S and self._without_m2 > _NO_ERROR * self.settings.sigma_m**2:
+            return (
+                f"its poses do not fit one another: {1e3 * math.sqrt(self._with_m2):.1f} mm from what those before "
+                f"teach, {1e3 * math.sqrt(self._without_m2):.1f} mm from the model alone, which is used"
+            )
+        return ""
+
+    @property
+    def jitter_s(self) -> float:
+        """Standard deviation of the stamps beside their mean delay, s."""
+        return math.sqrt(min(max(self._jitter[0] / self._jitter[1], 0.0), _LARGEST_JITTER_S**2))
 
     def see_shape(self, time_s: float, tip: Vector, coordinates: ArrayLike) -> Vector:
         """Take the tip of a newly estimated shape.
@@ -213,19 +283,41 @@ class TrackedTip:
         instants, place = self._instants, np.asarray(coordinates, dtype=float)
         if not (np.all(np.isfinite(tip)) and np.all(np.isfinite(place))):
             return tip
-        if instants and time_s <= instants[-1].time_s:
+        step_s = time_s - instants[-1].time_s if instants else 0.0
+        if instants and step_s <= 0:
             instants.clear()  # the clock was set back
-            self._newest_pose_s = -math.inf
+            self._newest_pose_s = self._newest_stamp_s = self._used_stamp_s = -math.inf
         instants.append(_Instant(time_s, tip, place))
         while instants[0].time_s < time_s - _REMEMBERED_S:
             instants.popleft()
         self._use_poses()
-        if not self.accepted:
+        self._weigh(step_s)
+        if not self.weight:
             return tip
         corrected = np.array(tip)
-        corrected[:3, 3] += self._place.at(place)[0]
-        corrected[:3, :3] = so3.exp(self._turn.at(place)[0]) @ tip[:3, :3]
+        corrected[:3, 3] += self.weight * self._trusted(self._place, place)
+        corrected[:3, :3] = so3.exp(self.weight * self._trusted(self._turn, place)) @ tip[:3, :3]
         return corrected
+
+    def _weigh(self, step_s: float) -> None:
+        """Fade the correction in while it is better than the model alone, out where it is worse, and begin anew."""
+        if self._better_m2 < 0:
+            self.weight = max(self.weight - step_s / _FADE_S, 0.0)
+            if not self.weight and self._judged > _BEGIN_ANEW_S:
+                self._begin_anew()
+        elif self._judged > _EVIDENCE_S and self._better_m2 > _CERTAIN * self._better_deviation_m2:
+            self.weight = min(self.weight + step_s / _FADE_S, 1.0)
+
+    def _begin_anew(self) -> None:
+        self._place.reset()
+        self._turn.reset()
+        self.weight = self._judged = self._judged_count = 0.0
+
+    def _trusted(self, learned: _LateResidual, coordinates: Vector) -> Vector:
+        """The residual, less of it where it may be the delay's."""
+        value, _, late = learned.at(coordinates, self.delay)
+        square = float(value @ value)
+        return value * (square / (square + late**2)) if square > 0 else value
 
     def see_pose(
         self, stamp_s: float, position: ArrayLike, orientation: Vector | None = None, covariance: Vector | None = None
@@ -246,49 +338,109 @@ class TrackedTip:
         place = np.asarray(position, dtype=float)
         if place.shape != (3,):
             raise ParameterError("position", place.shape, "shape (3,)")
-        self._waiting.append(_Pose(stamp_s - self.settings.latency_s, place, orientation, covariance))
+        interval_s = stamp_s - self._newest_stamp_s
+        if 0 <= interval_s < _REMEMBERED_S:
+            if interval_s < max(_TOGETHER * self._period_s, _TOGETHER_S) and self._waiting:
+                self._waiting.pop()
+                self.superseded += 1
+            self._intervals = min(self._intervals + 1, _POSES_OF_PERIOD)
+            self._period_s += (interval_s - self._period_s) / self._intervals
+            # Of poses taken at regular times each is later than the one before by what its interval is too long. What
+            # a lost pose adds is forgotten as poses come on time; those that catch up come faster.
+            kept = _KEPT_BACKLOG if interval_s > 0.75 * self._period_s else 1.0
+            self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
+        if math.isfinite(stamp_s):
+            self._newest_stamp_s = stamp_s
+        if self._backlog_s > self._period_s:
+            self.superseded += 1
+            return
+        self._waiting.append(_Pose(stamp_s, place, orientation, covariance))
 
     def _use_poses(self) -> None:
         """Use those whose instant has been passed by the shapes."""
         waiting, newest_s = self._waiting, self._instants[-1].time_s
+        # Where poses come in bunches, a newer one may still come with the newest.
+        hold_s = _TOGETHER * self._period_s if self.superseded else 0.0
         for _ in range(len(waiting)):
             pose = waiting.popleft()
-            if newest_s < pose.time_s < newest_s + _REMEMBERED_S:
+            if newest_s < pose.stamp_s + max(hold_s, -self.delay.delay_s) < newest_s + _REMEMBERED_S:
                 waiting.append(pose)
                 continue
             self.problem = self._use(pose)
             if self.problem:
                 self.refused += 1
+                self._refusal = self.problem
             else:
                 self.accepted += 1
+            self._refused_fraction += (bool(self.problem) - self._refused_fraction) / _POSES_OF_FAULT
 
     def _use(self, pose: _Pose) -> str:
         """Learn from a pose; why not, where it is of no use."""
         if not np.all(np.isfinite(pose.position)):
             return "the pose is not finite"
-        if pose.time_s <= self._newest_pose_s:
+        if pose.stamp_s <= self._used_stamp_s:
             return "the pose is not newer than the one before"
-        then = self._at(pose.time_s)
-        if then is None:
+        time_s = pose.stamp_s - self.delay.delay_s
+        moving = self._at(time_s)
+        if moving is None:
             return "there is no shape of the pose's instant: it is too old, from the future, or of another clock"
+        then, velocity, turning = moving
         metres2, rad2 = _variances(pose.covariance, self.settings)
-        dt = min(pose.time_s - self._newest_pose_s, _LONGEST_WAIT_S)
-        self._newest_pose_s = pose.time_s
-        self._place.wait(dt)
-        self._turn.wait(dt)
+        dt = min(time_s - self._newest_pose_s, _LONGEST_WAIT_S)
+        self._used_stamp_s, self._newest_pose_s = pose.stamp_s, time_s
+        if dt > 0:
+            self._place.wait(dt)
+            self._turn.wait(dt)
         residual = pose.position - then.tip[:3, 3]
-        if self._place.surprise(then.coordinates, residual, metres2) > _TOO_SURPRISING:
+        delay_s, jitter2 = self.delay.delay_s, _CORRELATED_POSES * self.jitter_s**2
+        expected, deviation, _ = self._place.at(then.coordinates, self.delay)
+        speed2 = float(velocity @ velocity)
+        missing = residual - expected
+        self._judge(residual, then.coordinates, min(max(dt, 1e-3), _LONGEST_JUDGED_S))
+        known2 = metres2 + deviation**2 + speed2 * self.delay.deviation_s**2
+        self._note_jitter(float(missing @ velocity), speed2, known2)
+        metres2 += jitter2 * speed2
+        unexplained = self._place.missing(then.coordinates, residual, velocity, delay_s)
+        self.delay.compare(*unexplained, deviation**2 + metres2, min(max(dt, 0.0), 1.0))
+        self.delay.update(residual, then.tip[:3, 3], velocity, min(max(dt, 0.0), 1.0))
+        kept = math.exp(-abs(self.delay.delay_s - delay_s) / _MOVED_S)
+        self._judged, self._judged_count = kept * self._judged, kept * self._judged_count
+        if np.linalg.norm(missing) > _TOO_SURPRISING * math.sqrt(3 * (deviation**2 + metres2)):
             self._surprises += 1
             if self._surprises < _FORGET_AFTER:
                 return f"{1e3 * np.linalg.norm(residual):.1f} mm from the estimated tip: not credible"
-            self._place.reset()
-            self._turn.reset()
+            self._begin_anew()
         self._surprises = 0
-        self._place.learn(then.coordinates, residual, metres2)
+        self._place.learn(then.coordinates, residual, velocity, delay_s, metres2)
         if pose.orientation is not None:
             turn = so3.log(pose.orientation @ then.tip[:3, :3].T)
-            self._turn.learn(then.coordinates, turn, rad2)
+            self._turn.learn(then.coordinates, turn, turning, delay_s, rad2 + jitter2 * float(turning @ turning))
         return ""
+
+    def _judge(self, residual: Vector, coordinates: Vector, dt: float) -> None:
+        """Compare the model alone and the corrected one at a pose that neither has seen."""
+        kept = math.exp(-dt / _JUDGED_S)
+        self._judged, self._judged_count = kept * self._judged + dt, kept * self._judged_count + 1
+        gain = dt / self._judged
+        self._useless_s = 0.0 if self.weight else self._useless_s + dt
+        left = residual - self._trusted(self._place, coordinates)
+        self._without_m2 += gain * (float(residual @ residual) - self._without_m2)
+        self._with_m2 += gain * (float(left @ left) - self._with_m2)
+        better_m2 = float(residual @ residual - left @ left)
+        self._better_m2 += gain * (better_m2 - self._better_m2)
+        self._better_m4 += gain * (better_m2**2 - self._better_m4)
+
+    @property
+    def _better_deviation_m2(self) -> float:
+        """Standard deviation of the mean by which the correction is better, m^2."""
+        variance = max(self._better_m4 - self._better_m2**2, 0.0)
+        return math.sqrt(variance * _CORRELATED_POSES / max(self._judged_count, 1.0))
+
+    def _note_jitter(self, along: float, speed2: float, variance: float) -> None:
+        """Learn how uneven the stamps are from the residual ``along`` the tip's velocity, m^2/s."""
+        late_s = min(max(along / speed2, -_LARGEST_JITTER_S), _LARGEST_JITTER_S) if speed2 > 0 else 0.0
+        self._jitter *= 1 - 1 / _POSES_OF_PERIOD
+        self._jitter += speed2 * np.array([late_s**2 - variance / max(speed2, 1e-12), 1.0]) * (speed2 > 1e-6)
 
     def age_s(self, now_s: float) -> float:
         """Time since the newest pose was taken that was of use, s; infinite where there was none.
@@ -303,16 +455,19 @@ class TrackedTip:
         """Standard deviation of the corrected tip in each axis, as far as the tracker decides it, m; NaN before."""
         if not self._instants:
             return math.nan
-        return self._place.at(self._instants[-1].coordinates)[1]
+        return self._place.at(self._instants[-1].coordinates, self.delay)[1]
 
-    def _at(self, time_s: float) -> _Instant | None:
-        """What the shape was at an instant, between two that were estimated; None outside of them."""
+    def _at(self, time_s: float) -> tuple[_Instant, Vector, Vector] | None:
+        """What the shape was at an instant, and its tip's velocity and rate of turn; None outside of the shapes."""
         after: _Instant | None = None
         for before in reversed(self._instants):
-            if before.time_s <= time_s:
-                if after is None:
-                    return before if before.time_s == time_s else None
-                return _between(before, after, (time_s - before.time_s) / (after.time_s - before.time_s))
+            if before.time_s <= time_s and after is not None:
+                step_s = after.time_s - before.time_s
+                turn = so3.log(after.tip[:3, :3] @ before.tip[:3, :3].T)
+                then = _between(before, after, (time_s - before.time_s) / step_s)
+                return then, (after.tip[:3, 3] - before.tip[:3, 3]) / step_s, turn / step_s
+            if before.time_s < time_s:
+                return None
             after = before
         return None
 

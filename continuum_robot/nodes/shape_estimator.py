@@ -79,7 +79,7 @@ class ShapeEstimatorNode(ManagedNode):
         self._estimator: AnyShapeEstimator | None = None
         self._tracked: TrackedTip | None = None
         self._clarke_matrix: Vector = np.zeros((0, 0))
-        self._pose_problem, self._pose_problem_s = "", 0.0
+        self._pose_problem, self._pose_problem_s, self._tracker_fault = "", 0.0, ""
         self._active = False
         self._power = conversions.PowerOn()
         self._newest_string: tuple[Vector, int] | None = None
@@ -279,6 +279,9 @@ class ShapeEstimatorNode(ManagedNode):
             return tip
         corrected = tracked.see_shape(stamp_ns * 1e-9, tip, self._clarke_matrix @ displacement)
         self._complain_of_pose(tracked.problem)
+        if tracked.fault and not self._tracker_fault:
+            self.get_logger().error(f"tracker: {tracked.fault}")
+        self._tracker_fault = tracked.fault
         return corrected
 
     def _complain_of_pose(self, problem: str) -> None:
@@ -342,12 +345,19 @@ class ShapeEstimatorNode(ManagedNode):
             status.add("residual_m", float(estimate.residual_m))
         tracked = self._tracked
         if tracked is not None and (tracked.accepted or tracked.refused):
-            if self._pose_problem:
+            if tracked.fault:
+                status.summary(Level.ERROR, f"tracker: {tracked.fault}")
+            elif self._pose_problem:
                 status.summary(Level.WARN, f"tracker: {self._pose_problem}")
+            status.add("tracker_latency_s", tracked.delay.delay_s)
+            status.add("tracker_latency_deviation_s", tracked.delay.deviation_s)
+            status.add("tracker_jitter_s", tracked.jitter_s)
+            status.add("tracker_correction_weight", tracked.weight)
             status.add("tracker_age_s", tracked.age_s(self._last_stamp_ns * 1e-9))
             status.add("tracker_deviation_m", tracked.deviation_m())
             status.add("tracker_poses_used", tracked.accepted)
             status.add("tracker_poses_refused", tracked.refused)
+            status.add("tracker_poses_set_aside", tracked.superseded)
         status.summary(Level.OK, self.state)
         status.add("estimates", self._estimated)
         status.add("estimates_without_strings", self._without_strings)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from continuum_robot.robot.schema import quantity, refuse
 
 NDI_SERIAL = "ndi_serial"
-NDI_BAUD_CODES = {9600: 0, 14400: 1, 19200: 2, 38400: 3, 57600: 4, 115200: 5, 921600: 6}
-"""What the command COMM calls a baud rate, bit/s."""
+NDI_BAUD_CODES = {9600: 0, 19200: 2, 38400: 3, 57600: 4, 115200: 5}
+"""What the command COMM calls a baud rate, bit/s. The library ndicapi sets no other rate of a port under Linux."""
 _UPRIGHT = (1.0, 0.0, 0.0, 0.0)
 _UNIT = 1e-3
 
@@ -21,7 +21,7 @@ class NdiSerial:
 
     kind: str = quantity("ndi_serial", choices=(NDI_SERIAL,))
     port: str = quantity("serial port, e.g. /dev/continuum_robot_tracker", filled=True)
-    baud_bps: int = quantity("baud rate", "bit/s", default=115200, ge=9600, le=921600)
+    baud_bps: int = quantity("baud rate", "bit/s", default=115200, ge=9600, le=115200)
     tool_file: str = quantity(
         "definition file (.rom) of a tool without a wire; empty: the first tool that is plugged in", default=""
     )

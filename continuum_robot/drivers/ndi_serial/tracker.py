@@ -25,6 +25,7 @@ Vector = NDArray[np.float64]
 
 SETTING = "hardware.tracker"
 _MM = 1e-3
+_FIRST_BPS = 9600  # of a tracker that was switched on or reset
 _TRANSFORMS = "0801"  # TX: transforms, of tools outside of the characterised volume too
 _TO_BE_FREED, _TO_BE_INITIALISED, _TO_BE_ENABLED = "01", "02", "03"  # PHSR
 _PASSIVE = "*********1****"  # PHRQ: a tool without a wire, which its definition file describes
@@ -135,12 +136,23 @@ class NdiTracker:
             device, self._device = self._device, None
             if device is None:
                 return
-            with contextlib.suppress(OSError):
-                ndicapy.ndiCommand(device, "TSTOP:")
+            # At the rate of a tracker that was switched on, so that it answers whoever opens the port next.
+            for command in ("TSTOP:", f"COMM:{NDI_BAUD_CODES[_FIRST_BPS]}0000"):
+                with contextlib.suppress(OSError):
+                    ndicapy.ndiCommand(device, command)
             ndicapy.ndiClose(device)
 
     def _set_up(self) -> None:
-        self._ask("INIT:")
+        try:
+            self._ask("INIT:")
+        except DeviceError as silent:
+            # Left at another rate by a program that was killed: a break on the line resets it.
+            try:
+                with self._line:
+                    ndicapy.ndiCommand(self._device, None)
+            except OSError:
+                raise silent from None
+            self._ask("INIT:")
         self._ask(f"COMM:{NDI_BAUD_CODES[self.settings.baud_bps]}0000")
         for handle in self._handles(_TO_BE_FREED):
             self._ask(f"PHF:{handle:02X}")

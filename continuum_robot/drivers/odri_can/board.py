@@ -89,7 +89,7 @@ class Board:
     _commanded_1: cython.double
     _commanded_2: cython.double
 
-    def __init__(self, name: str, motors: Sequence[int], settings: OdriCan, port: Any) -> None:
+    def __init__(self, name: str, motors: Sequence[int], settings: OdriCan, port: FramePort) -> None:
         self._name, self._motors = name, tuple(motors)
         self.port, self._telemetry, self._wire_at = port, Telemetry(), 0
         self.following = None  # type: ignore[assignment]

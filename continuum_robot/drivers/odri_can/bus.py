@@ -22,6 +22,7 @@ from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.slcan import SlcanBus
+from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, explain
 from continuum_robot.errors import DeviceError
 
@@ -305,7 +306,7 @@ class BusPort(FramePort):
     def _keep(self, identifier: int, data: bytes, stamp_s: float) -> None:
         self._frames.append((identifier, data, stamp_s))
 
-    def drain(self, telemetry: Any, arrival_s: float) -> None:  # noqa: ARG002
+    def drain(self, telemetry: Telemetry, arrival_s: float) -> None:  # noqa: ARG002
         """Hand all frames that came to a board's telemetry, with the times at which they came.
 
         Parameters

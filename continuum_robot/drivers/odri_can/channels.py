@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from continuum_robot.drivers.odri_can.bus import BusPort, CanChannel
+from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.sockets import SOCKETCAN, SocketChannel, SocketFactory
 from continuum_robot.errors import DeviceError
@@ -92,7 +92,7 @@ def channel_of(
     clock: Callable[[], float],
     threaded: bool,
     socket_factory: SocketFactory | None = None,
-    port: Any | None = None,
+    port: FramePort | None = None,
 ) -> Channel:
     """A channel, not open yet.
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 
 from continuum_robot.drivers.odri_can.frame_port import FramePort
@@ -39,7 +37,7 @@ class CommandQueue:
     _head: cython.int
     _next_s: cython.double
 
-    def __init__(self, port: Any) -> None:
+    def __init__(self, port: FramePort) -> None:
         self._port = port
         self._codes, self._values = integers(COMMANDS_WAITING), integers(COMMANDS_WAITING)
         self._head = self.waiting = 0

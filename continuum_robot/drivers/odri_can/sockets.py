@@ -7,7 +7,6 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.drivers.odri_can.bus import explain_can, hold_channel
@@ -98,7 +97,7 @@ class SocketChannel:
     """
 
     def __init__(
-        self, name: str, bitrate_bps: int, factory: SocketFactory | None = None, port: Any | None = None
+        self, name: str, bitrate_bps: int, factory: SocketFactory | None = None, port: FramePort | None = None
     ) -> None:
         self.name, self.port = name, FramePort() if port is None else port
         self._bitrate_bps, self._factory = bitrate_bps, can_socket if factory is None else factory

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.board_watch import ONE_BOARD_HZ
@@ -15,7 +15,10 @@ from continuum_robot.drivers.odri_can.can_link import BITRATE_BPS
 from continuum_robot.drivers.odri_can.channels import channel_of
 from continuum_robot.drivers.odri_can.codec import Status
 from continuum_robot.drivers.odri_can.faults import describe
+from continuum_robot.drivers.odri_can.sockets import SocketFactory
+from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.errors import FrameError
+from continuum_robot.stepped.system_calls import CanFrame
 
 DURATION_S = 1.5
 _HOST_IDS = (codec.COMMAND_ID, codec.CURRENT_REFERENCE_ID)
@@ -58,28 +61,29 @@ class ChannelSurvey:
         return words
 
 
-class _Heard:
-    """Takes the frames in the place of a board's telemetry."""
+class _Heard(Telemetry):
+    """Counts the frames of a channel by identifier, and decodes what boards send."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.counts: Counter[int] = Counter()
-        self.statuses: list[Status] = []
+        self.newest: Status | None = None
         self.bad = 0
 
-    def take(self, identifier: int, length: int, frame: bytearray, stamp_s: float) -> None:
-        """A frame of a socket."""
-        self.receive(identifier, bytes(frame[8 : 8 + length]), stamp_s)
+    def take_usual(self, frame: CanFrame, stamp_s: float) -> bool:  # noqa: ARG002
+        """Leave every frame to :meth:`take`."""
+        return False
 
-    def receive(self, identifier: int, data: bytes, _stamp_s: float) -> None:
-        """A frame of python-can."""
+    def take(self, identifier: int, length: int, first: int, second: int, stamp_s: float) -> None:  # noqa: ARG002
+        """Take a frame; arguments as of :class:`.Telemetry`."""
         self.counts[identifier] += 1
         try:
-            frame = codec.decode(identifier, data)
+            frame = codec.decode(identifier, struct.pack(">ii", first, second)[:length])
         except FrameError:
             self.bad += identifier in codec.KNOWN_IDS
             return
         if isinstance(frame, Status):
-            self.statuses.append(frame)
+            self.newest = frame
 
 
 def survey(
@@ -90,6 +94,7 @@ def survey(
     duration_s: float = DURATION_S,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    socket_factory: SocketFactory | None = None,
 ) -> ChannelSurvey:
     """Listen to a channel. Nothing is sent, so nothing is enabled.
 
@@ -100,33 +105,35 @@ def survey(
     bitrate_bps : bit/s
     duration_s : how long to listen, s; a board shows its status once a second
     clock, sleep : time to listen by
+    socket_factory : opens the channel's socket in the interface's place
 
     Raises
     ------
     DeviceError : the channel cannot be opened
     """
-    frames: Any = _Heard()  # in the place of a telemetry
-    listener = channel_of(interface, channel, bitrate_bps, clock=clock, threaded=False)
+    heard = _Heard()
+    listener = channel_of(
+        interface, channel, bitrate_bps, clock=clock, threaded=False, socket_factory=socket_factory
+    )
     listener.open()
     try:
         begin_s = clock()
         while clock() - begin_s < duration_s:
-            listener.port.drain(frames, clock())
+            listener.port.drain(heard, clock())
             sleep(_WAIT_S)
-        listener.port.drain(frames, clock())
+        listener.port.drain(heard, clock())
         elapsed_s = clock() - begin_s
         trouble = listener.last_error or ("the adapter is bus-off" if listener.bus_off else "")
     finally:
         listener.close()
-    counts, statuses, bad = frames.counts, frames.statuses, frames.bad
+    counts, bad, status = heard.counts, heard.bad, heard.newest
     rates = {identifier: count / elapsed_s for identifier, count in sorted(counts.items())}
     unexpected = tuple(identifier for identifier in rates if identifier not in codec.KNOWN_IDS)
     other_host = any(identifier in counts for identifier in _HOST_IDS)
-    status = statuses[-1] if statuses else None
     problems = []
     if status is None:
-        heard = ", ".join(f"0x{identifier:03X}" for identifier in rates)
-        problems.append(f"no motor board answers (heard: {heard})" if heard else "no frame at all")
+        others = ", ".join(f"0x{identifier:03X}" for identifier in rates)
+        problems.append(f"no motor board answers (heard: {others})" if others else "no frame at all")
     if rates.get(codec.POSITION_ID, 0.0) > ONE_BOARD_HZ:
         problems.append("more than one board on this channel, which cannot be identified apart")
     if unexpected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import termios
 import threading
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.robot.tracker import NDI_BAUD_CODES
 from continuum_robot.simulation.wire.pty import Pty
 
 Vector = NDArray[np.float64]
@@ -19,6 +21,7 @@ Vector = NDArray[np.float64]
 OKAY = b"OKAY"
 INVALID_COMMAND, WRONG_CHECK, WRONG_MODE, NO_SUCH_HANDLE = 0x01, 0x04, 0x0C, 0x0D
 _LOOK_S = 0.05
+_RESET_BPS = 9600
 _HANDLE = 0x0A
 _TRACKED, _OUT_OF_SIGHT = 0x31, 0x131  # port status: occupied, initialised, enabled; and out of the volume
 FAULTS = ("silent", "wrong_check", "missing", "no_tool")
@@ -53,6 +56,7 @@ class SimulatedNdiTracker:
     faults : of ``FAULTS``, while they are in the set
     definition : of the tool, as it was loaded
     baud_code : of the latest COMM
+    baud_bps : bit/s; what the host sends or reads at another rate is lost
     """
 
     def __init__(self, pose: Callable[[], Vector | None], *, wired: bool = True) -> None:
@@ -60,7 +64,7 @@ class SimulatedNdiTracker:
         self.pty = Pty()
         self.commands: list[str] = []
         self.faults: set[str] = set()
-        self.definition, self.baud_code = bytearray(), ""
+        self.definition, self.baud_code, self.baud_bps = bytearray(), "", _RESET_BPS
         self._initialised = self._requested = self._ready = self._enabled = self._tracking = False
         self._frame = 0
         self._buffer = b""
@@ -72,6 +76,12 @@ class SimulatedNdiTracker:
     def port(self) -> str:
         """What a driver opens."""
         return str(self.pty.path)
+
+    def break_line(self) -> None:
+        """Start again, as after a break on the line, which a pseudo-terminal does not carry."""
+        self._initialised = self._requested = self._ready = self._enabled = self._tracking = False
+        self.baud_bps, self._buffer = _RESET_BPS, b""
+        self._send(b"RESET")
 
     def close(self) -> None:
         """End. Safe to call at any time."""
@@ -89,14 +99,26 @@ class SimulatedNdiTracker:
                 if select.select([line], [], [], _LOOK_S)[0]:
                     self._take(self.pty.receive())
 
+    def _at_host_rate(self) -> bool:
+        return self.pty.host_speed() == getattr(termios, f"B{self.baud_bps}")
+
+    def _send(self, answer: bytes) -> None:
+        wrong = 1 if "wrong_check" in self.faults else 0
+        if self._at_host_rate():
+            self.pty.send(answer + b"%04X\r" % (check_sum(answer) ^ wrong))
+
     def _take(self, data: bytes) -> None:
+        if not self._at_host_rate():
+            return
         self._buffer += data
         while b"\r" in self._buffer:
             command, self._buffer = self._buffer.split(b"\r", 1)
             if command and "silent" not in self.faults:
+                baud_bps = self.baud_bps
                 answer = self._answer(command)
-                wrong = 1 if "wrong_check" in self.faults else 0
-                self.pty.send(answer + b"%04X\r" % (check_sum(answer) ^ wrong))
+                asked, self.baud_bps = self.baud_bps, baud_bps
+                self._send(answer)
+                self.baud_bps = asked  # what COMM asks for holds after its answer
 
     def _answer(self, received: bytes) -> bytes:
         """With ``:`` behind the name a check sum ends the command, with a space none does."""
@@ -121,6 +143,7 @@ class SimulatedNdiTracker:
 
     def _comm(self, rest: str) -> bytes:
         self.baud_code = rest
+        self.baud_bps = {code: baud_bps for baud_bps, code in NDI_BAUD_CODES.items()}[int(rest[0])]
         return OKAY
 
     def _phsr(self, rest: str) -> bytes:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +18,15 @@ from rich.console import Console
 from continuum_robot.app import devices
 from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
+from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
+from continuum_robot.drivers.odri_can import codec, sockets
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
-from continuum_robot.drivers.odri_can.codec import ErrorCode, Status
-from continuum_robot.drivers.odri_can.survey import ChannelSurvey
+from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.tracker import NdiSerial
+from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
@@ -43,7 +48,8 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
         string_encoders=dataclasses.replace(robot.hardware.string_encoders, port=board.port),
         force_sensor=dataclasses.replace(robot.hardware.force_sensor, port=sensor.port),
     )
-    monkeypatch.setattr(devices, "survey", heard_on)
+    monkeypatch.setattr(sockets, "can_socket", frames_on)
+    monkeypatch.setattr(devices, "survey", functools.partial(survey, duration_s=0.1))
     monkeypatch.setattr(devices, "ports", list)
     yield dataclasses.replace(robot, hardware=hardware)
     for pacer in pacers:
@@ -52,14 +58,20 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
     sensor.close()
 
 
-def heard_on(_interface: str, channel: str, _bitrate_bps: int) -> ChannelSurvey:
-    """A board on can0, something else on can1, nothing on can2."""
-    if channel == "can0":
-        off = Status(False, False, False, False, False, ErrorCode(0))
-        return ChannelSurvey(channel, off, {0x10: 1.0}, (), 0, False, "")
-    if channel == "can1":
-        return ChannelSurvey(channel, None, {0x123: 5.0}, (0x123,), 0, False, "no motor board answers (heard: 0x123)")
-    return ChannelSurvey(channel, None, {}, (), 0, False, "no frame at all")
+def frames_on(channel: str) -> socket.socket:
+    """A socket as of an interface: a board on can0, something else on can1, nothing on can2."""
+    host, device = sockets.frame_sockets()
+    for identifier, data in {
+        "can0": [(codec.STATUS_ID, b"\0"), (codec.POSITION_ID, bytes(8))],
+        "can1": [(0x123, bytes(4))],
+        "can2": [],
+    }[channel]:
+        device.send(sockets.frame_bytes(identifier, data))
+    _ENDS.append(device)
+    return host
+
+
+_ENDS: list[socket.socket] = []  # held open: a closed end is a hang-up
 
 
 def states(findings: Findings) -> dict[tuple[str, str], str]:
@@ -83,6 +95,25 @@ def test_each_device_is_found_missing_or_unexpected(attached: Robot) -> None:
     assert "200 Hz" in details[hardware.force_sensor.port]
     assert "terminating resistors" in details["can2"]
     assert len(findings.missing) == 2
+
+
+@pytest.mark.skipif(ndi_tracker.ndicapy is None, reason="ndicapi is not installed")
+def test_a_tracker_is_found_and_its_port_expected(attached: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated = SimulatedNdiTracker(lambda: np.eye(4))
+    assert attached.hardware is not None
+    tracker = NdiSerial(kind="ndi_serial", port=simulated.port)
+    robot = dataclasses.replace(attached, hardware=dataclasses.replace(attached.hardware, tracker=tracker))
+    monkeypatch.setattr(devices, "serial_ports", lambda: (Port("serial", simulated.port, "an adapter"),))
+    try:
+        found = states(devices.examine(robot, robot.hardware))
+        assert found[("tracker of the tip", simulated.port)] == FOUND
+        assert ("serial port", simulated.port) not in found
+        simulated.faults.add("no_tool")
+        findings = devices.examine(robot, robot.hardware)
+        assert states(findings)[("tracker of the tip", simulated.port)] == MISSING
+        assert "no tool is there" in findings.missing[-1].detail
+    finally:
+        simulated.close()
 
 
 def test_a_port_in_use_is_not_missing(attached: Robot) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import threading
 import time
 
 import numpy as np
@@ -94,9 +96,42 @@ def test_the_tip_comes_in_the_base_frame(simulated, tracker):
     assert simulated.baud_code == "50000"
     assert [one.split(":")[0] for one in simulated.commands[:3]] == ["INIT", "COMM", "PHSR"]
     tracker.close()
-    assert simulated.commands[-1] == "TSTOP:"
+    assert simulated.commands[-2:] == ["TSTOP:", "COMM:00000"]
     with pytest.raises(DeviceError, match="not open"):
         tracker.read(4.0)
+
+
+@needs_library
+@pytest.mark.parametrize("baud_bps", [9600, 57600, 115200])
+def test_it_can_be_opened_again_after_it_was_closed(simulated, baud_bps):
+    tracker = NdiTracker(dataclasses.replace(BASE, baud_bps=baud_bps), simulated.port)
+    for _ in range(2):
+        tracker.open()
+        assert simulated.baud_bps == baud_bps
+        assert tracker.read(0.0) is not None
+        tracker.close()
+        assert simulated.baud_bps == 9600
+
+
+@needs_library
+def test_a_tracker_that_was_left_at_another_rate_is_reset_by_a_break(simulated, tracker, monkeypatch):
+    """As by a program that was killed. The library's break is real; the pseudo-terminal does not carry it."""
+
+    class Breaking:
+        def __getattr__(self, name):
+            return getattr(library, name)
+
+        @staticmethod
+        def ndiCommand(device, command):
+            if command is None:
+                threading.Timer(0.1, simulated.break_line).start()
+            return library.ndiCommand(device, command)
+
+    library = driver.ndicapy
+    monkeypatch.setattr(driver, "ndicapy", Breaking())
+    simulated.baud_bps = 115200
+    tracker.open()
+    assert tracker.read(0.0) is not None
 
 
 @needs_library
@@ -172,6 +207,7 @@ def test_the_robot_file_names_it(tmp_path):
         backends.tracker(load_robot("opencr_five_tendon"))
     for key, value, words in (
         ("baud_bps", 20000, "one of 9600"),
+        ("baud_bps", 921600, "115200"),
         ("base_quaternion", [1, 1, 0, 0], "add up to 1"),
         ("kind", "camera", "one of ndi_serial"),
     ):

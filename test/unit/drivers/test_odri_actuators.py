@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odri_stand import METER_PER_TURN, NEWTON_PER_AMPERE, OdriStand, five_tendons, wiring
+from odri_stand import METER_PER_TURN, NEWTON_PER_AMPERE, SOCKETS, OdriStand, five_tendons, wiring
 
 from continuum_robot.drivers.odri_can import codec, faults
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.codec import CommandCode, ErrorCode, Status
 from continuum_robot.drivers.odri_can.frame_port import FramePort
-from continuum_robot.drivers.odri_can.survey import survey
+from continuum_robot.drivers.odri_can.survey import ChannelSurvey, survey
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.odri_board import FAULTS as BOARD_FAULTS
@@ -474,9 +474,22 @@ def test_each_fault_of_the_simulated_board_says_what_it_does(stand: OdriStand) -
 # --- the survey
 
 
-def heard(bus_stand: OdriStand, number: int) -> Any:
+@pytest.fixture(params=[SOCKETS, "virtual", "slcan"])
+def any_stand(request: pytest.FixtureRequest) -> Iterator[OdriStand]:
+    """On every kind of channel."""
+    made = OdriStand(request.param)
+    yield made
+    made.close()
+
+
+def heard(stand: OdriStand, number: int, sleep: Callable[[float], None] | None = None) -> ChannelSurvey:
     return survey(
-        "virtual", bus_stand.names[number], duration_s=1.2, clock=lambda: bus_stand.now_s, sleep=bus_stand.sleep
+        stand.settings.interface,
+        stand.names[number],
+        duration_s=1.2,
+        clock=lambda: stand.now_s,
+        sleep=sleep or stand.sleep,
+        socket_factory=stand.socket if stand.settings.interface == "socketcan" else None,
     )
 
 
@@ -492,16 +505,41 @@ def test_a_survey_finds_a_board_and_sends_nothing(bus_stand: OdriStand) -> None:
     listener.shutdown()
 
 
-def test_a_survey_tells_what_else_is_there(bus_stand: OdriStand) -> None:
-    bus_stand.boards[0].inject("silent")
-    assert heard(bus_stand, 0).problem == "no frame at all"
-    bus_stand.boards[1].inject("wrong_board")
-    foreign = heard(bus_stand, 1)
+def test_a_survey_finds_a_board_on_every_kind_of_channel(any_stand: OdriStand) -> None:
+    found = heard(any_stand, 0)
+    assert found.problem == ""
+    assert found.status is not None
+    assert found.status.error is ErrorCode.NONE
+    assert set(found.frame_rates_hz) == {codec.STATUS_ID}
+
+
+def test_a_survey_names_everything_else_on_the_channel(any_stand: OdriStand) -> None:
+    any_stand.boards[0].inject("silent")
+    assert heard(any_stand, 0).problem == "no frame at all"
+    any_stand.boards[1].inject("wrong_board")
+    foreign = heard(any_stand, 1)
     assert not foreign.board_found
     assert "no motor board answers" in foreign.problem
     assert foreign.unexpected_ids == (codec.STATUS_ID + 0x200,)
-    bus_stand.boards[2].inject("other_host")
-    assert heard(bus_stand, 2).other_host
+    any_stand.boards[2].inject("other_host")
+    assert heard(any_stand, 2).other_host
+
+
+def test_a_survey_counts_the_frames_of_every_stream(any_stand: OdriStand) -> None:
+    """Beside a host that switched the streams on; a frame of a wrong length is a bad one."""
+    streams = (codec.POSITION_ID, codec.CURRENT_ID, codec.VELOCITY_ID)
+
+    def sleep(duration_s: float) -> None:
+        for identifier in streams:
+            any_stand.boards[0].wire.send(identifier, bytes(8))
+        any_stand.boards[0].wire.send(codec.ENCODER_INDEX_ID, bytes(3))
+        any_stand.sleep(duration_s)
+
+    found = heard(any_stand, 0, sleep)
+    assert set(found.frame_rates_hz) == {codec.STATUS_ID, codec.ENCODER_INDEX_ID, *streams}
+    assert found.board_found
+    assert found.bad_frames > 0
+    assert "frames that no such board sends" in found.problem
 
 
 # --- the simulated board itself

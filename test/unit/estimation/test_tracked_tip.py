@@ -98,11 +98,19 @@ def test_the_corrected_tip_is_the_true_one_whatever_the_delay(delay_s):
 
 def test_a_delay_that_is_in_the_stamp_is_taken_out_by_the_settings():
     wrong, right = (
-        run(TrackedTip(ROBOT, TrackerSettings(sigma_m=1e-4, latency_s=latency_s)), 0.05, 20.0, told_delay_s=0.05)[0]
-        for latency_s in (0.0, 0.05)
+        run(TrackedTip(ROBOT, settings), 0.05, 20.0, told_delay_s=0.05)[0]
+        for settings in (
+            TrackerSettings(sigma_m=1e-4, latency_s=latency_s, latency_deviation_s=0.0) for latency_s in (0.0, 0.05)
+        )
     )
     assert right < 3e-4
     assert wrong > 3 * right
+
+
+def test_a_delay_that_nobody_states_is_found():
+    tracked = TrackedTip(ROBOT, TrackerSettings(sigma_m=1e-4))
+    assert run(tracked, 0.05, 20.0, told_delay_s=0.05)[0] < 3e-4
+    assert tracked.delay.delay_s == pytest.approx(0.05, abs=2e-3)
 
 
 def test_what_was_learned_holds_through_an_outage():
@@ -167,11 +175,12 @@ def test_the_covariance_of_a_message_decides_how_a_pose_is_trusted():
     results = []
     for variance in (1e-10, 1e-4):
         tracked, tip = TrackedTip(ROBOT), model_tip(np.zeros(2))
-        tracked.see_shape(0.99, tip, np.zeros(2))
-        tracked.see_pose(1.0, tip[:3, 3] + [1e-3, 0, 0], None, np.diag([variance] * 6))
-        results.append(tracked.see_shape(1.0, tip, np.zeros(2))[0, 3] - tip[0, 3])
+        for k in range(60):
+            tracked.see_shape(0.01 * k, tip, np.zeros(2))
+            tracked.see_pose(0.01 * k, tip[:3, 3] + [1e-3, 0, 0], None, np.diag([variance] * 6))
+        results.append(tracked.see_shape(0.6, tip, np.zeros(2))[0, 3] - tip[0, 3])
     assert results[0] == pytest.approx(1e-3, rel=1e-3)
-    assert 0 < results[1] < 0.2e-3
+    assert 0 < results[1] < 0.9e-3
 
 
 def test_a_simulated_tracker_is_late_and_loses_poses():
