@@ -136,7 +136,8 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
     for k, start_m in ((index, 0.0), (index + 1, segment.length_m))[: len(robot.segments) - index]:
         distributed = distributed_mass(robot, k, parts)
         density_kg_per_m = sum(mass for mass, _ in distributed.values())
-        disk_kg = (robot.segments[k].disks.mass_kg or 0.0) if parts.disk_inertia else 0.0
+        disks = robot.segments[k].disks
+        disk_kg = (disks.mass_kg or 0.0) if parts.disk_inertia and disks.disk_count else 0.0
         nodes = distributed_nodes(robot.segments[k], density_kg_per_m, disk_kg, quadrature_nodes)
         for node, weight in zip(*nodes, strict=True):
             # What is at the base does not move; what is at the start of a segment moves with the end of that before.

@@ -123,19 +123,24 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disks:
-    """Spacer disks of a segment: equal cylinders with their centre on the backbone, or described one by one."""
+    """Spacer disks of a segment: equal cylinders with their centre on the backbone, or described one by one; or none.
+
+    Without disks, ``radius_m`` is the body's: tendons run inside of it, and contacts and drawings take it.
+    """
 
     mass_kg: float | None = quantity("mass of a disk; not with individual", "kg", default=None, ge=0, le=100)
     radius_m: float = quantity("outer radius", "m", gt=0, le=1)
     thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
-    count: int = quantity("number of disks, equally spaced, the last at the segment's end", default=0, ge=0, le=200)
+    count: int = quantity(
+        "number of disks, equally spaced, the last at the segment's end; 0: none", default=0, ge=0, le=200
+    )
     arc_lengths_m: tuple[float, ...] = quantity(
         "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
     )
     individual: tuple[Disk, ...] = quantity("every disk with its own mass and inertia, instead of count", default=())
 
     def __post_init__(self) -> None:
-        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) != 1:
+        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) > 1:
             raise refuse("count", self.count, "either count or arc_lengths_m or individual")
         for key, arc_lengths_m in (
             ("arc_lengths_m", self.arc_lengths_m),
@@ -143,7 +148,7 @@ class Disks:
         ):
             if list(arc_lengths_m) != sorted(set(arc_lengths_m)):
                 raise refuse(key, arc_lengths_m, "increasing arc lengths")
-        if (self.mass_kg is None) != bool(self.individual):
+        if (self.mass_kg is None) != bool(self.individual) and self.disk_count:
             raise refuse("mass_kg", self.mass_kg, "the mass of a disk in kg, or individual disks with a mass each")
 
     def positions_m(self, segment_length_m: float) -> Vector:
@@ -157,7 +162,7 @@ class Disks:
             return np.array([disk.arc_length_m for disk in self.individual])
         if self.arc_lengths_m:
             return np.array(self.arc_lengths_m)
-        return segment_length_m * np.arange(1, self.count + 1) / self.count
+        return segment_length_m * np.arange(1, self.count + 1) / max(1, self.count)
 
     @property
     def disk_count(self) -> int:
@@ -167,9 +172,9 @@ class Disks:
     @property
     def masses_kg(self) -> Vector:
         """Mass of each disk, shape (disks,), kg."""
-        if self.mass_kg is None:
+        if self.individual:
             return np.array([disk.mass_kg for disk in self.individual])
-        return np.full(self.disk_count, self.mass_kg)
+        return np.full(self.disk_count, self.mass_kg or 0.0)
 
     @property
     def inertia_transverse_kg_m2(self) -> float:
