@@ -21,7 +21,7 @@ class Tendons:
     """The n tendons that end at a segment's tip, equally spaced on a circle; parallel to the backbone if not routed."""
 
     count: int = quantity(
-        "number of tendons; at least 3 for bending in every direction, 2 in all segments for bending in their plane alone,"
+        "number of tendons; at least 3 to bend in every direction, 2 in every segment to bend in their plane alone,"
         " fewer where routed tendons do the rest",
         ge=0,
         le=64,

@@ -82,9 +82,9 @@ def test_the_two_stiffnesses_of_capstan_segments_are_those_of_their_rod():
 
 
 PARALLEL = {
-    "a helix without turns": (HelicalRouting(turns=0.0), 0.01, 0.3),
-    "polynomials of 0": (PolynomialRouting(angle_coefficients=(0.0, 0.0)), 0.01, 0.3),
-    "holes at one angle": (HolesRouting(arc_lengths_m=(0.0, 0.1), angles_rad=(0.0, 0.0)), 0.01, 0.3),
+    "a helix without turns": (HelicalRouting(turns=0.0), 0.009, 0.3),
+    "polynomials of 0": (PolynomialRouting(angle_coefficients=(0.0, 0.0)), 0.009, 0.3),
+    "holes at one angle": (HolesRouting(arc_lengths_m=(0.0, 0.1), angles_rad=(0.0, 0.0)), 0.009, 0.3),
     "holes aside": (HolesRouting(arc_lengths_m=(0.0, 0.1), angles_rad=(0.5, 0.5), radii_m=(0.008, 0.008)), 0.008, 0.8),
 }
 
@@ -92,11 +92,11 @@ PARALLEL = {
 @pytest.mark.parametrize("name", PARALLEL)
 def test_parallel_tendons_are_parallel_by_any_name(name):
     routing, radius_m, angle_rad = PARALLEL[name]
-    tendons = Tendons(count=3, pitch_radius_m=0.01, angle_offset_rad=0.3, routing=routing)
+    tendons = Tendons(count=3, pitch_radius_m=0.009, angle_offset_rad=0.3, routing=routing)
     assert tendons == Tendons(count=3, pitch_radius_m=radius_m, angle_offset_rad=angle_rad)
     assert tendons.routing == StraightRouting()
     robot = load_robot("opencr_five_tendon")
-    string = String(name="one", anchor_m=robot.length_m, pitch_radius_m=0.01, angle_rad=0.3, routing=routing)
+    string = String(name="one", anchor_m=robot.length_m, pitch_radius_m=0.009, angle_rad=0.3, routing=routing)
     given = dataclasses.replace(
         robot, segments=(dataclasses.replace(robot.segments[0], tendons=tendons),), strings=(string,), hardware=None
     )
