@@ -200,16 +200,9 @@ def section_stiffness(robot: Robot, index: int) -> Vector:
     of_tendons_nm2 = sum(
         later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
     )
-    shear_n = backbone.shear_modulus_pa * backbone.area_m2
-    return np.array(
-        [
-            *(own + of_tendons_nm2 for own in backbone.bending_stiffnesses_nm2),
-            2 * backbone.shear_modulus_pa * backbone.second_moment_m4,  # G J, not rucker's E I_zz
-            shear_n,
-            shear_n,
-            backbone.youngs_modulus_pa * backbone.area_m2,
-        ]
-    )
+    stiffness = np.array(backbone.section_stiffnesses)
+    stiffness[:2] += of_tendons_nm2
+    return stiffness
 
 
 def stiffness_matrix(robot: Robot) -> Vector:

@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backbone:
-    """A round rod or tube of one material."""
+    """A rod or tube of one material, round unless its bending stiffnesses differ."""
 
     youngs_modulus_pa: float = quantity("Young's modulus", "Pa", ge=1e4, le=1e12)
     poisson_ratio: float = quantity("Poisson's ratio", "", default=0.33, gt=-1, le=0.5)
@@ -28,6 +28,14 @@ class Backbone:
     )
     bending_stiffness_y_nm2: float | None = quantity(
         "stiffness against curvature about y, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+    )
+    torsional_stiffness_nm2: float | None = quantity(
+        "stiffness against torsion, instead of G J: without it, as bending_stiffness_x_nm2 and bending_stiffness_y_nm2"
+        " of the same material make it",
+        "N.m^2",
+        default=None,
+        gt=0,
+        le=1e6,
     )
     mass_per_length_kg_per_m: float | None = quantity(
         "mass per length of the rod and what is fixed to it, instead of density times cross-section",
@@ -55,14 +63,32 @@ class Backbone:
 
     @property
     def bending_stiffness_nm2(self) -> float:
-        """E I, N.m^2."""
-        return self.youngs_modulus_pa * self.second_moment_m4
+        """Mean stiffness against curvature: E I unless the file states others, N.m^2."""
+        return sum(self.bending_stiffnesses_nm2) / 2
 
     @property
     def bending_stiffnesses_nm2(self) -> tuple[float, float]:
         """Stiffness against curvature about x and about y, N.m^2."""
         x, y = self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2
-        return (self.bending_stiffness_nm2 if x is None else x, self.bending_stiffness_nm2 if y is None else y)
+        round_nm2 = self.youngs_modulus_pa * self.second_moment_m4
+        return (round_nm2 if x is None else x, round_nm2 if y is None else y)
+
+    @property
+    def section_stiffnesses(self) -> tuple[float, ...]:
+        """E I_x, E I_y, G J (N.m^2), G A, G A, E A (N).
+
+        The stated bending stiffnesses are those of the material: G J = 4 G I_x I_y / (I_x + I_y), and for the
+        area A its modulus is sqrt(E I_x E I_y) / I. Both are exact for solid ellipses; round rods keep the file's.
+        """
+        x, y = self.bending_stiffnesses_nm2
+        ratio = 1.0
+        if (self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2) != (None, None):
+            ratio = math.sqrt(x * y) / (self.youngs_modulus_pa * self.second_moment_m4)
+        shear_n = ratio * self.shear_modulus_pa * self.area_m2
+        torsion_nm2 = self.torsional_stiffness_nm2
+        if torsion_nm2 is None:  # not rucker's E I_zz
+            torsion_nm2 = 2 * x * y / (x + y) / (1 + self.poisson_ratio)
+        return (x, y, torsion_nm2, shear_n, shear_n, ratio * self.youngs_modulus_pa * self.area_m2)
 
     @property
     def linear_density_kg_per_m(self) -> float:
@@ -80,7 +106,7 @@ class Backbone:
 
     @property
     def shear_modulus_pa(self) -> float:
-        """E / (2 (1 + nu)), Pa."""
+        """E / (2 (1 + nu)) of the file's modulus, Pa."""
         return self.youngs_modulus_pa / (2 * (1 + self.poisson_ratio))
 
 
