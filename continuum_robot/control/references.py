@@ -89,7 +89,7 @@ def make_reference(
     if settings.kind == "hold" and not amplitude:
         amplitude = (0.0,) * coordinate_count
     if len(amplitude) != coordinate_count:
-        raise ParameterError("amplitude_m", amplitude, f"{coordinate_count} values, two a segment")
+        raise ParameterError("amplitude_m", amplitude, f"{coordinate_count} values, one a coordinate")
     amplitude_m = np.array(amplitude, dtype=float)
     if settings.kind == "hold":
         return Hold(amplitude_m)
@@ -311,9 +311,10 @@ def reference_columns(coordinate_count: int) -> tuple[str, ...]:
 
     Parameters
     ----------
-    coordinate_count : number 2m of Clarke coordinates
+    coordinate_count : 2m, or the number of a robot's that has others
     """
-    return tuple(f"q_{part}_{index + 1}_m" for index in range(coordinate_count // 2) for part in ("re", "im"))
+    parts = range((coordinate_count + 1) // 2)
+    return tuple(f"q_{part}_{index + 1}_m" for index in parts for part in ("re", "im"))[:coordinate_count]
 
 
 def read_csv_reference(file: Path, coordinate_count: int) -> Interpolated:

@@ -25,7 +25,7 @@ def coefficient_names(robot: Robot) -> list[str]:
     return [
         f"{segment.name}.kappa_{axis}{order}"
         for segment in robot.segments
-        for order in range(segment.basis.order + 1)
+        for order in range(segment.basis.highest_order + 1)
         for axis in ("x", "y")
     ]
 

@@ -31,6 +31,7 @@ Vector = NDArray[np.float64]
 
 _STANDS_OUT = 3.0  # standard deviations by which the largest expected force has to move a mode
 _REMEMBERED = 64  # sets of sensors
+_IN_ONE_PLANE = 1e-6
 _USUAL_FORCE_N = 1.0  # of a robot without limits
 
 
@@ -171,6 +172,8 @@ def _standing_out(compliance: Vector, energy_j: float) -> tuple[Vector, Vector]:
 def force_balanced_at_tip_n(robot: Robot) -> float:
     """Force across the tip that the tendons balance there in their weakest direction, N; NaN without limits.
 
+    Of tendons in one plane: in that plane.
+
     The tip stays where the force F and the tensions move it to and fro alike: C F = D T, with T of each tendon up to
     the limits' range.
 
@@ -185,6 +188,11 @@ def force_balanced_at_tip_n(robot: Robot) -> float:
     tip = rod.body_jacobian(straight, rod.length_m)[:2]
     soft = np.linalg.solve(rod.stiffness, tip.T)
     held = np.linalg.solve(tip @ soft, soft.T @ rod.displacement_jacobian(straight).T)
-    directions = np.linspace(0, 2 * np.pi, 360, endpoint=False)
-    reached = np.maximum(np.column_stack([np.cos(directions), np.sin(directions)]) @ held, 0.0).sum(axis=1)
+    axes, forces, _ = np.linalg.svd(held)
+    if forces[1] > _IN_ONE_PLANE * forces[0]:
+        angles = np.linspace(0, 2 * np.pi, 360, endpoint=False)
+        directions = np.column_stack([np.cos(angles), np.sin(angles)])
+    else:
+        directions = np.array([axes[:, 0], -axes[:, 0]])
+    reached = np.maximum(directions @ held, 0.0).sum(axis=1)
     return float(reached.min() * (robot.limits.maximum_n - robot.limits.minimum_n))

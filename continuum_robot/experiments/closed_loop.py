@@ -140,9 +140,9 @@ class IdealRobot:
         plant: str = ROD,
         progress: Progress | None = None,
     ) -> None:
-        kinds = {segment.basis.kind for segment in robot.segments}
-        if kinds != {"constant_bending"}:
-            raise ParameterError("basis", ", ".join(sorted(kinds)), "constant_bending in every segment")
+        for segment in robot.segments:
+            if not segment.basis.bending_alone or segment.basis.highest_order:
+                raise ParameterError(f"basis of {segment.name}", segment.basis.kind, "bending of order 0 alone")
         self.robot = robot
         self.manifold = controlled_manifold(robot)
         self.dynamics = RodDynamics(robot, rotational_energy=rotational_energy, progress=progress)

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.rod_parts import MassParts, damping_part, whole_mass
-from continuum_robot.robot.basis_families.chebyshev import shifted_chebyshev
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.bases import gauss_legendre
+from continuum_robot.rod.bases import STRAIN_COUNT, gram
 from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.friction.capstans import actuator_mass_parts, driven_segments
 from continuum_robot.rod.friction.tendons import TendonFriction
@@ -231,14 +230,10 @@ def stiffness_parts(robot: Robot, segment: int) -> tuple[Array, Array]:
     """
     one = robot.segments[segment]
     place = coefficient_slices(robot)[segment]
-    nodes, weights = gauss_legendre(one.basis.order + 1)
     parts = []
     for axis in range(2):
         matrix = np.zeros((robot.coefficient_count,) * 2)
-        for node, weight in zip(nodes, weights, strict=True):
-            row = np.zeros(one.basis.coefficient_count)
-            row[axis::2] = shifted_chebyshev(float(node), one.basis.order)
-            matrix[place, place] += one.length_m * weight * np.outer(row, row)
+        matrix[place, place] = one.length_m * gram(one.basis, np.eye(STRAIN_COUNT)[axis])
         parts.append(matrix)
     return parts[0], parts[1]
 

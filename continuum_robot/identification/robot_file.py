@@ -57,6 +57,7 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
     """
     path, mapping = Path(out).expanduser(), file_values(robot)
+    _straighten(mapping, robot)
     what, values = _found(fit, robot)
     for key, value in values.items():
         _put(mapping, key, plain(value))
@@ -72,6 +73,19 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     except OSError as error:
         raise RobotFileError(path, "", str(error), "a path that can be written") from error
     return load_robot(path)
+
+
+def _straighten(mapping: dict[str, Any], robot: Robot) -> None:
+    """Write parallel tendons as such, however the file spells their routing: their angle is then the one that is used.
+
+    Parameters
+    ----------
+    mapping : of the robot's file, changed in place
+    """
+    for own, segment in zip(mapping.get("segments", ()), robot.segments, strict=False):
+        if segment.tendons.routing.parallel and own["tendons"].pop("routing", None) is not None:
+            for key in ("pitch_radius_m", "angle_offset_rad"):
+                own["tendons"][key] = getattr(segment.tendons, key)
 
 
 @singledispatch

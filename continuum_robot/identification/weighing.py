@@ -22,7 +22,7 @@ from scipy.optimize import least_squares
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.weighing_motion import ARCS
-from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.basis import BENDING_KINDS, Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain.inverse import hold
@@ -232,7 +232,7 @@ def sagging(robot: Robot, bending_order: int) -> Robot:
     """
 
     def raised(basis: Basis) -> Basis:
-        if basis.kind in ("constant_bending", "chebyshev_bending"):
+        if basis.kind in BENDING_KINDS:
             order = max(bending_order, basis.order)
             return Basis(kind="chebyshev_bending", order=order) if order else basis
         if basis.bending_order is None:

@@ -31,6 +31,10 @@ from continuum_robot.simulation.plant import Plant
 Array = NDArray[np.float64]
 
 STATIONS = 41
+_PLANAR = (
+    "Two tendons a segment bend it in their plane alone: one coordinate each. Across the plane it is not controlled;"
+    " only its stiffness holds it there."
+)
 FRAMES_PER_SEGMENT = 4
 
 
@@ -43,7 +47,7 @@ class RodDrawing:
     """
 
     def __init__(self, robot: Robot) -> None:
-        self._rod = StrainRod.from_robot(robot)
+        self._robot, self._rod = robot, StrainRod.from_robot(robot)
         self.size, self.length_m = self._rod.size, robot.length_m
         # A rod of a millimetre would be a hair on the screen.
         self.tube_radius_m = max(robot.segments[0].backbone.outer_diameter_m / 2, 0.006 * robot.length_m)
@@ -88,7 +92,9 @@ class RodDrawing:
 
     def _track(self, path: RoutedPath) -> tuple[NDArray[np.intp], Array]:
         """Which frames a tendon passes, and where in their cross-sections, shape (frames, 2), m."""
-        first = [0, *range(STATIONS, len(self._places))] if path.parallel else range(STATIONS)
+        # Parallel tendons run from disk to disk, where there are disks everywhere.
+        from_disk = path.parallel and all(segment.disks.disk_count for segment in self._robot.segments)
+        first = [0, *range(STATIONS, len(self._places))] if from_disk else range(STATIONS)
         places = self._places[list(first)]
         used = np.array(first)[(places >= path.start_m - 1e-9) & (places <= path.end_m + 1e-9)]
         x, y, _, _ = path.at(self._places[used])
@@ -160,7 +166,7 @@ class RodRobotModel:
         return Summary(
             f"{len(robot.segments)} segments",
             {segment.name: _column(segment) for segment in robot.segments},
-            [_frequency_line(frequencies_hz)],
+            [_frequency_line(frequencies_hz), *([_PLANAR] if robot.coordinate_count == len(robot.segments) else [])],
             {
                 "segments": len(robot.segments),
                 "strings": len(robot.strings),

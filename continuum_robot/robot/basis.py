@@ -15,6 +15,7 @@ from continuum_robot.robot.schema import quantity, refuse
 BENDING_KINDS = ("constant_bending", "chebyshev_bending")
 HIGHEST_DEGREE = 60
 """Of the polynomials of a family."""
+_CURVATURES = (0, 1)
 _LEAST_CONDITION = 1e-10
 """Of the functions of a family at some places: below, one is the sum of others to rounding."""
 
@@ -42,7 +43,7 @@ class Basis:
         own = self._own
         if self.kind == "constant_bending" and self.order != 0:
             raise refuse("order", self.order, "0 for a constant basis; use chebyshev_bending for more")
-        if self.bending_alone:
+        if self._kind_bends:
             for key, order in own.items():
                 if order is not None:
                     raise refuse(key, order, f"nothing for {self.kind}; it belongs to the families, as chebyshev")
@@ -62,8 +63,8 @@ class Basis:
 
     @property
     def bending_alone(self) -> bool:
-        """Whether curvature is the only strain, as the kinds for bending have it."""
-        return self.kind in BENDING_KINDS
+        """Whether curvature is the only strain, whatever its functions are called."""
+        return all(rows == _CURVATURES for rows, _ in self.groups)
 
     @property
     def groups(self) -> tuple[tuple[tuple[int, ...], int], ...]:
@@ -71,9 +72,9 @@ class Basis:
 
         Coefficients come group by group: curvatures, torsion, shears, extension; in a group function by function.
         """
-        if self.bending_alone:
-            return (((0, 1), self.order),)
-        rows = ((0, 1), (2,), (3, 4), (5,))
+        if self._kind_bends:
+            return ((_CURVATURES, self.order),)
+        rows = (_CURVATURES, (2,), (3, 4), (5,))
         return tuple((those, order) for those, order in zip(rows, self._own.values(), strict=True) if order is not None)
 
     @property
@@ -84,7 +85,7 @@ class Basis:
     @property
     def family(self) -> BasisFamily:
         """Where the functions come from."""
-        return basis_family("chebyshev" if self.bending_alone else self.kind)
+        return basis_family("chebyshev" if self._kind_bends else self.kind)
 
     @property
     def highest_order(self) -> int:
@@ -105,6 +106,10 @@ class Basis:
     def coefficient_count(self) -> int:
         """Number of coefficients of the segment."""
         return len(self.rows)
+
+    @property
+    def _kind_bends(self) -> bool:
+        return self.kind in BENDING_KINDS
 
     @property
     def _own(self) -> dict[str, int | None]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,12 +19,12 @@ from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.identified import IdentifiedMotion
 from continuum_robot.robot.reaction_settings import ReactionSettings
-from continuum_robot.robot.rod_construction import FEWEST_AROUND, RodConstruction, segment_starts_m, tendon_paths
+from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction, segment_starts_m, tendon_paths
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.fiber import Fiber
-from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.segments.routing import MOST_TURNS, RoutedPath
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.simulation_settings import SimulationSettings
@@ -33,6 +34,7 @@ from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, Traits
 Vector = NDArray[np.float64]
 
 SCHEMA_VERSION = 1
+_TURN_PLACES = 4097
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +93,7 @@ class Robot:
                     f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
                 )
         for index, segment in enumerate(self.segments):
-            if segment.tendons.count < FEWEST_AROUND and not self.routed_tendons:
-                raise refuse(
-                    f"segments[{index}].tendons.count",
-                    segment.tendons.count,
-                    f"at least {FEWEST_AROUND}, or routed_tendons that bend the segment instead",
-                )
+            self._check_count(index)
             if index and segment.capstans is not None and segment.tendons.from_base:
                 raise refuse(
                     f"segments[{index}].tendons.from_base",
@@ -128,6 +125,25 @@ class Robot:
             self._check_limits(self.limits)
         if self.stop.braking:
             self._check_brake(self.stop.braking)
+
+    def _check_count(self, index: int) -> None:
+        tendons = self.segments[index].tendons
+        if self.routed_tendons or tendons.count >= FEWEST_AROUND:
+            return
+        key = f"segments[{index}].tendons.count"
+        if tendons.count < PAIR:
+            raise refuse(
+                key,
+                tendons.count,
+                f"at least {FEWEST_AROUND}, {PAIR} that bend the segment in one plane, or routed_tendons that bend it"
+                " instead",
+            )
+        if any(segment.tendons.count != PAIR for segment in self.segments):
+            raise refuse(key, PAIR, f"{PAIR} tendons, which bend in one plane, in every segment or in none")
+        if not tendons.routing.parallel:
+            raise refuse(
+                f"segments[{index}].tendons.routing", tendons.routing.kind, f"straight for {PAIR} tendons a segment"
+            )
 
     def _check_fiber(self) -> None:
         if self.fiber is None:
@@ -165,6 +181,9 @@ class Robot:
             if not string.path.parallel
         ]
         for key, path in found:
+            turns = path.turned_rad(np.linspace(path.start_m, path.end_m, _TURN_PLACES))[-1] / (2 * math.pi)
+            if not turns <= MOST_TURNS * (1 + 1e-9):
+                raise refuse(key, turns, f"a path that turns about the backbone at most {MOST_TURNS:g} times")
             for start_m, segment in zip(self.segment_starts_m, self.segments, strict=True):
                 radius_m = path.largest_radius_m(float(start_m), float(start_m) + segment.length_m)
                 if radius_m > segment.disks.radius_m * (1 + 1e-9):
@@ -236,7 +255,7 @@ class Robot:
         coordinates = self.coordinate_count
         allowed = (0, coordinates) if reference.kind in ("hold", "csv") else (coordinates,)
         if len(reference.amplitude_m) not in allowed:
-            raise refuse("reference.amplitude_m", reference.amplitude_m, f"{coordinates} values, two a segment")
+            raise refuse("reference.amplitude_m", reference.amplitude_m, f"{coordinates} values, one a coordinate")
         if len(reference.frequency_hz) not in (0, 1, coordinates):
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.control_settings import LAWS
 from continuum_robot.robot.segments.routing import RoutedPath
@@ -20,6 +21,8 @@ Vector = NDArray[np.float64]
 
 FEWEST_AROUND = 3
 """Tendons: fewer cannot bend a segment in every direction."""
+PAIR = 2
+"""Tendons opposite each other, which bend a segment in their plane."""
 
 
 def segment_starts_m(segments: Sequence[Segment]) -> Vector:
@@ -77,12 +80,17 @@ class RodConstruction:
     time_steps: str
 
     @property
+    def planar(self) -> bool:
+        """Whether each segment has two opposite tendons and no others: one coordinate each."""
+        return not self.routed_tendons and all(segment.tendons.count == PAIR for segment in self.segments)
+
+    @property
     def without_clarke(self) -> str:
         """Why its tendons have no Clarke coordinates, "" where they have: parallel, and evenly around each segment."""
         for segment in self.segments:
             if not segment.tendons.routing.parallel:
                 return f"{segment.tendons.routing.kind} tendons of {segment.name}"
-            if segment.tendons.count < FEWEST_AROUND:
+            if segment.tendons.count < FEWEST_AROUND and not self.planar:
                 return f"{segment.tendons.count} tendons around {segment.name}"
         return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
 
@@ -99,16 +107,20 @@ class RodConstruction:
     @property
     def traits(self) -> Traits:
         """What the stack can do with it, and how."""
-        without_clarke, nonlinear_lengths = self.without_clarke, self.nonlinear_lengths
+        without_clarke, nonlinear_lengths, planar = self.without_clarke, self.nonlinear_lengths, self.planar
+        names = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
+        in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
         return Traits(
-            coordinate_names=("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else (),
+            coordinate_names=tuple(f"q of {segment.name}" for segment in self.segments) if planar else names,
             without_compiled_cycle="" if self.law in LAWS else f"the controller {self.law} is Python code",
+            without_tip_control=in_plane,
             without_clarke=without_clarke,
-            without_bending_command=without_clarke and "on this robot no tendons bend one segment alone",
+            without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
             nonlinear_lengths=nonlinear_lengths,
             # Shear, extension and torsion are stiff, and readings show too little of them.
             time_steps=self.time_steps if self.time_steps != AUTO else IMPLICIT if nonlinear_lengths else EXPLICIT,
-            shape_from=STATICS if nonlinear_lengths else LENGTHS,
+            # Lengths of tendons in one plane do not show how the rod bends across it.
+            shape_from=STATICS if nonlinear_lengths or planar else LENGTHS,
         )
 
     @property
@@ -143,8 +155,8 @@ class RodConstruction:
 
     @property
     def coordinate_count(self) -> int:
-        """Two a segment."""
-        return 2 * len(self.segments)
+        """Two a segment; one where each has two tendons, which bend it in one plane."""
+        return len(self.segments) if self.planar else 2 * len(self.segments)
 
     @property
     def coefficient_count(self) -> int:
@@ -155,6 +167,12 @@ class RodConstruction:
     def clarke_manifold(self) -> ClarkeManifold:
         """Of all segments, muhmann (13)."""
         tendons = [segment.tendons for segment in self.segments]
+        if self.planar:
+            return AntagonistManifold(
+                [one.pitch_radius_m for one in tendons],
+                [one.angle_offset_rad for one in tendons],
+                [one.from_base for one in tendons],
+            )
         return ClarkeManifold(
             [one.count for one in tendons],
             [one.pitch_radius_m for one in tendons],

@@ -136,7 +136,8 @@ def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | Non
     for k, start_m in ((index, 0.0), (index + 1, segment.length_m))[: len(robot.segments) - index]:
         distributed = distributed_mass(robot, k, parts)
         density_kg_per_m = sum(mass for mass, _ in distributed.values())
-        disk_kg = (robot.segments[k].disks.mass_kg or 0.0) if parts.disk_inertia else 0.0
+        disks = robot.segments[k].disks
+        disk_kg = (disks.mass_kg or 0.0) if parts.disk_inertia and disks.disk_count else 0.0
         nodes = distributed_nodes(robot.segments[k], density_kg_per_m, disk_kg, quadrature_nodes)
         for node, weight in zip(*nodes, strict=True):
             # What is at the base does not move; what is at the start of a segment moves with the end of that before.
@@ -199,16 +200,9 @@ def section_stiffness(robot: Robot, index: int) -> Vector:
     of_tendons_nm2 = sum(
         later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
     )
-    shear_n = backbone.shear_modulus_pa * backbone.area_m2
-    return np.array(
-        [
-            *(own + of_tendons_nm2 for own in backbone.bending_stiffnesses_nm2),
-            2 * backbone.shear_modulus_pa * backbone.second_moment_m4,  # G J, not rucker's E I_zz
-            shear_n,
-            shear_n,
-            backbone.youngs_modulus_pa * backbone.area_m2,
-        ]
-    )
+    stiffness = np.array(backbone.section_stiffnesses)
+    stiffness[:2] += of_tendons_nm2
+    return stiffness
 
 
 def stiffness_matrix(robot: Robot) -> Vector:

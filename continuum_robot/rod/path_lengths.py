@@ -27,6 +27,8 @@ from continuum_robot.rod.strain.kinematics import Stretch, basis_matrices
 Vector = NDArray[np.float64]
 
 _LEAST_NODES = 3
+_TURN_RAD = 2 * math.pi  # of a path over one piece of the quadrature
+_TURN_PLACES = 257
 
 
 class PathLengths:
@@ -64,13 +66,12 @@ class PathLengths:
                 runs = [path.start_m < high - near_m and path.end_m > low + near_m for path in paths]
                 if not any(runs):
                     continue
-                fraction = (high - low) / stretch.length_m
-                places, weights = gauss_legendre(
-                    max(_LEAST_NODES, math.ceil(fraction * _node_count(stretch, paths))), high - low
+                places, weights = _quadrature(
+                    low, high, stretch, [path for path, here in zip(paths, runs, strict=True) if here]
                 )
                 values = np.zeros((len(places), 6, self.size))
-                values[..., column:end] = basis_matrices(stretch.basis, (low + places - start_m) / stretch.length_m)
-                nodes.append(low + places)
+                values[..., column:end] = basis_matrices(stretch.basis, (places - start_m) / stretch.length_m)
+                nodes.append(places)
                 running.append(weights[:, None] * np.array(runs))
                 basis.append(values)
                 rest.append(np.tile(stretch.rest_strain, (len(places), 1)))
@@ -163,7 +164,20 @@ class PathLengths:
         return lengths, by_path @ self._rows, curve.reshape(nodes, self.count, 6, 6).sum(axis=1)
 
 
-def _node_count(stretch: Stretch, paths: Sequence[RoutedPath]) -> int:
-    """Nodes on a whole stretch: what its strains and the paths' turns need for rounding accuracy."""
-    strains = max(stretch.basis.degree, stretch.basis.highest_order)
-    return 6 + strains + (0 if all(path.parallel for path in paths) else 12)
+def _quadrature(low_m: float, high_m: float, stretch: Stretch, paths: Sequence[RoutedPath]) -> tuple[Vector, Vector]:
+    """Nodes and weights between kinks, as many as strains and turns of the paths need for rounding accuracy."""
+    order = 6 + max(stretch.basis.degree, stretch.basis.highest_order)
+    even = (high_m - low_m) / stretch.length_m * (order + (0 if all(path.parallel for path in paths) else 12))
+    grid = np.linspace(low_m, high_m, _TURN_PLACES)
+    turned = np.max([path.turned_rad(grid) for path in paths], axis=0)
+    pieces = max(1, math.ceil(turned[-1] / _TURN_RAD - 1e-9))
+    # A path that turns by psi makes integrands with the frequencies of 2 psi and more.
+    count = max(_LEAST_NODES, math.ceil(even / pieces), order + math.ceil(2 * turned[-1] / pieces) if turned[-1] else 0)
+    ends = np.concatenate(
+        [[low_m], np.interp(turned[-1] * np.arange(1, pieces) / pieces, turned, grid), [high_m]]
+    )
+    parts = [gauss_legendre(count, high - low) for low, high in pairwise(ends)]
+    return (
+        np.concatenate([low + nodes for low, (nodes, _) in zip(ends, parts, strict=False)]),
+        np.concatenate([weights for _, weights in parts]),
+    )

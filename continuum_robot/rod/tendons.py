@@ -33,7 +33,8 @@ def check_parallel(robot: Robot) -> None:
         raise ParameterError(
             "robot",
             f"{robot.name}: {reason}",
-            "here bending alone, with tendons and strings parallel to the backbone; the rest is in rod.strain_rod",
+            "here bending alone, with tendons and strings parallel to the backbone; rod.strain.rod.StrainRod has all"
+            " others",
         )
 
 

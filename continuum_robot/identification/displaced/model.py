@@ -56,7 +56,8 @@ class DisplacedModel:
         rods = [segment.backbone for segment in segments]
         # What resists along a rod of one material: its bending stiffness times its area over its second moment.
         self._compliance = float(np.mean([rod.second_moment_m4 / rod.area_m2 for rod in rods]) / self._bending.mean())
-        self._between_disks_m = start.length_m / sum(segment.disks.disk_count for segment in segments)
+        disks = sum(segment.disks.disk_count for segment in segments)
+        self._between_disks_m = start.length_m / disks if disks else 0.0
         self._stretching = float(_TENDON_OVER_ROD * self._bending.mean() / (self.radius_m**2 * mean_m))
 
     def turned_over(self) -> DisplacedModel:

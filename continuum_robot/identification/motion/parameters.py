@@ -232,6 +232,7 @@ _KEYS: dict[str, dict[str, Callable[[Segment], Any]]] = {
         "backbone.youngs_modulus_pa": lambda segment: segment.backbone.youngs_modulus_pa,
         "backbone.bending_stiffness_x_nm2": lambda segment: segment.backbone.bending_stiffness_x_nm2,
         "backbone.bending_stiffness_y_nm2": lambda segment: segment.backbone.bending_stiffness_y_nm2,
+        "backbone.torsional_stiffness_nm2": lambda segment: segment.backbone.torsional_stiffness_nm2,
     },
     DAMPING: {"bending_damping_nms": lambda segment: segment.bending_damping_nms},
 }

@@ -104,14 +104,14 @@ def with_stiffness(segment: Segment, factor: float) -> Segment:
     factor : positive
     """
     backbone = segment.backbone
-    x, y = backbone.bending_stiffness_x_nm2, backbone.bending_stiffness_y_nm2
+    keys = ("bending_stiffness_x_nm2", "bending_stiffness_y_nm2", "torsional_stiffness_nm2")
+    stated = {key: value for key in keys if (value := getattr(backbone, key)) is not None}
     return dataclasses.replace(
         segment,
         backbone=dataclasses.replace(
             backbone,
             youngs_modulus_pa=factor * backbone.youngs_modulus_pa,
-            bending_stiffness_x_nm2=None if x is None else factor * x,
-            bending_stiffness_y_nm2=None if y is None else factor * y,
+            **{key: factor * value for key, value in stated.items()},
         ),
     )
 

@@ -16,7 +16,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backbone:
-    """A round rod or tube of one material."""
+    """A rod or tube of one material, round unless its bending stiffnesses differ."""
 
     youngs_modulus_pa: float = quantity("Young's modulus", "Pa", ge=1e4, le=1e12)
     poisson_ratio: float = quantity("Poisson's ratio", "", default=0.33, gt=-1, le=0.5)
@@ -28,6 +28,14 @@ class Backbone:
     )
     bending_stiffness_y_nm2: float | None = quantity(
         "stiffness against curvature about y, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+    )
+    torsional_stiffness_nm2: float | None = quantity(
+        "stiffness against torsion, instead of G J: without it, as bending_stiffness_x_nm2 and bending_stiffness_y_nm2"
+        " of the same material make it",
+        "N.m^2",
+        default=None,
+        gt=0,
+        le=1e6,
     )
     mass_per_length_kg_per_m: float | None = quantity(
         "mass per length of the rod and what is fixed to it, instead of density times cross-section",
@@ -55,14 +63,32 @@ class Backbone:
 
     @property
     def bending_stiffness_nm2(self) -> float:
-        """E I, N.m^2."""
-        return self.youngs_modulus_pa * self.second_moment_m4
+        """Mean stiffness against curvature: E I unless the file states others, N.m^2."""
+        return sum(self.bending_stiffnesses_nm2) / 2
 
     @property
     def bending_stiffnesses_nm2(self) -> tuple[float, float]:
         """Stiffness against curvature about x and about y, N.m^2."""
         x, y = self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2
-        return (self.bending_stiffness_nm2 if x is None else x, self.bending_stiffness_nm2 if y is None else y)
+        round_nm2 = self.youngs_modulus_pa * self.second_moment_m4
+        return (round_nm2 if x is None else x, round_nm2 if y is None else y)
+
+    @property
+    def section_stiffnesses(self) -> tuple[float, ...]:
+        """E I_x, E I_y, G J (N.m^2), G A, G A, E A (N).
+
+        The stated bending stiffnesses are those of the material: G J = 4 G I_x I_y / (I_x + I_y), and for the
+        area A its modulus is sqrt(E I_x E I_y) / I. Both are exact for solid ellipses; round rods keep the file's.
+        """
+        x, y = self.bending_stiffnesses_nm2
+        ratio = 1.0
+        if (self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2) != (None, None):
+            ratio = math.sqrt(x * y) / (self.youngs_modulus_pa * self.second_moment_m4)
+        shear_n = ratio * self.shear_modulus_pa * self.area_m2
+        torsion_nm2 = self.torsional_stiffness_nm2
+        if torsion_nm2 is None:  # not rucker's E I_zz
+            torsion_nm2 = 2 * x * y / (x + y) / (1 + self.poisson_ratio)
+        return (x, y, torsion_nm2, shear_n, shear_n, ratio * self.youngs_modulus_pa * self.area_m2)
 
     @property
     def linear_density_kg_per_m(self) -> float:
@@ -80,7 +106,7 @@ class Backbone:
 
     @property
     def shear_modulus_pa(self) -> float:
-        """E / (2 (1 + nu)), Pa."""
+        """E / (2 (1 + nu)) of the file's modulus, Pa."""
         return self.youngs_modulus_pa / (2 * (1 + self.poisson_ratio))
 
 
@@ -123,19 +149,24 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disks:
-    """Spacer disks of a segment: equal cylinders with their centre on the backbone, or described one by one."""
+    """Spacer disks of a segment: equal cylinders with their centre on the backbone, or described one by one; or none.
+
+    Without disks, ``radius_m`` is the body's: tendons run inside of it, and contacts and drawings take it.
+    """
 
     mass_kg: float | None = quantity("mass of a disk; not with individual", "kg", default=None, ge=0, le=100)
     radius_m: float = quantity("outer radius", "m", gt=0, le=1)
     thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
-    count: int = quantity("number of disks, equally spaced, the last at the segment's end", default=0, ge=0, le=200)
+    count: int = quantity(
+        "number of disks, equally spaced, the last at the segment's end; 0: none", default=0, ge=0, le=200
+    )
     arc_lengths_m: tuple[float, ...] = quantity(
         "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
     )
     individual: tuple[Disk, ...] = quantity("every disk with its own mass and inertia, instead of count", default=())
 
     def __post_init__(self) -> None:
-        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) != 1:
+        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) > 1:
             raise refuse("count", self.count, "either count or arc_lengths_m or individual")
         for key, arc_lengths_m in (
             ("arc_lengths_m", self.arc_lengths_m),
@@ -143,7 +174,7 @@ class Disks:
         ):
             if list(arc_lengths_m) != sorted(set(arc_lengths_m)):
                 raise refuse(key, arc_lengths_m, "increasing arc lengths")
-        if (self.mass_kg is None) != bool(self.individual):
+        if (self.mass_kg is None) != bool(self.individual) and self.disk_count:
             raise refuse("mass_kg", self.mass_kg, "the mass of a disk in kg, or individual disks with a mass each")
 
     def positions_m(self, segment_length_m: float) -> Vector:
@@ -157,7 +188,7 @@ class Disks:
             return np.array([disk.arc_length_m for disk in self.individual])
         if self.arc_lengths_m:
             return np.array(self.arc_lengths_m)
-        return segment_length_m * np.arange(1, self.count + 1) / self.count
+        return segment_length_m * np.arange(1, self.count + 1) / max(1, self.count)
 
     @property
     def disk_count(self) -> int:
@@ -167,9 +198,9 @@ class Disks:
     @property
     def masses_kg(self) -> Vector:
         """Mass of each disk, shape (disks,), kg."""
-        if self.mass_kg is None:
+        if self.individual:
             return np.array([disk.mass_kg for disk in self.individual])
-        return np.full(self.disk_count, self.mass_kg)
+        return np.full(self.disk_count, self.mass_kg or 0.0)
 
     @property
     def inertia_transverse_kg_m2(self) -> float:

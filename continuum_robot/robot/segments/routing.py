@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.schema import quantity, refuse
 
+MOST_TURNS = 100.0
+"""Of a path about the backbone."""
+
 Vector = NDArray[np.float64]
 Places = tuple[Vector, Vector, Vector, Vector]
 
@@ -29,13 +32,25 @@ class TendonRouting(ABC):
     Attributes
     ----------
     kind : its name in a robot's file
-    parallel : it stays parallel to the backbone
     """
 
     __slots__ = ()
 
     kind: str
-    parallel = False
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it stays parallel to the backbone at its start's polar place or another one."""
+        return False
+
+    def parallel_place(self, pitch_radius_m: float, angle_rad: float) -> tuple[float, float]:
+        """Polar place of a parallel path, if it is not that of its start.
+
+        Parameters
+        ----------
+        pitch_radius_m, angle_rad : polar place of its start
+        """
+        return pitch_radius_m, angle_rad
 
     @abstractmethod
     def at(self, s_m: Vector, length_m: float, pitch_radius_m: float, angle_rad: float) -> Places:
@@ -60,6 +75,15 @@ class TendonRouting(ABC):
         """Coefficients of distance (m) and angle (rad) by powers of the arc length (m); None of a path without."""
         return None
 
+    def turn_rates(self, s_m: Vector, length_m: float, pitch_radius_m: float, angle_rad: float) -> Vector:
+        """How fast the path's direction turns about the backbone, (k,), rad/m; arguments as of :meth:`at`, increasing.
+
+        Here by differences between the places; quadratures along the path take their nodes by it.
+        """
+        _, _, x_rate, y_rate = self.at(s_m, length_m, pitch_radius_m, angle_rad)
+        turning = np.unwrap(np.where(np.hypot(x_rate, y_rate) > 0, np.arctan2(y_rate, x_rate), 0.0))
+        return np.asarray(np.abs(np.gradient(turning, s_m)))
+
     def corners(self, _pitch_radius_m: float, _angle_rad: float) -> tuple[Vector, Vector, Vector] | None:
         """Arc lengths, x and y between which a path is straight, each (k,), m; None of one that is curved."""
         return None
@@ -81,14 +105,21 @@ class PolarRouting(TendonRouting):
         c, d = np.cos(turn(s_m)), np.sin(turn(s_m))
         return r * c, r * d, r_rate * c - r * d * angle_rate, r_rate * d + r * c * angle_rate
 
+    def turn_rates(self, s_m: Vector, length_m: float, pitch_radius_m: float, angle_rad: float) -> Vector:
+        """Arguments as of :class:`TendonRouting`."""
+        return np.asarray(np.abs(Polynomial(self.polar(length_m, pitch_radius_m, angle_rad)[1]).deriv()(s_m)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StraightRouting(PolarRouting):
     """Parallel to the backbone."""
 
-    parallel = True
-
     kind: str = quantity("parallel to the backbone", default="straight", choices=("straight",))
+
+    @property
+    def parallel(self) -> bool:
+        """Always."""
+        return True
 
     def polar(self, _length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
         """Arguments as of :class:`TendonRouting`."""
@@ -100,7 +131,14 @@ class HelicalRouting(PolarRouting):
     """A helix at constant distance from the backbone."""
 
     kind: str = quantity("a helix", default="helical", choices=("helical",))
-    turns: float = quantity("turns over the whole path, counter-clockwise seen from the tip", ge=-100, le=100)
+    turns: float = quantity(
+        "turns over the whole path, counter-clockwise seen from the tip", ge=-MOST_TURNS, le=MOST_TURNS
+    )
+
+    @property
+    def parallel(self) -> bool:
+        """Without turns."""
+        return self.turns == 0
 
     def polar(self, length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
         """Arguments as of :class:`TendonRouting`."""
@@ -118,6 +156,11 @@ class PolynomialRouting(PolarRouting):
     radius_coefficients: tuple[float, ...] = quantity(
         "of s, s^2, ... in the distance from the backbone, in m/m, m/m^2, ...", default=(), ge=-1e12, le=1e12
     )
+
+    @property
+    def parallel(self) -> bool:
+        """With all coefficients 0."""
+        return not any(self.angle_coefficients) and not any(self.radius_coefficients)
 
     def polar(self, _length_m: float, pitch_radius_m: float, angle_rad: float) -> tuple[Vector, Vector]:
         """Arguments as of :class:`TendonRouting`; rucker (28)."""
@@ -144,6 +187,16 @@ class HolesRouting(TendonRouting):
             if len(values) != len(self.arc_lengths_m) and (values or key == "angles_rad"):
                 raise refuse(key, values, f"{len(self.arc_lengths_m)} values, one a hole")
 
+    @property
+    def parallel(self) -> bool:
+        """With all holes at one angle and distance."""
+        return len(set(self.angles_rad)) == 1 and len(set(self.radii_m)) <= 1
+
+    def parallel_place(self, pitch_radius_m: float, angle_rad: float) -> tuple[float, float]:
+        """Arguments as of :class:`TendonRouting`: that of the holes."""
+        turned = math.remainder(angle_rad + self.angles_rad[0], 2 * math.pi) if self.angles_rad[0] else angle_rad
+        return self.radii_m[0] if self.radii_m else pitch_radius_m, turned
+
     def kinks_m(self, length_m: float) -> tuple[float, ...]:
         """Arguments as of :class:`TendonRouting`: the holes."""
         return tuple(s for s in self.arc_lengths_m if 0 < s < length_m * (1 - 1e-12))
@@ -153,6 +206,10 @@ class HolesRouting(TendonRouting):
         angles = angle_rad + np.array(self.angles_rad)
         radii = np.array(self.radii_m or [pitch_radius_m] * len(angles))
         return np.array(self.arc_lengths_m), radii * np.cos(angles), radii * np.sin(angles)
+
+    def turn_rates(self, s_m: Vector, _length_m: float, _pitch_radius_m: float, _angle_rad: float) -> Vector:
+        """Arguments as of :class:`TendonRouting`: straight between its kinks."""
+        return np.zeros(len(s_m))
 
     def at(self, s_m: Vector, _length_m: float, pitch_radius_m: float, angle_rad: float) -> Places:
         """Arguments as of :class:`TendonRouting`."""
@@ -231,6 +288,16 @@ class RoutedPath:
         """
         s = np.atleast_1d(np.asarray(s_m, dtype=float)) - self.start_m
         return self.routing.at(s, self.length_m, self.pitch_radius_m, self.angle_rad)
+
+    def turned_rad(self, s_m: Vector) -> Vector:
+        """How far its direction has turned about the backbone since the first of some places, either way, (k,), rad.
+
+        Parameters
+        ----------
+        s_m : increasing arc lengths from the robot's base, (k,), m; close together where the path turns unevenly
+        """
+        rates = self.routing.turn_rates(s_m - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
+        return np.concatenate([[0.0], np.cumsum(np.diff(s_m) * (rates[1:] + rates[:-1]) / 2)])
 
     def largest_radius_m(self, begin_m: float, end_m: float) -> float:
         """Largest distance from the backbone between two arc lengths from the base, sampled and at the kinks, m.

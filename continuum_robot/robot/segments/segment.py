@@ -76,7 +76,7 @@ class Segment:
     )
 
     def __post_init__(self) -> None:
-        last_m = float(self.disks.positions_m(self.length_m)[-1])
+        last_m = float(self.disks.positions_m(self.length_m).max(initial=0.0))
         if last_m > self.length_m + 1e-12:
             raise refuse(
                 f"disks.individual[{len(self.disks.individual) - 1}].arc_length_m"

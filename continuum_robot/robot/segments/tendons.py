@@ -21,7 +21,10 @@ class Tendons:
     """The n tendons that end at a segment's tip, equally spaced on a circle; parallel to the backbone if not routed."""
 
     count: int = quantity(
-        "number of tendons; at least 3 for Clarke coordinates, fewer where routed tendons do the rest", ge=0, le=64
+        "number of tendons; at least 3 to bend in every direction, 2 in every segment to bend in their plane alone,"
+        " fewer where routed tendons do the rest",
+        ge=0,
+        le=64,
     )
     pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
     angle_offset_rad: float = quantity(
@@ -45,6 +48,16 @@ class Tendons:
     routing: Routing = quantity(
         "path in the cross-section, the same for each from its angle", factory=StraightRouting, door=TENDON_ROUTINGS
     )
+
+    def __post_init__(self) -> None:
+        if self.routing.parallel:  # one way to say it, so that all else need not look
+            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, self.angle_offset_rad)
+            for key, value in (
+                ("pitch_radius_m", radius_m),
+                ("angle_offset_rad", angle_rad),
+                ("routing", StraightRouting()),
+            ):
+                object.__setattr__(self, key, value)
 
     @property
     def angles_rad(self) -> Vector:

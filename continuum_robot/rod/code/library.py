@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared libraries of C code: compiled once, several at once where many are desired, and kept in the user's cache.
 
-The cache folder is ``CONTINUUM_ROBOT_CACHE``, else ``XDG_CACHE_HOME/continuum_robot``, else
-``~/.cache/continuum_robot``; files stand there under a hash of the C text, the compiler's version and the flags. They
-appear by an atomic rename, and a process that wants what another compiles waits for it.
+Their files stand there under a hash of the C text, the compiler's version and the flags, see rod/code/cache.py.
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -26,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.rod.code.cache import cached_library
 
 Progress = Callable[[str], None]
 
@@ -168,7 +165,7 @@ def shared_library(source: Source, compile: str, progress: Progress | None) -> L
 
     def made(cores: int) -> ctypes.CDLL | None:
         try:
-            return _loaded(_built(source, progress, cores))
+            return _cached(source, progress, cores)
         except (OSError, subprocess.SubprocessError, CompilationError) as error:
             if compile == "always":
                 raise ContinuumRobotError(f"cannot compile {source.name}: {error}") from error
@@ -181,15 +178,6 @@ def shared_library(source: Source, compile: str, progress: Progress | None) -> L
         return made(_cores())
     together.pending.append(Pending(together.pool.submit(made, 1)))
     return together.pending[-1]
-
-
-def cache_folder() -> Path:
-    """Folder of compiled code; it need not exist."""
-    own = os.environ.get("CONTINUUM_ROBOT_CACHE")
-    if own:
-        return Path(own).expanduser()
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "continuum_robot"
 
 
 @cache
@@ -214,50 +202,35 @@ def vector_flags() -> tuple[str, ...]:
     return ("-mavx",) if platform.machine() == "x86_64" and " avx " in known else ()
 
 
-def _built(source: Source, progress: Progress | None, cores: int) -> Path:
+def _cached(source: Source, progress: Progress | None, cores: int) -> ctypes.CDLL:
     compiler, version = find_compiler()
     flags = [*source.flags, "-fPIC", "-shared"]
     key = hashlib.sha256("\n".join([*source.made_of, version, platform.machine(), *flags]).encode()).hexdigest()[:24]
-    target = cache_folder() / f"rod_{key}.so"
-    if target.is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(target.with_suffix(".lock")):
-        if not target.is_file():
-            if progress is not None:
-                progress(f"compiling {source.name} ({source.size}) ...")
-            _compile(source.code(), target, [compiler, *flags], cores)
-    return target
+
+    def build(folder: Path) -> Path:
+        if progress is not None:
+            progress(f"compiling {source.name} ({source.size}) ...")
+        return _compile(source.code(), folder, [compiler, *flags], cores)
+
+    return cached_library(f"rod_{key}.so", build, ctypes.CDLL)
 
 
-def _compile(code: str, target: Path, command: list[str], cores: int) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build_") as folder:
-        text, library = Path(folder) / "functions.c", Path(folder) / "functions.so"
-        text.write_text(code, encoding="utf-8")
-        for more in _on_cores(command[0], text.stat().st_size, cores), []:
-            answer = subprocess.run(
-                [*command, *more, str(text), "-o", str(library), "-lm"],
-                capture_output=True,
-                text=True,
-                timeout=_COMPILE_TIMEOUT_S,
-                check=False,
-            )
-            if answer.returncode == 0 or not more:
-                break
-        if answer.returncode != 0 or not library.is_file():
-            raise CompilationError(f"{command[0]} failed: {answer.stderr.strip()[-400:]}")
-        library.replace(target)
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """While no other process is in here with the same file; the system ends that for one that dies."""
-    with path.open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+def _compile(code: str, folder: Path, command: list[str], cores: int) -> Path:
+    text, library = folder / "functions.c", folder / "functions.so"
+    text.write_text(code, encoding="utf-8")
+    for more in _on_cores(command[0], text.stat().st_size, cores), []:
+        answer = subprocess.run(
+            [*command, *more, str(text), "-o", str(library), "-lm"],
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_TIMEOUT_S,
+            check=False,
+        )
+        if answer.returncode == 0 or not more:
+            break
+    if answer.returncode != 0 or not library.is_file():
+        raise CompilationError(f"{command[0]} failed: {answer.stderr.strip()[-400:]}")
+    return library
 
 
 def _cores() -> int:
@@ -267,11 +240,3 @@ def _cores() -> int:
 def _on_cores(compiler: str, size: int, cores: int) -> list[str]:
     """Flags that let gcc work on parts of long code (bytes) on several cores; what comes out computes the same."""
     return [f"-flto={cores}"] if "gcc" in Path(compiler).name and cores > 1 and size > _LONG_CODE else []
-
-
-def _loaded(path: Path) -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError:
-        path.unlink(missing_ok=True)  # a broken file in the cache must not break the next run too
-        raise

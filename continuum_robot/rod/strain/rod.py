@@ -22,16 +22,18 @@ from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, strain_matrix
+from continuum_robot.rod.bases import REFERENCE_STRAIN, STRAIN_COUNT, basis_matrix, strain_matrix
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 from continuum_robot.rod.path_lengths import PathLengths
+from continuum_robot.rod.step import REACH_RAD
 from continuum_robot.rod.strain.kinematics import MagnusChain, Stretch, hat
 from continuum_robot.rod.strain.mass import ChainMass
 
 Vector = NDArray[np.float64]
 
 _CHAINS_KEPT = 32
+_REACH_RAD = 2 * REACH_RAD  # of a step: there its rotation is orthogonal to 1e-11, and the error grows fast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,6 +210,31 @@ class StrainRod:
             raise ParameterError("c", c, f"{self.size} finite coefficients")
         return array
 
+    def check_reach(self, c: ArrayLike) -> None:
+        """Refuse coefficients (n,) that turn a step of the chain further than its functions hold.
+
+        Raises
+        ------
+        ParameterError : names the segment, and how far it turns
+        """
+        chain = self._own_chain
+        strain = (chain.rest + (chain.nodal @ self.coefficients(c))).reshape(len(chain.rest), -1, STRAIN_COUNT)
+        turn_rad = np.linalg.norm(strain[..., :3], axis=2).max(axis=1) * chain.step_m
+        worst = int(turn_rad.argmax())
+        if not turn_rad[worst] <= _REACH_RAD:
+            index = int(np.searchsorted(self.starts_m, chain.s_m[worst], side="right")) - 1
+            per_segment = self.segments[index].length_m / chain.step_m[worst]
+            raise ParameterError(
+                f"bending and torsion of segment {index + 1}",
+                float(turn_rad[worst] * per_segment),
+                f"at most {_REACH_RAD * per_segment:.3g} rad, to which the rod's frames hold: unload it, or describe"
+                " it by more segments",
+            )
+
+    @cached_property
+    def _own_chain(self) -> MagnusChain:
+        return MagnusChain(self.stretches)
+
     def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
         """Frames of the backbone.
 
@@ -220,6 +247,7 @@ class StrainRod:
         -------
         (k, 4, 4) homogeneous matrices in the base frame
         """
+        self.check_reach(c)
         places = np.atleast_1d(np.asarray(s, dtype=float))
         chain = self.chain(places.tolist())
         frames = chain.frames(self.coefficients(c))
@@ -240,6 +268,7 @@ class StrainRod:
         c : (n,) coefficients
         s : from the base, m
         """
+        self.check_reach(c)
         chain = self.chain([float(s)])
         frames = chain.frames(self.coefficients(c))
         (k,) = chain.indices([float(s)])
@@ -358,6 +387,7 @@ class StrainRod:
 
     def mass_matrix(self, c: ArrayLike) -> Vector:
         """M of the kinetic energy c_rate^T M c_rate / 2, (n, n)."""
+        self.check_reach(c)
         return self._mass.matrix(self.coefficients(c))
 
 

@@ -162,7 +162,8 @@ def equilibrium(
 
     Raises
     ------
-    ParameterError : a tension that is negative or not finite, a wrong number of them, or an unknown ``continuation``
+    ParameterError : a tension that is negative or not finite, a wrong number of them, an unknown ``continuation``, or
+        tensions and loads that bend the rod further than its frames hold
     ConvergenceError : none found, e.g. beyond the load under which the rod has any
     """
     problem = rod if isinstance(rod, StaticProblem) else StaticProblem(rod, loads)
@@ -353,6 +354,7 @@ class _Search:
 
     def result(self, state: StaticState) -> StrainEquilibrium:
         problem = self.problem
+        problem.rod.check_reach(state.c)
         values = state.spectrum
         moduli = np.abs(values)
         return StrainEquilibrium(

@@ -18,14 +18,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Callable
-from importlib.machinery import ExtensionFileLoader
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.rod.code.library import cache_folder
+from continuum_robot.rod.code.cache import cached_library
 
 MODULES = (
     "stepped.buffers",
@@ -114,7 +113,8 @@ def compiled_cycle(progress: Callable[[str], None] | None = None) -> ModuleType:
 
     Raises
     ------
-    NotCompiledError : no C compiler, no headers of Python, no Cython, or it is switched off by the environment
+    NotCompiledError : no C compiler, no headers of Python, no Cython, no folder to keep it in that is safe to load code
+        from, or it is switched off by the environment
     """
     if os.environ.get(SWITCH, "").strip().lower() == "interpreted":
         raise NotCompiledError(f"{SWITCH} is set to interpreted")
@@ -136,16 +136,21 @@ def _loaded(progress: Callable[[str], None] | None) -> ModuleType:
         raise NotCompiledError("Cython is not installed: pip install cython") from error
     made_of = (source, version, sys.version, compiler, *_FLAGS, str(_DIRECTIVES), _DECLARATIONS)
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
-    library = cache_folder() / f"{NAME}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    if not library.exists():
+
+    def build(folder: Path) -> Path:
         if progress is not None:
             progress("compiling the control cycle (once) ...")
-        _compile(source, library, compiler, headers)
-    loader = ExtensionFileLoader(NAME, str(library))
-    spec = importlib.util.spec_from_file_location(NAME, library, loader=loader)
-    if spec is None:
-        raise NotCompiledError(f"{library} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
+        return _compile(source, folder, compiler, headers)
+
+    try:
+        return cached_library(f"{NAME}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}", build, _module)
+    except (OSError, ImportError) as error:
+        raise NotCompiledError(str(error)) from error
+
+
+def _module(path: str) -> ModuleType:
+    loader = ExtensionFileLoader(NAME, path)
+    module = importlib.util.module_from_spec(ModuleSpec(NAME, loader, origin=path))
     loader.exec_module(module)
     return module
 
@@ -172,27 +177,25 @@ def _in_cython(line: str) -> str:
     return re.sub(r"\bin indices\(", "in range(", spelt)
 
 
-def _compile(source: str, library: Path, compiler: str, headers: str) -> None:
+def _compile(source: str, folder: Path, compiler: str, headers: str) -> Path:
     from Cython.Compiler.Main import CompilationOptions  # noqa: PLC0415
     from Cython.Compiler.Main import compile as to_c  # noqa: PLC0415
 
-    library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        written = Path(folder, f"{NAME}.py")
-        written.write_text(source, encoding="utf-8")
-        written.with_suffix(".pxd").write_text(_DECLARATIONS, encoding="utf-8")
-        messages = Path(folder, "messages")
-        with messages.open("w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream):
-            options = CompilationOptions(compiler_directives=_DIRECTIVES, language_level=3)
-            made = to_c(str(written), options, full_module_name=NAME, output_file=str(written.with_suffix(".c")))
-        if made.num_errors:
-            raise NotCompiledError(f"Cython refuses the source:\n{messages.read_text(encoding='utf-8')}")
-        built = Path(folder, library.name)
-        command = [compiler, *_FLAGS, "-I", headers, str(written.with_suffix(".c")), "-o", str(built), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise NotCompiledError(f"{compiler} failed: {done.stderr.strip()[-2000:]}")
-        built.replace(library)  # in one step: another process may be about to load it
+    written = Path(folder, f"{NAME}.py")
+    written.write_text(source, encoding="utf-8")
+    written.with_suffix(".pxd").write_text(_DECLARATIONS, encoding="utf-8")
+    messages = Path(folder, "messages")
+    with messages.open("w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream):
+        options = CompilationOptions(compiler_directives=_DIRECTIVES, language_level=3)
+        made = to_c(str(written), options, full_module_name=NAME, output_file=str(written.with_suffix(".c")))
+    if made.num_errors:
+        raise NotCompiledError(f"Cython refuses the source:\n{messages.read_text(encoding='utf-8')}")
+    library = written.with_suffix(".so")
+    command = [compiler, *_FLAGS, "-I", headers, str(written.with_suffix(".c")), "-o", str(library), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotCompiledError(f"{compiler} failed: {done.stderr.strip()[-2000:]}")
+    return library
 
 
 def main() -> int:

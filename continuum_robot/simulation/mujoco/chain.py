@@ -79,7 +79,7 @@ class Link:
 
 def default_links(robot: Robot) -> tuple[int, ...]:
     """Links of each segment by default: a whole number of links from disk to disk."""
-    counts = [segment.disks.disk_count for segment in robot.segments]
+    counts = [max(1, segment.disks.disk_count) for segment in robot.segments]
     return tuple(
         count * max(math.ceil(LEAST_LINKS / count), min(LINKS_PER_DISK, ENOUGH_LINKS // count)) for count in counts
     )

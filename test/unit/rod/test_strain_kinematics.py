@@ -12,9 +12,12 @@ from strain_rods import basis, cantilever, crooked_rod, derivative, some_coeffic
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se3
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod import step
 from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.strain.kinematics import MagnusChain, Stretch, hat, lobatto
+from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.strain.statics import equilibrium
 
 
 def ad(twist):
@@ -161,3 +164,32 @@ def test_places_off_the_rod_are_refused(s):
 def test_wrong_coefficients_are_refused(wrong):
     with pytest.raises(ParameterError, match="finite coefficients"):
         crooked_rod().poses(wrong, 0.1)
+
+
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "vanderbilt_segment", "rucker"])
+def test_bending_beyond_the_reach_of_the_frames_is_refused(name):
+    rod = StrainRod.from_robot(load_robot(name))
+    length_m, straight = rod.segments[0].length_m, np.zeros(rod.size)
+    for angle_rad in np.linspace(2.0, 60.0, 30):
+        c = straight.copy()
+        c[1] = angle_rad / length_m
+        try:
+            pose = rod.poses(c, [length_m])[0]
+        except ParameterError:
+            break
+        np.testing.assert_allclose(pose[:3, :3] @ pose[:3, :3].T, np.eye(3), atol=1e-10)
+        turned = [1 - np.cos(angle_rad), 0.0, np.sin(angle_rad)]
+        np.testing.assert_allclose(pose[:3, 3], length_m / angle_rad * np.array(turned), atol=1e-10)
+    else:
+        pytest.fail("nothing was refused")
+    assert angle_rad > 15
+    for refuse in (lambda: rod.poses(c, [length_m]), lambda: rod.moved(c, length_m), lambda: rod.mass_matrix(c)):
+        with pytest.raises(ParameterError, match="bending and torsion of segment 1"):
+            refuse()
+
+
+def test_statics_that_bend_beyond_the_reach_are_refused():
+    robot = load_robot("opencr_five_tendon")
+    rod = StrainRod.from_robot(robot).with_gravity([0.0, 0.0, 0.0])
+    with pytest.raises(ParameterError, match="at most"):
+        equilibrium(rod, [45.0, 0.0, 0.0, 0.0, 0.0], start=[0.0, 110.0])

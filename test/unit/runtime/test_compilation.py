@@ -66,7 +66,7 @@ def test_a_compiler_that_fails_says_what_it_said(monkeypatch, tmp_path):
     (tmp_path / "Python.h").touch()
     monkeypatch.setenv("CC", str(compiler))
     monkeypatch.setattr(compilation.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
-    monkeypatch.setattr(compilation, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(compilation, "amalgamated", lambda: "X = 1\n")
     assert "no such option" in refused("cc failed")
     assert not list((tmp_path / "cache").iterdir()), "nothing is left behind"
@@ -77,9 +77,39 @@ def test_source_that_cython_refuses_is_told(monkeypatch, tmp_path):
     (tmp_path / "Python.h").touch()
     monkeypatch.setattr(compilation.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(compilation.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
-    monkeypatch.setattr(compilation, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(compilation, "amalgamated", lambda: "def f(:\n")
     refused("Cython refuses the source")
+
+
+@pytest.fixture
+def short_cycle(monkeypatch, tmp_path):
+    """A cycle that compiles in a second, and its cache folder."""
+    pytest.importorskip("Cython")
+    monkeypatch.setattr(compilation, "amalgamated", lambda: "X = 1\n")
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "cache"))
+    try:
+        assert compiled_cycle().X == 1
+    except NotCompiledError as reason:
+        pytest.skip(str(reason))
+    return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("left", [0, 0.5])
+def test_a_file_that_a_power_cut_left_short_is_made_anew(short_cycle, left):
+    (library,) = short_cycle.iterdir()
+    cut = library.read_bytes()[: int(left * library.stat().st_size)]
+    library.unlink()
+    library.write_bytes(cut)
+    lines = []
+    assert compiled_cycle(lines.append).X == 1
+    assert compiled_cycle(lines.append).X == 1
+    assert len(lines) == 1
+
+
+def test_a_cache_that_others_may_write_to_is_not_used(short_cycle):
+    short_cycle.chmod(0o777)
+    assert "chmod go-w" in refused("others may write to it")
 
 
 def test_the_source_holds_all_modules_without_their_imports_of_each_other():
