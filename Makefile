@@ -67,6 +67,7 @@ lint: $(INSTALLED)  ## ruff, the arrows between the folders, and mypy on what ru
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(BIN)/mypy launch/sim.launch.py launch/hardware.launch.py launch/rviz.launch.py
 
 docs: $(INSTALLED)  ## The documentation as a site in build/site, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -324,7 +324,9 @@ class TensionLimiter:
 
 def _parts(limits: TensionLimits, manifold: ClarkeManifold) -> tuple[list[int], list[float], list[float]]:
     """Where the parts end whose common tension forces nothing, its direction, and the least such tensions, N."""
-    ends, direction, rest = [], [], []
+    ends: list[int] = []
+    direction: list[float] = []
+    rest: list[float] = []
     for rows in manifold.tendon_slices:
         own = manifold.shift_direction[rows]
         least = limits.minimum_n * own / own.min()

@@ -176,9 +176,9 @@ class ClarkeControllerNode(ManagedNode):
         controller = controller_of(
             robot,
             parts,
-            lambda: robot_model(robot).feedforward(self.get_logger().info),
+            lambda: robot_model(robot).feedforward(self.say),
             settings=self.own_settings,
-            progress=self.get_logger().info,
+            progress=self.say,
         )
         controller.set_settings(settings.value)
         largest_m = math.inf

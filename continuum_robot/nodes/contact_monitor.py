@@ -166,16 +166,15 @@ class ContactMonitorNode(ManagedNode):
         self._location = self.parameters.declare_settings("location", default_location(robot))
         self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
         self._screw_settings = self.parameters.declare_settings("screw", ScrewSettings())
-        progress = self.get_logger().info
         monitor = ContactMonitor(
             robot,
             self._settings.value,
             self._location.value,
             motors=True,
             observer_settings=self.own_settings,
-            progress=progress,
+            progress=self.say,
         )
-        pose = monitor.functions.backbone_pose(progress)
+        pose = monitor.functions.backbone_pose(self.say)
         self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
         names = [string.name for string in robot.strings]
         self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
@@ -185,7 +184,7 @@ class ContactMonitorNode(ManagedNode):
             self._kinds = ContactKinds(robot, pose, self._kind_settings.value)
             self._screws = ScrewDeviations(robot, pose, self._screw_settings.value)
         except ParameterError as error:
-            progress(f"kinds of contacts and their segments by motion are not reported: {error}")
+            self.say(f"kinds of contacts and their segments by motion are not reported: {error}")
         self._estimate = None
         self._monitor = monitor
         self._floor.read()

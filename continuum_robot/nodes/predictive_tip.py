@@ -107,10 +107,9 @@ class PredictiveTipNode(ManagedNode):
         robot, file = self.load_robot(), str(self.parameters.get("world"))
         obstacles: list[ConvexObstacle] = load_world(file).convex() if file else []
         settings = self.parameters.declare_settings("plan", PredictiveSettings()).value
-        info = self.get_logger().info
-        self._control = PredictiveTip(robot, obstacles, settings, progress=info)
+        self._control = PredictiveTip(robot, obstacles, settings, progress=self.say)
         # Compiled functions serve one thread.
-        self._searcher = PredictiveTip(robot, obstacles, settings, progress=info)
+        self._searcher = PredictiveTip(robot, obstacles, settings, progress=self.say)
         self._reference = ClarkeState(simulated=self.simulated)
         count = robot.coordinate_count
         self._position = conversions.preallocate(self._reference, "position", count)

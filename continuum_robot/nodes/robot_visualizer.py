@@ -211,7 +211,7 @@ class RobotVisualizer(ManagedNode):
     def _prepare_markers(self, robot: Robot, drawing: Drawing) -> None:
         self._tube = self._marker("backbone", 0, Marker.LINE_STRIP, _DARK)
         self._tube.scale.x = 2.0 * drawing.tube_radius_m
-        self._disk_markers = []
+        self._disk_markers: list[Marker] = []
         for radius_m, thickness_m in zip(drawing.disk_radii_m, drawing.disk_thickness_m, strict=True):
             disk = self._marker("disks", len(self._disk_markers), Marker.CYLINDER, _GREY)
             disk.scale.x = disk.scale.y = 2.0 * float(radius_m)
@@ -328,8 +328,8 @@ class RobotVisualizer(ManagedNode):
         self._detected.text = f"{np.linalg.norm(force):.1f} N{where}{moved}"
         if found:
             half_m = contact.arc_length_deviation
-            ends = np.clip([contact.arc_length - half_m, contact.arc_length + half_m], 0.0, robot.length_m)
-            stretch = [drawing.pose(coefficients, float(end_m)) for end_m in np.linspace(*ends, 8)]
+            first_m, last_m = np.clip(contact.arc_length + np.array([-half_m, half_m]), 0.0, robot.length_m)
+            stretch = [drawing.pose(coefficients, float(place_m)) for place_m in np.linspace(first_m, last_m, 8)]
             self._where.points = [conversions.point_message(place[:3, 3]) for place in stretch]
 
     def _draw_both(self, robot: Robot, drawing: Drawing, coefficients: Array, contact: Contact) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
-from rclpy.publisher import Publisher
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
@@ -55,7 +54,7 @@ class TrueContacts:
     publisher : of them
     """
 
-    def __init__(self, plant: Plant, base_frame: str, publisher: Publisher[Any]) -> None:
+    def __init__(self, plant: Plant, base_frame: str, publisher: Any) -> None:
         self._plant, self._publisher = plant, publisher
         message = Contact(simulated=True, method=METHOD)
         message.header.frame_id = base_frame
@@ -200,7 +199,7 @@ class SimulatorNode(ManagedNode):
             namespace=self.get_namespace(),
             contacts=contacts,
             world=world,
-            progress=self.get_logger().info,
+            progress=self.say,
         )
         simulator.open()
         self._before = None

@@ -487,9 +487,10 @@ class Supervisor(ManagedNode):
         return self._ramp_s
 
     def _spawn(self, coroutine: Any) -> Any:
-        if self.executor is None:
+        executor: Any = self.executor
+        if executor is None:
             raise DeviceError("supervisor", "is not being spun", "Add it to an executor first")
-        return self.executor.create_task(self._reported(coroutine))
+        return executor.create_task(self._reported(coroutine))
 
     async def _reported(self, coroutine: Awaitable[Any]) -> Any:
         """What a coroutine gives; None where it fails. The EventsExecutor of rclpy 9.1.2 ends the process with a

@@ -200,7 +200,7 @@ class TendonDriver(ManagedNode):
             return interpreted_form(robot.traits.without_compiled_cycle)
         if self.parameters.get("cycle") == "interpreted":
             return interpreted_form("the parameter cycle asks for it")
-        return compiled_form(self.get_logger().info)
+        return compiled_form(self.say)
 
     def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:
         safety = self._faults.prepare(robot, self._safety_settings.value, form, period_s)

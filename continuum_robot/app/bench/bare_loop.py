@@ -69,12 +69,11 @@ def _measure(seconds: float, stop: StopRequest, answerer: int) -> dict[str, Any]
         conversions.preallocate(message, name, TENDONS)
     conversions.preallocate_bytes(message, "limited", TENDONS)
     publisher = node.create_publisher(TendonStates, _STATES, qos.state_publisher())
-    node.create_subscription(
-        TendonCommands,
-        _COMMANDS,
-        lambda command: trips.received(command.sequence, time.monotonic_ns()),
-        qos.command_subscription(),
-    )
+
+    def received(command: TendonCommands) -> None:
+        trips.received(command.sequence, time.monotonic_ns())
+
+    node.create_subscription(TendonCommands, _COMMANDS, received, qos.command_subscription())
 
     def cycle(_now_s: float, _elapsed_s: float) -> None:
         message.sequence += 1
@@ -82,7 +81,11 @@ def _measure(seconds: float, stop: StopRequest, answerer: int) -> dict[str, Any]
         publisher.publish(message)
 
     spinner = Spinner([node])
-    loop = PeriodicThread("bare_loop", PERIOD_S, cycle, on_failure=node.get_logger().error, on_refused=lambda _: None)
+
+    def failed(error: BaseException) -> None:
+        node.get_logger().error(repr(error))
+
+    loop = PeriodicThread("bare_loop", PERIOD_S, cycle, on_failure=failed, on_refused=lambda _: None)
     spinner.start()
     try:
         loop.start()

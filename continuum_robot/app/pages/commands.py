@@ -78,8 +78,8 @@ def _command(name: str, command: Any) -> Iterator[str]:
     yield _escaped(inspect.cleandoc(command.help or command.callback.__doc__ or ""))
     yield ""
     if arguments:
-        rows = [(code(_label(one)), _escaped(one.info.help or "")) for one in arguments]
-        yield from (*table(("argument", "meaning"), rows), "")
+        meanings = [(code(_label(one)), _escaped(one.info.help or "")) for one in arguments]
+        yield from (*table(("argument", "meaning"), meanings), "")
     if options:
         rows = [(_flags(one), _values(one), _default(one), _escaped(one.info.help or "")) for one in options]
         yield from (*table(("option", "value", "default", "meaning"), rows), "")

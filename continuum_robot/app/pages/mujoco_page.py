@@ -62,7 +62,7 @@ def _plants() -> list[str]:
     stored = read_stored("mujoco.plants")
     if stored is None:
         raise ParameterError("stored numbers", None, "docs/papers/numbers/mujoco.plants.json")
-    found: dict[str, Any] = stored.numbers
+    found = stored.numbers
     rows = [
         ("tracking RMSE of q_Re, q_Im", *(_pair(found[f"{name}_tracking_rmse_m"]) for name in ("rod", "mujoco"))),
     ]

@@ -129,11 +129,11 @@ def _section(experiment: Experiment, paper: str, folder: Path, images: Path) -> 
     ):
         if (images / picture).exists():
             lines += [f"![{experiment.name}: {text}](../images/{picture})", ""]
-    rows = []
+    compared = []
     for key, value in experiment.paper.items():
         label, unit = label_and_unit(key)
-        rows.append((label, unit, shown(value), shown(stored.numbers.get(key))))
-    return [*lines, *table(("number", "unit", "paper", "here"), rows), ""]
+        compared.append((label, unit, shown(value), shown(stored.numbers.get(key))))
+    return [*lines, *table(("number", "unit", "paper", "here"), compared), ""]
 
 
 def _all_numbers(numbers: Mapping[str, Any]) -> Iterator[str]:
@@ -187,7 +187,7 @@ def overview(folder: Path) -> str:
         "    continuum-robot experiment --all --check    # run all again and compare with the stored numbers",
         "",
     ]
-    counts = {}
+    counts: dict[str, int] = {}
     for paper, verdicts in VERDICTS.items():
         rows = []
         for one in verdicts:

@@ -133,7 +133,8 @@ def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
     plain = (REFERENCE, PARAMETERS, FIBER) if topics[SHAPE] else (REFERENCE, PARAMETERS, FIBER, STRINGS)
     given = [Given(time_ns, topic, data) for topic in plain for time_ns, data, _ in topics[topic]]
     given += _statuses(topics, states)
-    steps = sorted([*given, *states], key=_order)
+    steps: list[Given | State] = [*given, *states]
+    steps.sort(key=_order)
     return RecordedInputs(tuple(steps), answered, len(topics[STATES][0][2].displacement))
 
 

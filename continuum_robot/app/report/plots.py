@@ -79,7 +79,7 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moment
     return save_figure(figure, folder / "tracking.png")
 
 
-def mark_faults(axes: Sequence[Any], faults: Moments) -> None:
+def mark_faults(axes: Any, faults: Moments) -> None:
     """Draw a line at each fault, its name in the topmost panel.
 
     Parameters
@@ -161,7 +161,7 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
         loc="left",
     )
     _histogram(right, response_us, "state acquired → its command published [µs]")
-    trip = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
+    trip: list[Any] = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
     if all(isinstance(value, (int, float)) and math.isfinite(value) for value in trip):
         right.set_title("in the loop: round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
     return save_figure(figure, folder / "timing.png")

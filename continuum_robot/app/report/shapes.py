@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -51,7 +52,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     if not len(drawing.geometry(coefficients[0]).backbone):
         return _draw_parts(robot.name, drawing, times_s[moments], coefficients[moments], folder)
     figure = plt.figure(figsize=(7, 6))
-    axis = figure.add_axes((0.0, 0.02, 0.92, 0.94), projection="3d", proj_type="ortho")
+    axis: Any = figure.add_axes((0.0, 0.02, 0.92, 0.94), projection="3d", proj_type="ortho")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
     for moment, colour in zip(moments, colours, strict=True):
         geometry = drawing.geometry(coefficients[moment])

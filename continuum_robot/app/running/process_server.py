@@ -196,11 +196,11 @@ def _serve(parent_pid: int, asked: socket.socket, modules: Sequence[str]) -> int
 
 def _answer(asked: socket.socket, ended: int, woken: int) -> None:
     while True:
-        readable, _, _ = select.select([asked, ended], [], [])
+        readable, _, _ = select.select([asked.fileno(), ended], [], [])
         if ended in readable:
             os.read(ended, 64)
             _report_ended(asked)
-        if asked in readable:
+        if asked.fileno() in readable:
             message = asked.recv(_LONGEST)
             if not message:
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 from rich.console import Group
@@ -72,7 +73,7 @@ def render(state: RobotState, hardware: str, elapsed_s: float, duration_s: float
     error_um = 1e6 * np.abs(state.reference_m - state.clarke_m) if comparable else np.zeros(0)
     tension = state.tension_n[np.isfinite(state.tension_n)]
     loop = state.loop
-    cells = {
+    cells: dict[str, Any] = {
         "state": words,
         "devices": hardware,
         "loop": f"{_number(loop.rate_hz, '.1f')} Hz, {_number(loop.missed_percent, '.2f')} % missed",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -306,7 +307,7 @@ def time_to_safe(
     not known when
     """
     time_s, lived_s = truth["time_s"], truth["lived_s"]
-    pulling = (truth["motor_n"] > safe_n + TORQUE_MARGIN_N).any(axis=1)
+    pulling: Any = (truth["motor_n"] > safe_n + TORQUE_MARGIN_N).any(axis=1)
     if pulling[time_s > time_s[-1] - REST_S].any():
         return False, math.nan
     if math.isnan(known_s):

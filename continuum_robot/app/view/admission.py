@@ -194,7 +194,7 @@ class RefusalLog:
     count : of all refusals
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self._logged: dict[Refusal, set[str]] = {}
         self.count = 0

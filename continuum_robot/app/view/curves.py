@@ -167,9 +167,9 @@ class Curves:
             if np.any(np.isfinite(contact.residual_ratio)):
                 fraction = float(np.nanmax(contact.residual_ratio))
             self._contact.history.add(now_s, [fraction, 1.0 if contact.state else math.nan])
-        measured = math.isfinite(snapshot.loop.execution_p99_us)
-        show(self._loop.handle, "visible", measured)
-        show(self._unmeasured, "visible", not measured)
+        timed = math.isfinite(snapshot.loop.execution_p99_us)
+        show(self._loop.handle, "visible", timed)
+        show(self._unmeasured, "visible", not timed)
         self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
 
     def draw(self, now_s: float) -> None:

@@ -103,7 +103,7 @@ class _Guard:
     @contextlib.contextmanager
     def before_viser(self) -> Iterator[None]:
         """While a server of viser is made."""
-        module = websockets.asyncio.server
+        module: Any = websockets.asyncio.server
         with _SERVE_LOCK:
             plain = module.serve
 
@@ -140,8 +140,8 @@ class _Guard:
                 response.headers["Content-Type"] = "text/html; charset=utf-8"
                 response.headers["Set-Cookie"] = decision.cookie
                 return _with_headers(response)
-            response = None if viser_answers is None else viser_answers(connection, request)
-            return _with_headers(response) if isinstance(response, Response) else response
+            answered = None if viser_answers is None else viser_answers(connection, request)
+            return _with_headers(answered) if isinstance(answered, Response) else answered
 
         return answer
 

@@ -202,8 +202,12 @@ class ManagedNode(PublisherNode, LifecycleNode):
         """As of :class:`PublisherNode`, with a guarded callback."""
         super().subscribe_with_publisher(kind, topic, self.guarded(callback), profile, raw=raw)
 
-    def create_timer(self, timer_period_sec: float, callback: Callable[..., Any], *more: Any, **options: Any) -> Any:
+    def create_timer(
+        self, timer_period_sec: float, callback: Callable[..., Any] | None = None, *more: Any, **options: Any
+    ) -> Any:
         """As of rclpy, with a guarded callback."""
+        if callback is None:
+            return super().create_timer(timer_period_sec, None, *more, **options)
         return super().create_timer(timer_period_sec, self.guarded(callback), *more, **options)
 
     def create_service(
@@ -274,6 +278,10 @@ class ManagedNode(PublisherNode, LifecycleNode):
         defaults : a dataclass of quantities
         """
         return self.parameters.declare_settings(name, defaults).value
+
+    def say(self, text: str) -> None:
+        """Log a line, such as the progress of something that takes long."""
+        self.get_logger().info(text)
 
     def report_error(self, what: str, error: BaseException) -> None:
         """Log an exception: one sentence for an error of this project, a traceback for a defect.

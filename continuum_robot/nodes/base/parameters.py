@@ -319,9 +319,10 @@ class ParameterServer:
             if mine:
                 found.append((settings, settings.candidate(mine)))
         if self._checks:
-            values = {name: self._node.get_parameter(name).value for name in self._rules if self._known(name)}
+            known = [name for name in self._rules if self._known(name)]
+            values: dict[str, Any] = {name: self._node.get_parameter(name).value for name in known}
             for check in self._checks:
-                check(values | changes)
+                check({**values, **changes})
         return found
 
     def _known(self, name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from continuum_robot.estimation.contact.floor_learning import LEAST_DURATION_S, LONGEST_DURATION_S
 from continuum_robot.robot.schema import checked, quantity
 
-_FACTOR = {"ge": -1.0, "le": 1e6, "default": -1.0}
+_FACTOR: dict[str, Any] = {"ge": -1.0, "le": 1e6, "default": -1.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

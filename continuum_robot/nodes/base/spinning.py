@@ -61,7 +61,8 @@ def initialize(args: Sequence[str] | None = None, context: Context | None = None
     set_dds_environment(os.environ)
     _check_domain()
     try:
-        rclpy.init(args=args, context=context, signal_handler_options=SignalHandlerOptions.NO)
+        given = None if args is None else list(args)
+        rclpy.init(args=given, context=context, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:
         raise dds_error(error) from error
     _joined.set()
@@ -130,7 +131,7 @@ def run_in_executor(executor: Any, function: Callable[[], Any], timeout_s: float
     return value
 
 
-def _events_executor(context: Context) -> EventsExecutor:
+def _events_executor(context: Context) -> Any:
     """An executor, also where the standard error is no file, as in a notebook: rclpy enables faulthandler on it."""
     shown = sys.stderr
     try:

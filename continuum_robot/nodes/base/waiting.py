@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,7 +72,7 @@ class Waiting:
                 wait = self._until(left_s if again_s is None else min(again_s, left_s))
                 calls.append(client.call_async(request))
                 for call in calls:
-                    call.add_done_callback(lambda done, wait=wait: _finish(wait, done))
+                    call.add_done_callback(functools.partial(_finish, wait))
                 response = await wait.future
                 if response is not None or again_s is None or time.monotonic() >= deadline_s:
                     return response

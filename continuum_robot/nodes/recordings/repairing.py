@@ -70,8 +70,8 @@ def repair(files: Sequence[Path], folder: Path) -> RepairReport:
             for name, values in scan.metadata.items():
                 if name != "rosbag2" and isinstance(storage, ChunkedMcapWriter):
                     storage.add_metadata(name, values)
-            for key, value in scan.note.items():
-                writer.set_custom_data(key, value)
+            for name, text in scan.note.items():
+                writer.set_custom_data(name, text)
         for file, message in _messages(scans):
             channel = message.channel
             key = channel.topic, channel.type_name

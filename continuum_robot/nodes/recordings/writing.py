@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from rosbags.interfaces import (
     Connection,
@@ -65,7 +65,7 @@ def offered_qos(*, latched: bool) -> Qos:
 class BagWriter(Writer):
     """rosbags' writer with chunks of ours."""
 
-    STORAGE_PLUGINS: ClassVar[Mapping[StoragePlugin, Any]] = {StoragePlugin.MCAP: ChunkedMcapWriter}
+    STORAGE_PLUGINS: Mapping[StoragePlugin, Any] = {StoragePlugin.MCAP: ChunkedMcapWriter}
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class ManageService:
         except ParameterError as error:
             response.message = f"refused: {error}, see ManageStack.srv"
             return response
-        executor = self._supervisor.executor
+        executor: Any = self._supervisor.executor
         if executor is None:
             response.message = "refused: the supervisor is not being spun"
             return response
