@@ -65,6 +65,23 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         "`limits.command_timeout_s`; after activation it waits `safety.activation_grace_s` longer for the first one.",
         ("See in `stack_status` whether clarke_controller runs and is active.", "Relieve the computer.", RESET),
     ),
+    "loop_hangs": (
+        (
+            "the `update` of a controller of your own does not return",
+            "a call to a device does not return: its port, its adapter or its driver hangs",
+            "a reference, an estimator or another program in the driver's process keeps Python from running",
+        ),
+        "A thread beside the cycle counts the cycles. None for half a second, and for twice "
+        "`limits.command_timeout_s`, is this fault: nothing is written, so that the devices' own timeouts switch the "
+        "motors off. It is published at once, and latched by the next cycle if there is one. An e-stop meanwhile "
+        "switches the torque off past the loop, and its answer says that it is not confirmed.",
+        (
+            "If the robot is not at rest, cut the motors' supply.",
+            "Mend the controller, or see to the device.",
+            "If the cycle never goes on, restart the driver's process: it refuses to be configured until then.",
+            RESET,
+        ),
+    ),
     "loop_too_slow": (
         (
             "the computer is too slow or too busy for the control loop",
@@ -74,7 +91,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ),
         "While active, `safety.late_cycles` commands in a row were written later after the state that they answer than "
         "the control loop bears (`safety.late_latency_s`), or more than `safety.missed_fraction` of the cycles of the "
-        "last second were missed. At half of either limit `/diagnostics` warns, with both numbers.",
+        "last second were missed. A procedure only needs 200 cycles a second. At half of either limit `/diagnostics` "
+        "warns; the warning, the log and a procedure's answer have both numbers.",
         (
             "End other programs, or give the loop priority and a processor of its own.",
             "Run the controller inside the driver's cycle, or lower the rate.",

@@ -62,9 +62,15 @@ def _old(robot: VirtualRobot, _tendon: int) -> None:
 
 def _estop(*, held: bool) -> Action:
     def act(robot: VirtualRobot, _tendon: int) -> None:
-        robot.safety.estop("topic" if held else "service", held=held)
+        robot.safety.ask_estop("topic" if held else "service", held=held)
 
     return act
+
+
+def _estop_in_ramp(robot: VirtualRobot, _tendon: int) -> None:
+    robot.loop.call(robot.safety.deactivate)
+    robot.cycle()
+    robot.safety.ask_estop("service")
 
 
 def _new_gains(robot: VirtualRobot, _tendon: int) -> None:
@@ -183,6 +189,16 @@ KINDS: tuple[FaultKind, ...] = (
         reaction=SAFE,
         seen="`estop (topic)`; a reset is refused while the topic reports true",
         cure="release the button, then reset",
+    ),
+    FaultKind(
+        name="estop_in_ramp",
+        group=GROUP,
+        cause="the e-stop is asked for in the slow ramp of a deactivation",
+        action=_estop_in_ramp,
+        detectors=("tendon_safety: estop",),
+        reaction=SAFE,
+        seen="`estop (service)`; the ramp becomes as fast as after any e-stop",
+        cure="`reset_estop`, or reset of the stack",
     ),
     FaultKind(
         name="gains_changed",

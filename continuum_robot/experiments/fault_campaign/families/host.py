@@ -6,6 +6,7 @@ from __future__ import annotations
 from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, TOLERATED, Action, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
+from continuum_robot.runtime.cycle.driver_loop import HANG_S
 
 GROUP = "The host"
 SLOW_S = 1.5
@@ -22,6 +23,11 @@ def _every_second_cycle(robot: VirtualRobot, _tendon: int) -> None:
     for _ in range(round(SLOW_S / (2 * PERIOD_S))):
         robot.stall(PERIOD_S)
         robot.cycle()
+
+
+def _hang(robot: VirtualRobot, _tendon: int) -> None:
+    robot.safety.hang_seen = True  # by the watch, whose thread is none of virtual time
+    robot.stall(HANG_S)
 
 
 KINDS: tuple[FaultKind, ...] = (
@@ -47,6 +53,18 @@ KINDS: tuple[FaultKind, ...] = (
         duration_s=0.001,
         seen="the boards switch off meanwhile; `device_fault` with `receive_timeout`",
         cure="find what stops the computer, then reset",
+    ),
+    FaultKind(
+        name="cycle_hangs",
+        group=GROUP,
+        cause="a cycle hangs for 500 ms: a device call or the controller's update does not return",
+        action=_hang,
+        detectors=("tendon_safety: loop_hangs",),
+        reaction=SAFE,
+        detectable=BOARD,
+        duration_s=0.001,
+        seen="`loop_hangs` while it hangs, and an e-stop answers that it is not confirmed; the boards switch off",
+        cure="mend the controller or the device, then reset; restart the driver where the cycle never goes on",
     ),
     FaultKind(
         name="host_slow",
