@@ -13,7 +13,6 @@ import numpy as np
 from geometry_msgs.msg import PointStamped, PoseStamped
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message
 
 from continuum_robot.control.tip.predictive import PlannedTarget, PredictiveOutput, PredictiveSettings, PredictiveTip
 from continuum_robot.errors import ParameterError
@@ -276,7 +275,9 @@ class PredictiveTipNode(ManagedNode):
         """A message with finite coordinates of this robot that is not older than ``age_s``."""
         if heard is None or now_s - heard[1] > age_s:
             return None
-        message: ClarkeState = deserialize_message(heard[0], ClarkeState)
+        message: ClarkeState | None = conversions.message_of(heard[0], ClarkeState)
+        if message is None:
+            return None
         position = conversions.vector(message.position)
         return message if position.size == self._position.size and np.isfinite(position).all() else None
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PointStamped, PoseStamped
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
@@ -193,7 +192,8 @@ class ReferenceSource(ManagedNode):
         self._clarke_state = data, self.clock.monotonic_s()
         if not self._active or self._start_position is not None:
             return
-        position = np.array(conversions.vector(deserialize_message(data, ClarkeState).position))
+        message = conversions.message_of(data, ClarkeState)
+        position = np.array(conversions.vector(message.position)) if message is not None else np.zeros(0)
         if position.size == self._position.size and np.all(np.isfinite(position)):
             self._measured = position
 
@@ -379,7 +379,10 @@ class ReferenceSource(ManagedNode):
             return None
         data, heard_s = self._clarke_state
         fresh = now_s - heard_s < SHAPE_AGE_S
-        position = conversions.vector(deserialize_message(data, ClarkeState).position)
+        message = conversions.message_of(data, ClarkeState)
+        if message is None:
+            return None
+        position = conversions.vector(message.position)
         return position if fresh and position.size == self._position.size else None
 
     def _make_tip_path(self, robot: Robot) -> TipPath | None:

@@ -19,7 +19,6 @@ from geometry_msgs.msg import Point, PoseStamped, TransformStamped
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
 from rclpy.duration import Duration
-from rclpy.serialization import deserialize_message
 from std_msgs.msg import ColorRGBA, String
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
@@ -354,7 +353,7 @@ class RobotVisualizer(ManagedNode):
         """Read once, and only where they are looked at: they come five times as often as they are drawn."""
         states = self._states
         if isinstance(states, bytes):
-            read = deserialize_message(states, TendonStates)
+            read = conversions.message_of(states, TendonStates)
             if self._states is states:  # others come meanwhile
                 self._states = read
             return read

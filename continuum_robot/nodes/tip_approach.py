@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message
 
 from continuum_robot.control.tip.approach import (
     LOST,
@@ -211,7 +210,8 @@ class TipApproachNode(ManagedNode):
         """Where the drives are now; refused where that is not known."""
         if self._clarke is not None:
             data, heard_s = self._clarke
-            position = conversions.vector(deserialize_message(data, ClarkeState).position)
+            message = conversions.message_of(data, ClarkeState)
+            position = np.zeros(0) if message is None else conversions.vector(message.position)
             if (
                 now_s - heard_s < _STATE_TIMEOUT_S
                 and position.size == self._position.size

@@ -10,9 +10,10 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import Shape, TendonStates
+from continuum_robot.msg import ClarkeState, Shape, TendonStates
 from rclpy.context import Context
 from rclpy.parameter import Parameter
+from rclpy.serialization import serialize_message
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 
@@ -23,7 +24,10 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+from continuum_robot.nodes.topics import conversions
+from continuum_robot.nodes.topics.flat_messages import FlatLayout
 from continuum_robot.robot import doors
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
@@ -224,3 +228,29 @@ def test_of_many_tension_references_the_newest_is_handed_on(make):
     assert asked == [3.0, 3.3]
     node._hand_pretension_on()
     assert node._pretension_timer.is_canceled()
+
+
+# Bytes that are no message
+
+
+def test_bytes_that_are_no_message_are_none():
+    message = ClarkeState(position=[1.0])
+    assert conversions.message_of(serialize_message(message), ClarkeState) == message
+    for data in (b"", b"\0\1\0\0", b"\xff" * 40, serialize_message(message)[:20]):
+        assert conversions.message_of(data, ClarkeState) is None
+        with pytest.raises(ParameterError):
+            FlatLayout(message).message(data)
+
+
+def test_a_reference_source_goes_on_after_a_state_that_cannot_be_read(make):
+    node = make(ReferenceSource)
+    node.configure()
+    node.activate()
+    count = ROBOT.coordinate_count
+    for data in (b"\xff" * 40, serialize_message(ClarkeState(position=[0.0] * (count + 1)))):
+        node._on_measurement(data)
+        assert node._measured_now(node.clock.monotonic_s()) is None
+        node._publish()
+    node._on_measurement(serialize_message(ClarkeState(position=[0.0] * count)))
+    node._publish()
+    assert node._sequence == 1

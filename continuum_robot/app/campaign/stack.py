@@ -35,7 +35,16 @@ from numpy.typing import NDArray
 from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.trajectories import source_parameters
-from continuum_robot.app.soak.faults import BOARD_TIMEOUTS, STALL_S, estop_by_two, foreign_commands, hostile_requests
+from continuum_robot.app.soak.faults import (
+    BOARD_TIMEOUTS,
+    STALL_S,
+    estop_by_two,
+    foreign_commands,
+    forged_owner,
+    hostile_requests,
+    parameter_flood,
+    wrong_shapes,
+)
 from continuum_robot.app.soak.stand import StackStand
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
@@ -295,6 +304,15 @@ def _hostile(stand: UpStand, rng: Rng) -> Effect:
     return Effect(found={"services: refused": hostile_requests(stand, rng).detail})
 
 
+def _harmless(act: Callable[[UpStand, Rng], Effect], stand: UpStand, rng: Rng) -> Effect:
+    """Nothing of the stack may take notice but in its log."""
+    begin_s = time.monotonic()
+    act(stand, rng)
+    time.sleep(WATCH_S)
+    declared = tuple(f"declared {fault}" for fault in stand.state.all_faults)
+    return Effect(begin_s=begin_s, problems=declared)
+
+
 def _stall_supervisor(stand: UpStand, _rng: Rng) -> Effect:
     begin_s = time.monotonic()
     stopped_for(stand, ["supervisor"], STALL_S)
@@ -313,6 +331,9 @@ ACTIONS: dict[str, Callable[[UpStand, Rng], Effect]] = {
     "reset_moves_nothing": _reset_moves_nothing,
     "estop_by_two": estop_by_two,
     "hostile_request": _hostile,
+    "forged_owner": partial(_harmless, forged_owner),
+    "wrong_shapes": partial(_harmless, wrong_shapes),
+    "parameter_flood": partial(_harmless, parameter_flood),
     "supervisor_stalled": _stall_supervisor,
     "unsequenced_writer": foreign_commands,
     **{name: partial(_kill, process) for name, process in RESPAWNED.items()},

@@ -334,11 +334,19 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
     "node_lost": (
         "a node is gone, hangs or left its state",
         ("the node's program ended or was killed", "it hangs", "somebody changed its lifecycle by hand"),
-        "The supervisor hears every node's `/diagnostics` and transition events.",
+        "The supervisor listens to every node's `/diagnostics` and transition events. A node that is silent for 3 s is"
+        " asked for its state, and is lost without an answer within another 3 s.",
         (
             "`up` and the launch files start its program again by themselves; elsewhere start it. Look at its log.",
             RESET,
         ),
+    ),
+    "node_failed": (
+        "a node had a defect",
+        ("a callback of the node raised an exception that nothing handles",),
+        "It is in the node's `/diagnostics`. The node works on as far as it can, and other nodes of its process are not"
+        " affected; the contact monitor is invalid.",
+        ("Keep the log, which has the traceback, and report it.", RESET),
     ),
     "two_writers": (
         "two programs write `tendon_commands`",

@@ -19,6 +19,8 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import OWNERS, nodes_of, owner_of
+from continuum_robot.nodes.topics.publisher_subscription import publisher_of
 
 
 class NewestMessages:
@@ -98,7 +100,14 @@ class NewestMessages:
         subscription = self._subscriptions[topic]
         with subscription.handle:
             taken = subscription.handle.take_message(subscription.msg_type, False)
-        return None if taken is None else taken[0]
+        if taken is None:
+            return None
+        message, info = taken
+        if topic in OWNERS:
+            name = nodes_of(self._node, subscription.topic_name).get(publisher_of(info), "")
+            if name not in ("", owner_of(self._node, topic)):
+                return None  # another program's
+        return message
 
 
 def _ignore(_message: Any) -> None:

@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from std_msgs.msg import Bool
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from std_msgs.msg import Bool, String
 
 from continuum_robot.app.campaign.runner import Effect, Rng, Stand, killed, stopped_for
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
-from continuum_robot.msg import ClarkeState, TendonCommands
+from continuum_robot.msg import ClarkeState, Shape, TendonCommands
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.actuation import TensionLimits
@@ -31,6 +32,8 @@ STALL_S = 4.0
 BOARD_TIMEOUTS = 1.5
 """Of limits.command_timeout_s: receive timeout of the boards at level dynamics, as the driver sets it."""
 _DISCOVERY_S = 5.0
+_FLOOD_S = 2.0
+_SHAPE_ARRAYS = ("coefficients", "coefficient_rates", "covariance")
 _CLIENT_TIMEOUT_S = 60.0
 _JOINED_S = 1.0
 """Both sides know of each other so long after one does; what is published before waits for that."""
@@ -186,6 +189,51 @@ def _foreign_references(stand: Stand, rng: Rng) -> Effect:
     return Effect("100 references")
 
 
+def forged_owner(stand: Stand, rng: Rng) -> Effect:
+    """Latched topics of the driver and of the reference source, published by another program, then its references."""
+    name = stand.link.name
+    status = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
+    with contextlib.ExitStack() as stack:
+        for kind, topic, message in (
+            (String, "reference_writer", String(data=name)),
+            (Bool, "reference_holding", Bool(data=True)),
+            (
+                DiagnosticStatus,
+                "driver_status",
+                DiagnosticStatus(values=[KeyValue(key=key, value=value) for key, value in status.items()]),
+            ),
+        ):
+            publisher = stack.enter_context(stand.link.publisher(kind, topic, qos.latched()))
+            wait_for(lambda publisher=publisher: publisher.get_subscription_count() > 0, _DISCOVERY_S)
+            publisher.publish(message)
+        time.sleep(_JOINED_S)
+        _foreign_references(stand, rng)
+    return Effect(f"as if {name} had the turn and the driver had stopped")
+
+
+def wrong_shapes(stand: Stand, rng: Rng) -> Effect:
+    """Shapes whose arrays have other sizes than the robot's."""
+    sizes = rng.integers(0, 30, 3).tolist()
+    with stand.link.publisher(Shape, "shape") as publisher:
+        wait_for(lambda: publisher.get_subscription_count() > 0, _DISCOVERY_S)
+        message = Shape(**dict(zip(_SHAPE_ARRAYS, ([0.0] * int(size) for size in sizes), strict=True)))
+        for _ in range(60):
+            message.header.stamp = stand.link.node.get_clock().now().to_msg()
+            publisher.publish(message)
+            time.sleep(0.02)
+    return Effect(f"sizes {sizes}")
+
+
+def parameter_flood(stand: Stand, _rng: Rng) -> Effect:
+    """The pretension, set to what it is, more often than a node takes changes."""
+    link, refused, end_s = stand.link, 0, time.monotonic() + _FLOOD_S
+    pretension_n, count = link.get_parameter("clarke_controller", "pretension_n"), 0
+    while time.monotonic() < end_s:
+        refused += _refused(lambda: link.set_parameters("clarke_controller", {"pretension_n": pretension_n}))
+        count += 1
+    return Effect(f"{count} changes in {_FLOOD_S:g} s, {refused} refused")
+
+
 def hostile_requests(stand: Stand, _rng: Rng) -> Effect:
     """Requests out of range, each of which must be refused. Raises :class:`ParameterError` where one is accepted."""
     link = stand.link
@@ -290,6 +338,9 @@ FAULTS: tuple[SoakFault, ...] = (
     SoakFault("estop_by_two", 4, SAFE, estop_by_two),
     SoakFault("foreign_commands", 3, TOLERATED, foreign_commands),
     SoakFault("foreign_references", 3, TOLERATED, _foreign_references),
+    SoakFault("forged_owner", 3, TOLERATED, forged_owner),
+    SoakFault("wrong_shapes", 3, TOLERATED, wrong_shapes),
+    SoakFault("parameter_flood", 2, TOLERATED, parameter_flood),
     SoakFault("hostile_requests", 3, TOLERATED, hostile_requests),
     SoakFault("client_comes_and_goes", 4, TOLERATED, _client_comes_and_goes),
     SoakFault("pause", 4, SAFE, _pause),

@@ -14,7 +14,7 @@ from rclpy.task import Future
 
 from continuum_robot.msg import LockstepDone, LockstepGo
 from continuum_robot.nodes.lockstep.flow import FlowLoop, FlowPublisher, FlowTimer
-from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, FlatLayout
 from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.periodic import Result
@@ -110,7 +110,9 @@ class Inbox:
         waiting = self._waiting
         while waiting:
             data, *publisher = waiting.popleft()
-            self._callback(data if self._raw else deserialize_message(data, self._kind), *publisher)
+            message = data if self._raw else conversions.message_of(data, self._kind)
+            if message is not None:
+                self._callback(message, *publisher)
 
     def _take(self, data: bytes, *publisher: bytes) -> None:
         self._waiting.append((data, *publisher))

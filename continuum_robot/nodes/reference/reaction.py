@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
@@ -110,7 +109,9 @@ class NodeReaction:
         data, heard_s = self._contact
         if now_s - heard_s > CONTACT_AGE_S:
             return ContactSense.nothing(self._size, "the contact monitor is silent")
-        message = deserialize_message(data, Contact)
+        message = conversions.message_of(data, Contact)
+        if message is None:
+            return ContactSense.nothing(self._size, "a message on contact cannot be read")
         if message.state == INVALID:
             return ContactSense.nothing(self._size, message.invalid_reason)
         return ContactSense(bool(message.in_contact), reaction.force_of(conversions.vector(message.residual)))

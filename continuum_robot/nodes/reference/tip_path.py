@@ -12,7 +12,6 @@ import threading
 import numpy as np
 from geometry_msgs.msg import Point
 from numpy.typing import NDArray
-from rclpy.serialization import deserialize_message
 
 from continuum_robot.control.motion import MotionLimits
 from continuum_robot.control.references import ClarkeReference
@@ -240,8 +239,9 @@ class TipPath:
         ----------
         data : of a serialised ``shape``
         """
-        shape = deserialize_message(data, Shape)
-        self._tip, self._heard_s = conversions.position(shape.tip.position), self._clock.monotonic_s()
+        shape = conversions.message_of(data, Shape)
+        if shape is not None:
+            self._tip, self._heard_s = conversions.position(shape.tip.position), self._clock.monotonic_s()
 
     def at(self, period_s: float, measured: Vector | None) -> ClarkeReference:
         """The reference of this period.

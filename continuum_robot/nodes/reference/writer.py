@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-from rclpy.serialization import deserialize_message
 from std_msgs.msg import String
 
 from continuum_robot.control.references import ClarkeReference
@@ -33,7 +32,7 @@ class ReferenceWriter:
     def __init__(self, node: ManagedNode, own: str) -> None:
         self.name = self._own = own
         self._clock = node.clock
-        self._foreign: tuple[bytes, float] | None = None
+        self._foreign: tuple[ClarkeState, float] | None = None
         self._writers = node.create_publisher(String, "reference_writer", qos.latched())
         node.flow.create_subscription(
             ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True, lazy=True
@@ -68,8 +67,7 @@ class ReferenceWriter:
             return current
         if self._foreign is None:
             return None if current is None else ClarkeReference.at_rest(current.position)
-        data, heard_s = self._foreign
-        message = deserialize_message(data, ClarkeState)
+        message, heard_s = self._foreign
         position = np.array(conversions.vector(message.position))
         velocity = np.array(conversions.vector(message.velocity))
         if position.size != count or not np.all(np.isfinite(position)):
@@ -86,12 +84,13 @@ class ReferenceWriter:
         """How long ago another program's references ended in the middle of a motion, s; 0 where they did not."""
         if self.ours or self._foreign is None:
             return 0.0
-        data, heard_s = self._foreign
+        message, heard_s = self._foreign
         silent_s = self._clock.monotonic_s() - heard_s
-        if silent_s < BROKEN_OFF_S or not np.any(conversions.vector(deserialize_message(data, ClarkeState).velocity)):
+        if silent_s < BROKEN_OFF_S or not np.any(conversions.vector(message.velocity)):
             return 0.0
         return silent_s
 
     def _on_reference(self, data: bytes) -> None:
-        if not self.ours:
-            self._foreign = data, self._clock.monotonic_s()
+        message = None if self.ours else conversions.message_of(data, ClarkeState)
+        if message is not None:
+            self._foreign = message, self._clock.monotonic_s()

@@ -12,6 +12,7 @@ import numpy as np
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, TransformStamped
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType, ROSClock
+from rclpy.serialization import deserialize_message
 
 from continuum_robot.geometry.so3 import matrix_from_quaternion, quaternion_from_matrix
 
@@ -59,6 +60,20 @@ def preallocate_bytes(message: Any, field: str, count: int) -> NDArray[np.uint8]
 def vector(field: array.array[float]) -> Vector:
     """A received ``float64[]`` field as a numpy view, shape (entries,)."""
     return np.frombuffer(field, dtype=np.float64)
+
+
+def message_of(data: bytes, kind: Any) -> Any:
+    """The message that bytes of a raw subscription are; None where they are none: any program may send them.
+
+    Parameters
+    ----------
+    data : serialised
+    kind : type of the message
+    """
+    try:
+        return deserialize_message(data, kind)
+    except RuntimeError:  # the base of rclpy's own errors
+        return None
 
 
 def float_array(values: Any) -> array.array[float]:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import serialize_message
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes.topics import conversions
 
@@ -125,8 +126,15 @@ class FlatLayout:
         Parameters
         ----------
         data : of a serialised message
+
+        Raises
+        ------
+        ParameterError : they are none
         """
-        return deserialize_message(data, self._type)
+        message = conversions.message_of(data, self._type)
+        if message is None:
+            raise ParameterError("message", f"{len(data)} bytes", f"a serialised {self._type.__name__}")
+        return message
 
     def editable(self) -> list[Any]:
         """The numbers of the message that the layout was made of, to be changed at their places."""

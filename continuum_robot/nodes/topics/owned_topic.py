@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
 
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.publisher_subscription import publishers
@@ -42,12 +43,32 @@ def subscribe_to_owner(node: ManagedNode, kind: Any, topic: str, callback: Calla
     _OwnedTopic(node, kind, topic, callback)
 
 
+def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
+    """Full name of the node of each publisher of a topic, by the publisher's GID, as far as the graph has it.
+
+    Parameters
+    ----------
+    node : that asks
+    topic : as resolved
+    """
+    return {
+        gid: f"{one.node_namespace.rstrip('/')}/{one.node_name}"
+        for gid, one in publishers(node, topic).items()
+        if one.node_name != UNKNOWN_NODE
+    }
+
+
+def owner_of(node: Node, topic: str) -> str:
+    """Full name of the node that publishes one of :data:`OWNERS` in the namespace of ``node``."""
+    return f"{node.get_namespace().rstrip('/')}/{OWNERS[topic]}"
+
+
 class _OwnedTopic:
     """Asks the graph for the node of each publisher; a message that is quicker than the graph waits for that."""
 
     def __init__(self, node: ManagedNode, kind: Any, topic: str, callback: Callable[[Any], None]) -> None:
         self._node, self._topic, self._callback = node, node.resolve_topic_name(topic), callback
-        self._owner = f"{node.get_namespace().rstrip('/')}/{OWNERS[topic]}"
+        self._owner = owner_of(node, topic)
         self._names: dict[bytes, str] = {}
         self._refused: set[str] = set()
         self._waiting: dict[bytes, tuple[Any, float]] = {}
@@ -66,12 +87,7 @@ class _OwnedTopic:
     def _settle(self) -> None:
         """Deal with the messages whose publisher is known by now."""
         if not self._waiting.keys() <= self._names.keys():
-            found = publishers(self._node, self._topic)
-            self._names = {
-                gid: f"{one.node_namespace.rstrip('/')}/{one.node_name}"
-                for gid, one in found.items()
-                if one.node_name != UNKNOWN_NODE
-            }
+            self._names = nodes_of(self._node, self._topic)
         for gid, (message, come_s) in list(self._waiting.items()):
             name = self._names.get(gid, "")
             if not name and time.monotonic() - come_s < LONGEST_WAIT_S:

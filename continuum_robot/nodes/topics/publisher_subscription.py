@@ -90,11 +90,16 @@ class PublisherSubscription(Waitable[Any]):
         """
         if taken_data is not None:
             message, info = taken_data
-            self._callback(message, bytes((info.get("publisher_gid") or {}).get("data", b""))[:GID_BYTES])
+            self._callback(message, publisher_of(info))
 
 
 def _not_called(_message: Any) -> None:
     """No executor takes this subscription's messages but as a waitable."""
+
+
+def publisher_of(info: Any) -> bytes:
+    """GID of the publisher, from what rclpy takes with a message; empty where the middleware does not report it."""
+    return bytes((info.get("publisher_gid") or {}).get("data", b""))[:GID_BYTES]
 
 
 def publishers(node: Node, topic: str) -> dict[bytes, Any]:
