@@ -223,14 +223,16 @@ class ClarkeControllerNode(ManagedNode):
         cycle = self._controller
         if cycle is None:
             return
-        start_ns = time.monotonic_ns()
+        start_ns, before_ns = time.monotonic_ns(), self._stamp_ns
         if not self._read(data):
             return
         # NaN: the driver's torque is off.
         following = self._active and self._driver_active and math.isfinite(self._commanded[0])
         now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
-        # A stamp in the future, of a clock that is ahead, is now.
-        self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
+        # A reading that comes again, as of servos slower than the cycle, keeps its time to the last digit: no time has
+        # passed, and the controller answers as before. A stamp in the future, of a clock that is ahead, is now.
+        if self._stamp_ns != before_ns:
+            self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
         desired, self._desired_force = self._desired_force, None
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
             self._publish_tension(cycle.tension)

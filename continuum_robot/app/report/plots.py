@@ -24,7 +24,6 @@ TIME = "time since the recording began [s]"
 """One zero of time for all pictures and for the times in metrics.json."""
 
 Moments = Sequence[tuple[float, str]]
-_LEAST_SPREAD_US = 1.0
 
 
 def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
@@ -138,10 +137,9 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
     return save_figure(figure, folder / "tensions.png")
 
 
-def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path | None:
+def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
     """Plot histograms of the loop's period and of the response to each state, to ``timing.png``.
 
-    Returns None and draws nothing of a run in lock-step: its time is computed, so there is nothing to measure.
 
     Parameters
     ----------
@@ -151,8 +149,6 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
     states = active_states(recording, recording.series("tendon_states"))
     period_us = 1e6 * periods_s(states)
     response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
-    if all(not len(values) or np.ptp(values) < _LEAST_SPREAD_US for values in (period_us, response_us)):
-        return None
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
     _histogram(left, period_us, "period of the driver's loop [µs]")
     left.set_title(

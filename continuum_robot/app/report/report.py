@@ -17,6 +17,7 @@ from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, co
 from continuum_robot.app.report.numbers import metrics, track
 from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
+from continuum_robot.app.running.simulation_level import LOCKSTEP
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
 
@@ -46,11 +47,20 @@ def report_run(
     DeviceError : the report cannot be written
     """
     known = {**recorded_facts(run), **run.statistics, **(facts or {})}
-    return write_report(run.bag, folder, robot, known, blend_s=run.blend_s, namespace=run.namespace)
+    # In lock-step time is computed: there is none to measure.
+    timed = run.parameters("tendon_driver").get("clock") != LOCKSTEP
+    return write_report(run.bag, folder, robot, known, blend_s=run.blend_s, namespace=run.namespace, timed=timed)
 
 
 def write_report(
-    bag: Path, folder: Path, robot: Robot, facts: Mapping[str, Any], *, blend_s: float, namespace: str | None = None
+    bag: Path,
+    folder: Path,
+    robot: Robot,
+    facts: Mapping[str, Any],
+    *,
+    blend_s: float,
+    namespace: str | None = None,
+    timed: bool = True,
 ) -> tuple[dict[str, Any], list[Path]]:
     """Compute metrics.json and the plots of a run from its recording.
 
@@ -62,6 +72,7 @@ def write_report(
     facts : numbers that the recording does not hold, such as the driver's own statistics; they win over computed ones
     blend_s : length of the reference's start-up blend, which the errors leave out, s
     namespace : ROS namespace of the topics, None: the recorded one
+    timed : the run's time was real: ``timing.png`` shows how the loop kept it
 
     Returns
     -------
@@ -80,8 +91,9 @@ def write_report(
     numbers = {"robot": robot.name, **metrics(recording, tracking), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
     faults = fault_moments(bag, recording.origin_ns, recording.namespace)
-    timing = draw_timing(recording, numbers, folder)
-    plots = [draw_tensions(recording, robot, folder, faults), *([] if timing is None else [timing])]
+    plots = [draw_tensions(recording, robot, folder, faults)]
+    if timed:
+        plots.append(draw_timing(recording, numbers, folder))
     if tracking is not None:
         plots.insert(0, draw_tracking(tracking, robot, folder, faults))
     if len(seen_shapes(recording)[0]):

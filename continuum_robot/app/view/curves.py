@@ -206,7 +206,7 @@ class Curves:
             empty,
             tuple(styles),
             scales=_scales((0.0, 1.0)),
-            axes=({"size": 30, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
+            axes=({"size": 28, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
             legend={"show": False},
             height=_HEIGHT,
             padding=(8, 14, 0, 0),

@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib import image
-from recordings import SyntheticRun
+from recordings import SyntheticRun, typestore
+from rosbags.rosbag2 import StoragePlugin, Writer
 
 from continuum_robot.app.recordings.reading import Series, read_recording
+from continuum_robot.app.recordings.run import fault_moments
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
+from continuum_robot.app.report.plots import draw_tensions
 from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.errors import DeviceError, RecordingError
@@ -109,13 +112,16 @@ def test_shapes_are_drawn_of_the_moments_at_which_they_were_seen(tmp_path: Path)
         def __init__(self, chosen: slice) -> None:
             self.chosen, self.topics = chosen, ("shape",)
 
-        def series(self, _topic: str) -> dict[str, np.ndarray]:
-            return {"stamp_s": stamp_s[self.chosen], "coefficients": rows[self.chosen]}
+        def series(self, _topic: str) -> Series:
+            at_s = stamp_s[self.chosen]
+            return Series(at_s, at_s, np.arange(3), {"coefficients": rows[self.chosen]}, {})
 
     robot = load_robot("opencr_five_tendon")
-    np.testing.assert_array_equal(seen_shapes(Seen(slice(None))), rows[[0, 2]])
+    times_s, coefficients = seen_shapes(Seen(slice(None)))
+    np.testing.assert_array_equal(coefficients, rows[[0, 2]])
+    np.testing.assert_array_equal(times_s, stamp_s[[0, 2]])
     assert draw_shapes(Seen(slice(None)), robot, tmp_path).is_file()
-    assert not len(seen_shapes(Seen(slice(1, 2))))
+    assert not len(seen_shapes(Seen(slice(1, 2)))[1])
 
 
 @pytest.mark.parametrize("damage", ["missing", "no metadata", "garbage"])
@@ -144,3 +150,23 @@ def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="cannot be written"):
         write_report(bag, blocked / "report", load_robot("opencr_five_tendon"), {}, blend_s=0.0)
     shutil.rmtree(bag)
+
+
+def test_faults_have_a_moment_in_the_pictures(tmp_path: Path) -> None:
+    bag = SyntheticRun(duration_s=0.5).write(tmp_path / "bag")
+    store = typestore()
+    kind, header = store.types["continuum_robot/msg/StackStatus"], store.types["std_msgs/msg/Header"]
+    stamp = header(stamp=store.types["builtin_interfaces/msg/Time"](sec=0, nanosec=0), frame_id="")
+    words = dict.fromkeys(("state", "last_fault", "controller", "stop_action"), "")
+    flags = dict.fromkeys(("simulated", "estop", "holding", "fallback"), False)
+    with Writer(tmp_path / "faults", version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        connection = writer.add_connection("/left/stack_status", "continuum_robot/msg/StackStatus", typestore=store)
+        for at_s, faults in ((1, []), (2, ["estop"]), (3, ["estop", "node_lost"]), (4, []), (5, ["estop"])):
+            message = kind(header=stamp, **words, **flags, node_names=[], node_states=[], faults=faults)
+            writer.write(connection, at_s * 10**9, store.serialize_cdr(message, connection.msgtype))
+    moments = fault_moments(tmp_path / "faults", 10**9, "/left")
+    assert moments == [(1.0, "estop"), (2.0, "node_lost"), (4.0, "estop")]
+    assert fault_moments(tmp_path / "faults", 10**9, "/") == []
+    recording, robot = read_recording(bag, TOPICS), load_robot("opencr_five_tendon")
+    plain = draw_tensions(recording, robot, tmp_path).read_bytes()
+    assert draw_tensions(recording, robot, tmp_path, [(0.2, "estop")]).read_bytes() != plain

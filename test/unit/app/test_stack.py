@@ -103,7 +103,7 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
     assert numbers["rmse_q_re_m"] < 0.005
     assert numbers["min_tension_n"] > 0
     assert {path.name for path in file.parent.glob("*.png")} == {
-        "tracking.png", "tensions.png", "timing.png", "shapes.png",
+        "tracking.png", "tensions.png", "shapes.png",
     }  # fmt: skip
     assert list(file.parent.glob("recording/*.mcap"))
     assert (demo.process.returncode == 0) == (not numbers["faults"])
