@@ -2,6 +2,7 @@
 """Controller, safety, simulated devices and plant in virtual time: tracking, activation, faults and recovery."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,3 +257,14 @@ def test_until_the_first_command_the_measured_tension_is_held(five_tendon_plant)
     np.testing.assert_array_equal(record["command"], np.broadcast_to(held, record["command"].shape))
     loop.run(0.02)
     assert loop.fault_log[0][1] == tendon_faults.COMMAND_TIMEOUT
+
+
+def test_nine_geared_servos_that_stick_run_without_a_fault():
+    """Elastic tendons, heavy gears whose dry friction holds, encoders of 15 um: what rests is not frozen."""
+    robot = load_robot(Path(__file__).parents[2] / "examples" / "nine_servos.yaml")
+    loop = VirtualLoop(robot)
+    loop.activate(robot.control.pretension_n)
+    record = loop.run(4.0)
+    assert not loop.fault_log
+    assert np.all(rmse(record) < 5e-4)
+    assert record["tension"][500:].min() > 1.0

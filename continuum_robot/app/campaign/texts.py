@@ -152,8 +152,9 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "frozen_reading": (
         ("an encoder's cable is loose", "a board repeats its last values", "a motor is stuck"),
         "A displacement repeats bit by bit for `safety.frozen_time_s`, and does not change within "
-        "`safety.frozen_begin_s` after the other tendons moved by `safety.frozen_motion_m` or the commanded "
-        "generalised force changed by `safety.frozen_force_n`.",
+        "`limits.frozen_begin_s` after the other tendons moved by `limits.frozen_motion_m` or the commanded "
+        "generalised force changed by `limits.frozen_force_n`. These follow from the robot file unless it states them; "
+        "`continuum-robot check` prints them.",
         (
             "Turn the motor by hand with the power off and look at its displacement.",
             "Check the encoder's cable, or switch the board's power off and on.",
@@ -169,7 +170,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "inconsistent_displacement": (
         ("a tendon is slack, slipped on its spool or broke", "an encoder lost its zero", "the robot was never homed"),
         "The displacements of a segment must lie on the Clarke manifold. Their root mean square distance exceeds "
-        "`limits.inconsistency_m`.",
+        "`limits.inconsistency_m`, by default 2 mm or the stretch of a tendon at `limits.maximum_n`.",
         ("Look at every tendon of that segment.", "Mend or replace the tendon.", HOME),
     ),
     "displacement_out_of_range": (
@@ -184,8 +185,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "current_mismatch": (
         ("a phase of a motor is open", "the motors' supply is off or weak", "a board's stop input is closed"),
-        "Measured and commanded current differ by more than `safety.current_mismatch_fraction` of the largest current "
-        "for `safety.current_mismatch_time_s`.",
+        "Measured and commanded current differ by more than `limits.current_mismatch_a` for "
+        "`safety.current_mismatch_time_s`: by default 5 % of the largest current, 20 % and two counts for servos.",
         ("Check the motor's cable and the supply.", "Open the stop input.", RESET),
     ),
     "device_fault": (

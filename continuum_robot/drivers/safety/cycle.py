@@ -134,6 +134,7 @@ class SafetyCycle:
     _since_command_s: cython.double
     _credit_s: cython.double
     _maximum_step_s: cython.double
+    _minimum_n: cython.double
     _maximum_n: cython.double
     _highest_n: cython.double
     _soft_n: cython.double
@@ -181,7 +182,8 @@ class SafetyCycle:
         self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
         self._compared_s = UNKNOWN
         self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
-        self._maximum_step_s, self._maximum_n = settings.maximum_step_s, limits.maximum_n
+        self._maximum_step_s = settings.maximum_step_s
+        self._minimum_n, self._maximum_n = limits.minimum_n, limits.maximum_n
         self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n
         self._soft_n = min(self._highest_n, settings.soft_fraction * limits.maximum_n)
         self._soft_time_s = settings.soft_time_s
@@ -246,6 +248,10 @@ class SafetyCycle:
             if self.stop.holds:
                 self.stop.step(reading, dt)
             if self.stop.holds:
+                for j in indices(self._count):
+                    # Each tendon holds its own place: the minimum of one is not made up for by the others.
+                    if self.stop.tension_n[j] < self._minimum_n:
+                        self.stop.tension_n[j] = self._minimum_n
                 self._limiter.step(self.stop.tension_n, step_s)
             elif self._engaged and self.stop.code != STOP_BRAKE:
                 self._ramp.step(step_s)

@@ -17,7 +17,7 @@ from continuum_robot.estimation.contact.error_budget import Budget
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms, FrictionTerms
-from continuum_robot.rod.friction.capstans import drives, torque_from_tension
+from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.friction.tendons import TendonFriction
 
@@ -89,13 +89,13 @@ class Drives:
     Attributes
     ----------
     force : their generalised force at the measured coefficients, (n,), N.m^2
-    torque : of every capstan, (k,), N.m
+    wires : tensions of the capstans' wires, those that they pull first, (2k,), N
     tension : of every tendon, (N,), N, where their levers depend on the shape; None: ``force`` holds at all
     shape : measured coefficients of a rod of which only modes are seen
     """
 
     force: Vector
-    torque: Vector
+    wires: Vector
     tension: Vector | None = None
     shape: Vector | None = None
 
@@ -143,8 +143,7 @@ class DrivenRod:
         whole = functions.model.stiffness
         parts = np.array([np.where((strains == strain)[:, None], whole, 0.0) for strain in np.unique(strains)])
         self._elastic = parts if modes is None else modes.shapes.T @ parts
-        self._torque_from_tension = torque_from_tension(robot)
-        friction = friction or TendonFriction(robot, compile=compile, progress=progress)
+        self._wires = friction = friction or TendonFriction(robot, compile=compile, progress=progress)
         self.capstan_jacobian = friction.jacobian if modes is None else np.zeros((0, len(self.stiffness)))
         self._capstan_inverse = np.linalg.pinv(self.capstan_jacobian)
         self.rubs = bool(np.any(friction.coefficients > 0))
@@ -170,12 +169,12 @@ class DrivenRod:
             if self._rod is not None:
                 raise ParameterError("capstan_torque", capstan_torque, "tensions: this robot has no capstans")
             torque = np.asarray(capstan_torque, dtype=float)
-            return Drives(self.capstan_jacobian.T @ torque, torque)
+            return Drives(self.capstan_jacobian.T @ torque, self._wires.wires_of_torque(torque))
         pull = np.asarray(tension, dtype=float)
-        torque = self._torque_from_tension @ pull
+        wires = self._wires.wires_of_tension(pull)
         if self._rod is None:
-            return Drives(self._tendon_matrix.T @ pull, torque)
-        return Drives(self.generalized(-self._rod.tendons.weighted(c, pull)[2]), torque, pull, c)
+            return Drives(self._tendon_matrix.T @ pull, wires)
+        return Drives(self.generalized(-self._rod.tendons.weighted(c, pull)[2]), wires, pull, c)
 
     def coordinates(self, values: Vector) -> Vector:
         """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...).
@@ -229,7 +228,7 @@ class DrivenRod:
         load = drives.force + other
         if self._friction is None:
             return StateTerms(terms, load)
-        friction, by_c, by_rate = self._friction(c, rate, drives.torque)
+        friction, by_c, by_rate = self._friction(c, rate, drives.wires)
         return StateTerms(terms, load - friction, -by_c, -by_rate, friction)
 
     @property

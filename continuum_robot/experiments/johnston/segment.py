@@ -233,7 +233,10 @@ class CapstanRobot:
     def terms(self) -> Terms:
         """The model with its derivatives, for the disturbance observer; derived and compiled at the first call."""
         return Terms(
-            self.contact_functions, FrictionTerms(self.friction, progress=self._progress), self.capstan_jacobian
+            self.contact_functions,
+            FrictionTerms(self.friction, progress=self._progress),
+            self.friction.wires_of_torque,
+            self.capstan_jacobian,
         )
 
     @property
@@ -320,11 +323,13 @@ class Terms:
     ----------
     functions : of the rod
     friction : of the tendons in the disks
+    wires : tensions of the wires for a torque of the capstans
     capstan_jacobian : J_qc, shape (capstans, n), rad per (1/m)
     """
 
     functions: ContactFunctions
     friction: FrictionTerms
+    wires: Callable[[Array], Array]
     capstan_jacobian: Array
 
     def at(self, c: Array, c_rate: Array, torque: Array) -> StateTerms:
@@ -334,7 +339,7 @@ class Terms:
         ----------
         torque : of the capstans, shape (capstans,), N.m
         """
-        lost, lost_by_c, lost_by_rate = self.friction(c, c_rate, torque)
+        lost, lost_by_c, lost_by_rate = self.friction(c, c_rate, self.wires(torque))
         driven = self.capstan_jacobian.T @ torque
         return StateTerms(self.functions(c, c_rate), driven - lost.ravel(), -lost_by_c, -lost_by_rate)
 

@@ -297,12 +297,12 @@ class FrictionTerms:
         self, friction: TendonFriction, *, compile: str = "auto", progress: Callable[[str], None] | None = None
     ) -> None:
         n, k = friction.robot.coefficient_count, friction.capstan_count
-        kept, rate, torque = ca.SX.sym("fractions", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("capstan_torque", k)
+        kept, rate, wires = ca.SX.sym("fractions", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("wires", 2 * k)
         to_capstans = ca.SX(sparse(friction.jacobian))
-        force = to_capstans.T @ friction.torque_of(kept, to_capstans @ rate, torque, friction.sign)  # johnston (38)
+        force = to_capstans.T @ friction.torque_of(kept, to_capstans @ rate, wires, friction.sign)  # johnston (38)
         derivatives = [ca.densify(ca.jacobian(force, by)) for by in (ca.vec(kept), rate)]
-        of_fractions = ca.Function("force_of_fractions", [kept, rate, torque], [force, *derivatives], {"cse": True})
-        given = [ca.MX.sym(name, size) for name, size in (("c", n), ("c_rate", n), ("capstan_torque", k))]
+        of_fractions = ca.Function("force_of_fractions", [kept, rate, wires], [force, *derivatives], {"cse": True})
+        given = [ca.MX.sym(name, size) for name, size in (("c", n), ("c_rate", n), ("wires", 2 * k))]
         found, *by_c = friction.fraction_jacobian(given[0], ca.DM(friction.coefficients))
         value, by_fractions, by_rate = of_fractions(found, *given[1:])
         function = ca.Function("friction_terms", given, [value, by_fractions @ ca.vertcat(*by_c), by_rate])
@@ -310,7 +310,10 @@ class FrictionTerms:
             [function], f"the tendon friction of {friction.robot.name}", compile=compile, progress=progress
         )["friction_terms"]
 
-    def __call__(self, c: ArrayLike, c_rate: ArrayLike, capstan_torque: ArrayLike) -> tuple[Vector, Vector, Vector]:
-        """kappa_fric of johnston (38), (n,), its derivatives by c and by c_rate, (n, n)."""
-        force, by_c, by_rate = self._function(c, c_rate, capstan_torque)
+    def __call__(self, c: ArrayLike, c_rate: ArrayLike, wires: ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """kappa_fric of johnston (38), (n,), its derivatives by c and by c_rate, (n, n).
+
+        ``wires`` are the tensions as of :meth:`TendonFriction.torque_of`, (2k,), N.
+        """
+        force, by_c, by_rate = self._function(c, c_rate, wires)
         return force, by_c, by_rate

@@ -97,12 +97,22 @@ def torque_from_tension(robot: Robot) -> Vector:
 def tension_from_torque(robot: Robot) -> Vector:
     """Matrix from capstan torques (N.m) to differences of tendon tensions from the pretension, shape (N, capstans).
 
-    Half of the difference comes on each of the two opposite tendons, as johnston (32) has it below the pretension.
+    Half of the difference comes on each of the two opposite tendons: johnston (32) prints all of it on either, which
+    is twice what statics gives.
     """
     matrix = np.zeros((robot.tendon_count, len(drives(robot))))
     for column, drive in enumerate(drives(robot)):
         matrix[drive.pulled, column] = 0.5 / drive.path_per_radian_m
         matrix[drive.released, column] = -0.5 / drive.path_per_radian_m
+    return matrix
+
+
+def wires_from_tension(robot: Robot) -> Vector:
+    """Matrix from the tensions of all tendons (N) to those of the pulled wires, then the released ones, (2 k, N)."""
+    found = drives(robot)
+    matrix = np.zeros((2 * len(found), robot.tendon_count))
+    for row, drive in enumerate(found):
+        matrix[row, drive.pulled] = matrix[len(found) + row, drive.released] = 1 / drive.strands
     return matrix
 
 

@@ -29,7 +29,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
 from continuum_robot.rod.code.shared import code_in, function_of, sparse
-from continuum_robot.rod.friction.capstans import Drive, capstan_jacobian, drives
+from continuum_robot.rod.friction.capstans import Drive, capstan_jacobian, drives, wires_from_tension
 from continuum_robot.rod.moving_chain import SegmentSteps, expressions_of
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -136,8 +136,9 @@ class TendonFriction:
     jacobian : J_qc, (k, n), rad per (1/m)
     coefficients : (k,)
     fractions : casadi.Function (c, coefficients) -> (k, 2), what the pulled and the released strand of each keep
-    resistance : casadi.Function (c, capstan_speed, capstan_torque, coefficients) -> friction torque (k,)
-    symbolic : casadi.Function (c, c_rate, capstan_torque, coefficients) -> friction torque (k,)
+    resistance : casadi.Function (c, capstan_speed, tension of all tendons, coefficients) -> friction torque (k,)
+    symbolic : casadi.Function (c, c_rate, capstan_torque, coefficients) -> friction torque (k,), of tensions around the
+        pretension of the robot's file
 
     Raises
     ------
@@ -166,6 +167,10 @@ class TendonFriction:
         ):
             raise ParameterError("coefficients", coefficients, f"{self.capstan_count} values in [0, 1)")
         self.sign = sign
+        self._tendon_count = robot.tendon_count
+        self._radii_m = np.array([drive.capstans.radius_m for drive in self._drives])
+        self._pretension_n = np.array([drive.capstans.pretension_n for drive in self._drives])
+        self._of_tension = wires_from_tension(robot)
         self.fractions = self._fractions()
         self.resistance = self._resistance(sign)
         self.symbolic = self._torque()
@@ -178,7 +183,7 @@ class TendonFriction:
             self._fast = FastFunction(self.symbolic)
 
     def capstan_torque(self, c: ArrayLike, c_rate: ArrayLike, capstan_torque: ArrayLike) -> Vector:
-        """Torque by which friction resists each capstan, johnston (32)-(37).
+        """Torque by which friction resists each capstan, johnston (32)-(37), around the pretension of the robot's file.
 
         Parameters
         ----------
@@ -274,35 +279,60 @@ class TendonFriction:
 
     def _resistance(self, sign: str) -> ca.Function:
         c, coefficients = self._symbols()
-        speed, torque = (type(c).sym(name, self.capstan_count) for name in ("capstan_speed", "capstan_torque"))
-        value = self.torque_of(self.fractions(c, coefficients), speed, torque, sign)
-        names = ["c", "capstan_speed", "capstan_torque", "coefficients"]
-        given = [c, speed, torque, coefficients]
+        speed, tension = type(c).sym("capstan_speed", self.capstan_count), type(c).sym("tension", self._tendon_count)
+        wires = self.wires_of_tension(tension)
+        value = self.torque_of(self.fractions(c, coefficients), speed, wires, sign)
+        names = ["c", "capstan_speed", "tension", "coefficients"]
+        given = [c, speed, tension, coefficients]
         return function_of("friction_resistance", given, [ca.densify(value)], names, ["friction_torque"])
 
-    def torque_of(self, fractions: Any, speed: Any, torque: Any, sign: str = "tanh") -> Any:
+    def wires_of_tension(self, tension: Any) -> Any:
+        """Tensions of the pulled wires, then of the released ones, (2k,), N: expression or array, as the tensions.
+
+        Parameters
+        ----------
+        tension : of all tendons, (N,), N
+        """
+        return self._of_tension @ tension
+
+    def wires_of_torque(self, torque: Any) -> Any:
+        """The same where only the torque on the capstans is known: around the pretension of the robot's file.
+
+        johnston (32) prints the whole of |tau| / r_c on either wire. By statics tau = r_c (f+ - f-), half of it is, and
+        the pulled wire carries all once the other is slack.
+
+        Parameters
+        ----------
+        torque : on the capstans, (k,), N.m
+        """
+        library: Any = np if isinstance(torque, np.ndarray) else ca
+        half = torque / self._radii_m / 2
+        pretension = self._pretension_n if library is np else ca.DM(self._pretension_n)
+        join = np.concatenate if library is np else (lambda parts: ca.vertcat(*parts))
+        sides = [library.fmax(library.fmax(pretension + one, 2 * one), 0) for one in (half, -half)]
+        return join(sides)
+
+    def torque_of(self, fractions: Any, speed: Any, wires: Any, sign: str = "tanh") -> Any:
         """Friction torque of the capstans, expression (k,), N.m.
 
         Parameters
         ----------
         fractions : what pulled and released strand of each keep, (k, 2)
         speed : of the capstans, (k,), rad/s
-        torque : on them, (k,), N.m
+        wires : tensions of the pulled wires, then of the released ones, (2k,), N
         sign : as of the class
         """
-        radii = ca.DM([drive.capstans.radius_m for drive in self._drives])
-        pretensions = ca.DM([drive.capstans.pretension_n for drive in self._drives])
-        # Which of the two strands is pulled follows from the sign of the torque, so (32) is this for both signs.
-        pulled, released = ca.fmax(pretensions + torque / radii, 0), ca.fmax(pretensions - torque / radii, 0)
-        lost = (1 - fractions[:, 0]) * pulled + (1 - fractions[:, 1]) * released  # johnston (33), (36)
+        count = self.capstan_count
+        lost = (1 - fractions[:, 0]) * wires[:count] + (1 - fractions[:, 1]) * wires[count:]  # johnston (33), (36)
         direction = ca.sign(speed) if sign == "sign" else ca.tanh(TANH_PER_RADIAN * speed)
-        return direction * radii * lost  # johnston (37)
+        return direction * ca.DM(self._radii_m) * lost  # johnston (37)
 
     def _torque(self) -> ca.Function:
         c, coefficients = self._symbols()
         c_rate, torque = type(c).sym("c_rate", c.shape[0]), type(c).sym("capstan_torque", self.capstan_count)
         speed = sparse(self.jacobian) @ c_rate
-        value = self.resistance(c, speed, torque, coefficients)
+        wires = self.wires_of_torque(torque)
+        value = ca.densify(self.torque_of(self.fractions(c, coefficients), speed, wires, self.sign))
         names = ["c", "c_rate", "capstan_torque", "coefficients"]
         given = [c, c_rate, torque, coefficients]
         return function_of("tendon_friction", given, [value], names, ["friction_torque"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction, compile_functions
-from continuum_robot.rod.friction.capstans import drives, tension_from_torque, torque_from_tension
+from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.integration import rk4_step
 from continuum_robot.rod.strain.statics import equilibrium
@@ -149,9 +149,8 @@ class ExplicitBody(RodBody):
         """As of :class:`RodBody`; johnston (37)."""
         if not self._friction.capstan_count:
             return np.zeros(0)
-        torque = torque_from_tension(self._robot) @ tension_n
         speed = _speed_of_capstans(self._robot) @ velocity
-        value = self._friction.resistance(self.c, speed, torque, self._friction.coefficients)
+        value = self._friction.resistance(self.c, speed, tension_n, self._friction.coefficients)
         return np.array(value, dtype=float).reshape(-1)
 
     # --- making it
@@ -197,8 +196,7 @@ class ExplicitBody(RodBody):
 
     def _resisting(self, c: Any, capstan_speed: Any, tension: Any) -> Any:
         """Friction torque on the capstans, expression; johnston (37)."""
-        torque = ca.DM(torque_from_tension(self._robot)) @ tension
-        return self._friction.resistance(c, capstan_speed, torque, ca.DM(self._friction.coefficients))
+        return self._friction.resistance(c, capstan_speed, tension, ca.DM(self._friction.coefficients))
 
     def _stable_substep(self) -> float:
         """The robot file's substep, or the largest whole fraction of it that the fastest mode allows."""

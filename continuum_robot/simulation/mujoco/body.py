@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction
-from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque, torque_from_tension
+from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
@@ -126,7 +126,7 @@ class ChainBody:
         self._friction = TendonFriction(robot, compile="never")
         self._capstans = self._friction.capstan_count > 0
         if self._capstans:
-            self._load_of_torque, self._torque_of = tension_from_torque(robot), torque_from_tension(robot)
+            self._load_of_torque = tension_from_torque(robot)
             self._per_rate = capstan_jacobian(robot)
         self.push: tuple[float, Vector] | None = None
         self.world_loads: tuple[ContactLoad, ...] = ()
@@ -275,8 +275,7 @@ class ChainBody:
 
     def _resistance(self, capstan_speed_rad_per_s: Vector, tension_n: Vector) -> Vector:
         """Friction torque on the capstans, (capstans,), N.m; johnston (37) at the fitted coefficients."""
-        torque = self._torque_of @ tension_n
-        value = self._friction.resistance(self.c, capstan_speed_rad_per_s, torque, self._friction.coefficients)
+        value = self._friction.resistance(self.c, capstan_speed_rad_per_s, tension_n, self._friction.coefficients)
         return np.array(value, dtype=float).reshape(-1)
 
     @property

@@ -15,6 +15,8 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety import fault_codes, lateness_watch, tendon_faults
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, RobotFileError
+from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.general_tendons import UnrelatedTendons
 from continuum_robot.robot import stop_policy
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.loading import load_robot
@@ -274,8 +276,11 @@ def test_the_limiter_by_itself(compiled):
     rng = np.random.default_rng(0)
     for _ in range(60):
         count = int(rng.integers(1, 13))
+        manifold = UnrelatedTendons(count)
+        if count >= 6 and rng.random() < 0.7:
+            manifold = ClarkeManifold([3, count - 3], [0.007, 0.006], [0.0, 0.3])
         own = dataclasses.replace(FIVE.limits, total_n=float(rng.uniform(1.6, 8)) * count, rate_n_per_s=500.0)
-        pair = [kind(own, count) for kind in (limits.TensionLimiter, compiled.TensionLimiter)]
+        pair = [kind(own, manifold) for kind in (limits.TensionLimiter, compiled.TensionLimiter)]
         for _ in range(60):
             desired = rng.normal(0, 10.0 ** rng.uniform(-1, 4), count)
             desired[rng.random(count) < 0.1] = rng.choice([math.nan, math.inf, -math.inf])

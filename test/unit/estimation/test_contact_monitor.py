@@ -22,7 +22,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.friction.capstans import torque_from_tension
+from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -421,9 +421,13 @@ def test_torques_and_tensions_are_the_same(robot):
     one = ContactMonitor(robot, MonitorSettings(method="gmo"))
     other = ContactMonitor(robot, MonitorSettings(method="gmo"), functions=one.functions)
     c, rate = np.array([0.5, 0.1, 0, 0, 0, 0]), np.array([0.2, -0.1, 0, 0, 0, 0])
+    # A torque is that of wires around the file's pretension, johnston (32) with half of what it prints.
+    drive = drives(robot)[0]
+    strands, pretension_n = drive.strands, drive.capstans.pretension_n
+    radius_m = drive.capstans.wire_per_radian_m
     for k in range(20):
-        tension = np.array([100.0 + k, 60, 60, 80])
-        torque = torque_from_tension(robot) @ tension
+        torque = np.array([0.3 + 0.01 * k, -0.2])
+        tension = strands * (pretension_n + np.array([1, 1, -1, -1]) * np.tile(torque, 2) / radius_m / 2)
         first = one.update(c, rate, NOISE, DT, tension=tension)
         second = other.update(c, rate, NOISE, DT, capstan_torque=torque)
     np.testing.assert_allclose(first.residual, second.residual, atol=1e-9)

@@ -190,7 +190,7 @@ def test_friction_terms_are_the_friction_and_its_derivatives():
     torque = np.array([0.7, -1.1])
     for c, rate in shapes(friction.robot, 11, 2, bending_rad=1.0):
         slow = rate / 200  # where tanh is not saturated
-        force, by_c, by_rate = terms(c, slow, torque)
+        force, by_c, by_rate = terms(c, slow, friction.wires_of_torque(torque))
         np.testing.assert_allclose(force, friction.generalized_force(c, slow, torque), rtol=1e-12)
         close(by_c, directional(lambda x, v=slow: friction.generalized_force(x, v, torque), c), 1e-5)
         close(by_rate, directional(lambda v, x=c: friction.generalized_force(x, v, torque), slow), 1e-5)

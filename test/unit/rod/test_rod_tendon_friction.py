@@ -15,7 +15,7 @@ from scipy.optimize import brentq, minimize
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.friction.capstans import capstan_jacobian
+from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.tendons import TendonFriction, bushing_fraction
 from continuum_robot.rod.model import RodModel
 
@@ -149,10 +149,40 @@ def test_friction_resists_motion_and_grows_with_pretension_and_torque(robot: Rob
         fractions = np.array(friction.fractions(c, friction.coefficients))
         r_c, f_pl = 0.015255, 208.0
         for j in range(2):
-            pulled, released = abs(torque[j]) / r_c + f_pl, max(f_pl - abs(torque[j]) / r_c, 0)  # johnston (32)
+            # johnston (32) with half of what it prints, so that r_c (f+ - f-) is the torque.
+            half = abs(torque[j]) / r_c / 2
+            pulled, released = max(f_pl + half, 2 * half), max(f_pl - half, 0)
             first, second = (pulled, released) if torque[j] > 0 else (released, pulled)
             lost = (1 - fractions[j, 0]) * first + (1 - fractions[j, 1]) * second
             assert found[j] == pytest.approx(np.tanh(10 * jacobian[j] @ rate) * r_c * lost)  # (37)
+
+
+def test_friction_is_that_of_the_tensions_that_are_there(robot: Robot, friction: TendonFriction) -> None:
+    """Half of what each wire loses at 20 N it loses at 10 N, and what common tension adds costs friction."""
+    rng = np.random.default_rng(9)
+    c, speed = rng.normal(0, 1.5, 6), np.array([3.0, -2.0])
+    for tension in (np.full(4, 20.0), np.full(4, 800.0), rng.uniform(50, 400, 4)):
+        found = np.array(friction.resistance(c, speed, tension, friction.coefficients)).ravel()
+        twice = np.array(friction.resistance(c, speed, 2 * tension, friction.coefficients)).ravel()
+        np.testing.assert_allclose(twice, 2 * found)
+        fractions, strands = np.array(friction.fractions(c, friction.coefficients)), robot.segments[0].tendons.strands
+        for k in range(2):
+            wires = tension[[k, k + 2]] / strands
+            lost = (1 - fractions[k]) @ wires
+            assert found[k] == pytest.approx(np.tanh(10 * speed[k]) * 0.015255 * lost)
+
+
+def test_torque_and_tensions_around_the_pretension_say_the_same(robot: Robot, friction: TendonFriction) -> None:
+    """By statics: the torque of the tensions that a torque makes around the pretension is that torque."""
+    strands, f_pl = robot.segments[0].tendons.strands, robot.segments[0].capstans.pretension_n
+    for torque in (np.array([0.7, -1.1]), np.array([-2.9, 2.0])):
+        tension = strands * f_pl + tension_from_torque(robot) @ torque
+        lead = robot.segments[0].capstans.wire_per_radian_m / robot.segments[0].capstans.radius_m
+        np.testing.assert_allclose(
+            friction.wires_of_torque(torque) - f_pl, lead * (friction.wires_of_tension(tension) - f_pl), rtol=1e-9
+        )
+    slack = friction.wires_of_torque(np.array([20.0, -20.0]))
+    np.testing.assert_allclose(slack, [20.0 / 0.015255, 0, 0, 20.0 / 0.015255])
 
 
 def test_sign_and_tanh_agree_in_fast_motion(robot: Robot, friction: TendonFriction) -> None:

@@ -153,7 +153,7 @@ def pressed(robot: Robot) -> Plant:
         friction_coefficient=0.3,
     )
     plant = Plant(robot, actuation="ideal", contacts=[wall], compile="never")
-    tension = 200.0 + tension_from_torque(robot) @ [0.6, 0.0]
+    tension = 416.0 + tension_from_torque(robot) @ [0.6, 0.0]
     for _ in range(250):
         plant.advance(tension, 0.01)
     return plant
@@ -174,7 +174,7 @@ def test_the_plant_comes_to_rest_where_forces_balance(pressed: Plant, robot: Rob
 
 
 def test_contact_stops_the_motion_that_the_same_torque_makes_in_the_open(pressed: Plant, robot: Robot) -> None:
-    tension = 200.0 + tension_from_torque(robot) @ [0.6, 0.0]
+    tension = 416.0 + tension_from_torque(robot) @ [0.6, 0.0]
     free = equilibrium(RodDynamics(robot, compile="never"), tension).c
     there = RodDynamics(robot, compile="never").poses(free, [0.2037])[0][0, 3]
     assert there > 0.03
