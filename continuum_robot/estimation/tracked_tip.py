@@ -112,7 +112,7 @@ _WAITING = 256  # a second of a fast tracker
 _FORGET_AFTER = 20  # surprising poses in a row: then it is the robot that changed
 _TOGETHER = 0.25  # of the mean interval: stamps that are nearer were given on receipt, to poses that had waited
 _TOGETHER_S = 1e-3  # no tracker is as fast
-_KEPT_BACKLOG = 0.9
+_BACKLOG_S, _POSES_OF_BACKLOG = 0.5, 30
 _POSES_OF_PERIOD = 100
 _POSES_OF_FAULT = 40
 _LARGEST_JITTER_S = 0.1
@@ -120,7 +120,7 @@ _JITTER_S = 2e-3
 _JUDGED_S = 2.0
 _LONGEST_JUDGED_S = 0.1  # of a pose
 _EVIDENCE_S, _BEGIN_ANEW_S = 0.1, 1.0
-_CERTAIN = 3.0  # standard deviations of the mean by which a correction is better before it is used
+_CERTAIN = 2.0  # standard deviations of the mean by which a correction is better before it is used
 _CORRELATED_POSES = 4  # poses that are late together
 _FADE_S = 0.3
 _USELESS_S = 5.0
@@ -346,9 +346,10 @@ class TrackedTip:
             self._intervals = min(self._intervals + 1, _POSES_OF_PERIOD)
             self._period_s += (interval_s - self._period_s) / self._intervals
             # Of poses taken at regular times each is later than the one before by what its interval is too long. What
-            # a lost pose adds is forgotten as poses come on time; those that catch up come faster.
-            kept = _KEPT_BACKLOG if interval_s > 0.75 * self._period_s else 1.0
-            self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
+            # a lost pose adds is forgotten with time; those that catch up come faster.
+            if self._intervals >= _POSES_OF_BACKLOG:
+                kept = math.exp(-interval_s / _BACKLOG_S)
+                self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
         if math.isfinite(stamp_s):
             self._newest_stamp_s = stamp_s
         if self._backlog_s > self._period_s:

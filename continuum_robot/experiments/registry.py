@@ -13,6 +13,7 @@ from continuum_robot.experiments import (
     predictive_tip,
     shape_fiber,
     stiffness_pretension,
+    tip_stamps,
     tip_tracking,
 )
 from continuum_robot.experiments.contact import kinds as contact_kinds
@@ -66,6 +67,7 @@ def experiments() -> dict[str, Experiment]:
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,
         tip_tracking.TRACKING,
+        tip_stamps.STAMPS_EXPERIMENT,
         predictive_tip.PREDICTIVE_TIP,
         shape_fiber.SHAPE_FIBER,
         contact_kinds.CONTACT_KINDS,

@@ -9,12 +9,16 @@ learned, against that of the model alone and against that with the stamps of the
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.tracked_tip import TrackedTip
+from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.geometry import se3, so3
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -25,6 +29,7 @@ SHAPE_S = 0.01
 LENGTH_M = 0.2
 SCALE_M = 0.0105
 EXPOSURE, LATE, JITTER, BATCHES, QUEUE, CLOCK = "exposure", "late", "jitter", "batches", "queue", "clock"
+FIGURES = ("circle", "line", "eight")
 STAMPS = (EXPOSURE, LATE, JITTER, BATCHES, QUEUE, CLOCK)
 """Stamps of the exposure; late by a constant; unevenly late, half to one and a half times as much; given to several
 poses at once when the last of them is there; given on receipt behind a line that is blocked now and then; of a clock
@@ -42,7 +47,7 @@ class StampSettings:
     lost: float = quantity("fraction of the poses that are lost", default=0.02, ge=0, lt=1)
     noise_m: float = quantity("of a place in each axis", "m", default=2e-4, ge=0, le=0.1)
     motion_hz: float = quantity("frequency of the tip's circle; 0: it stands", "Hz", default=0.5, ge=0, le=10)
-    figure: str = quantity("path of the tip", default="circle", choices=("circle", "line", "eight"))
+    figure: str = quantity("path of the tip; empty: all", default="", choices=("", *FIGURES))
     bend_rad: float = quantity("of the robot at the path's outside", "rad", default=0.6, gt=0, le=3)
     model_error_m: float = quantity("root mean square error of the model", "m", default=3e-3, ge=0, le=0.1)
     duration_s: float = quantity("of a run", "s", default=20.0, gt=1, le=1000)
@@ -156,3 +161,45 @@ def run(settings: StampSettings) -> Errors:
         seen = tracked.see_shape(now_s, tip, motion.coordinates(now_s))
         fused[i], model[i] = np.linalg.norm(seen[:3, 3] - true), np.linalg.norm(tip[:3, 3] - true)
     return Errors(times, fused, model, tracked.delay.delay_s, tracked.fault)
+
+
+def _compute(settings: StampSettings, progress: Progress) -> Result:
+    numbers: dict[str, object] = {}
+    runs: dict[tuple[str, str], Errors] = {}
+    for path in (settings.figure,) if settings.figure else FIGURES:
+        for kind in (settings.stamps,) if settings.stamps else STAMPS:
+            progress(f"{path}: stamps {kind}")
+            errors = run(dataclasses.replace(settings, stamps=kind, figure=path))
+            runs[path, kind] = errors
+            numbers[f"rms_{path}_{kind}_m"], numbers[f"rms_{path}_model_m"] = errors.rms_m(settings.learning_s)
+            numbers[f"delay_{path}_{kind}_s"] = errors.delay_s
+            numbers[f"fault_{path}_{kind}"] = errors.fault
+    return Result(numbers, runs)
+
+
+def _draw(result: Result, folder: Path) -> list[Path]:
+    file = folder / "tip_stamps.png"
+    runs: dict[tuple[str, str], Errors] = result.series
+    paths = list(dict.fromkeys(path for path, _ in runs))
+    with figure(file, "The tip by a tracker with uneven stamps", 1, len(paths)) as (drawing, axes):
+        for path, axis in zip(paths, np.atleast_1d(axes), strict=True):
+            kinds = [kind for one, kind in runs if one == path]
+            for colour, kind in zip(COLOURS, kinds, strict=False):
+                one = runs[path, kind]
+                axis.semilogy(one.time_s[::5], 1e3 * one.fused_m[::5], color=colour, label=kind, linewidth=0.8)
+            axis.semilogy(one.time_s[::5], 1e3 * one.model_m[::5], "--", color="0.4", label="model", linewidth=0.8)
+            axis.set(title=path, xlabel="time in s", ylabel="error of the tip in mm")
+        legend_below(drawing, np.atleast_1d(axes)[0])
+    return [file]
+
+
+STAMPS_EXPERIMENT = Experiment(
+    name="tip.stamps",
+    summary="The tip by a tracker whose stamps are late, uneven or come in bunches, against the model alone.",
+    source="no paper: estimation/tracked_tip.py",
+    paper={},
+    settings=StampSettings,
+    compute=_compute,
+    plot=_draw,
+    tolerances={"rms*": Tolerance(relative=0.02), "delay*": Tolerance(absolute=1e-4)},
+)
