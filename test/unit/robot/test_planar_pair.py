@@ -115,7 +115,7 @@ def bare(name, **disks):
     return dataclasses.replace(robot, segments=segments)
 
 
-@pytest.mark.parametrize("disks", [{}, {"count": 0, "mass_kg": 0.01}], ids=["nothing", "a mass that no disk has"])
+@pytest.mark.parametrize("disks", [{"count": 0}, {"count": 0, "mass_kg": 0.01}], ids=["nothing", "a mass that no disk has"])
 def test_a_rod_without_disks_has_the_mass_of_its_backbone(disks):
     robot, light = bare("opencr_five_tendon", **disks), bare("opencr_five_tendon", count=10, mass_kg=0.0)
     c = np.array([3.0, -2.0])
@@ -124,7 +124,7 @@ def test_a_rod_without_disks_has_the_mass_of_its_backbone(disks):
 
 
 def test_tendons_of_a_rod_without_disks_are_drawn_along_its_backbone():
-    robot = bare("two_segment")
+    robot = bare("two_segment", count=0)
     assert robot.disk_arc_lengths_m.size == 0
     geometry = RodDrawing(robot).geometry(np.full(4, 2.0))
     assert len(geometry.disks) == 0
