@@ -25,7 +25,7 @@ it stands for.
 
 ## Your own robot
 1. Copy `config/robots/opencr_five_tendon.yaml` (one segment) or `two_segment.yaml`, and change `name`.
-2. Describe `segments`: length, backbone, disks, and the tendons that end at each segment's tip (at least 3).
+2. Describe `segments`: length, backbone, disks, and the tendons that end at each segment's tip (3, or 2 for one plane).
    `continuum-robot check` now prints masses, stiffness and natural frequencies: compare them with the robot you have.
 3. Add `actuators` and `limits`. `limits.minimum_n` keeps the tendons from going slack; a fault ends in `limits.safe_n`.
    `actuators.heat` describes how the motors warm up: [where to get its numbers](motors.md#heat).

@@ -157,8 +157,8 @@ class Disks:
     mass_kg: float | None = quantity("mass of a disk; not with individual", "kg", default=None, ge=0, le=100)
     radius_m: float = quantity("outer radius", "m", gt=0, le=1)
     thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
-    count: int = quantity(
-        "number of disks, equally spaced, the last at the segment's end; 0: none", default=0, ge=0, le=200
+    count: int | None = quantity(
+        "number of disks, equally spaced, the last at the segment's end; 0: none", default=None, ge=0, le=200
     )
     arc_lengths_m: tuple[float, ...] = quantity(
         "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
@@ -166,8 +166,9 @@ class Disks:
     individual: tuple[Disk, ...] = quantity("every disk with its own mass and inertia, instead of count", default=())
 
     def __post_init__(self) -> None:
-        if (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True) > 1:
-            raise refuse("count", self.count, "either count or arc_lengths_m or individual")
+        ways = (bool(self.count), bool(self.arc_lengths_m), bool(self.individual)).count(True)
+        if ways > 1 or (ways == 0 and self.count is None):
+            raise refuse("count", self.count, "either count or arc_lengths_m or individual; count: 0 without disks")
         for key, arc_lengths_m in (
             ("arc_lengths_m", self.arc_lengths_m),
             ("individual", tuple(disk.arc_length_m for disk in self.individual)),
@@ -188,7 +189,7 @@ class Disks:
             return np.array([disk.arc_length_m for disk in self.individual])
         if self.arc_lengths_m:
             return np.array(self.arc_lengths_m)
-        return segment_length_m * np.arange(1, self.count + 1) / max(1, self.count)
+        return segment_length_m * np.arange(1, self.disk_count + 1) / max(1, self.disk_count)
 
     @property
     def disk_count(self) -> int:
