@@ -10,6 +10,7 @@ import typer
 
 from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, SchedulerOption, WorkersOption
 from continuum_robot.app.commands.parts import part
+from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
 
 
@@ -17,10 +18,53 @@ def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
     """Check a robot file and print what it describes.
 
     Geometry, masses, stiffness, the natural frequencies of the straight robot from the rod model, limits, control
-    with its delay margin, what can be run with it, and which values are assumed. A file with an error gives one
-    message with file, line, key, value and what is allowed, and exit code 2.
+    with its delay margin, what can be run with it, and which values are assumed.
+
+    What keeps the robot from working is an error with its cause and remedy, and the exit code is 1: an unstable or
+    ringing loop, a reference beyond the limits, friction above the pretension, a law or a tool's file that is not
+    there. What makes it work poorly is a warning. A file that cannot be read gives one message with file, line, key,
+    value and what is allowed, and exit code 2.
     """
-    part("check").run_check(robot, json_file)
+    raise typer.Exit(part("check").run_check(robot, json_file))
+
+
+def tune(
+    robot: RobotArgument,
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="YAML", help="Copy of the robot file to write with the gains.")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(metavar="DEG", min=20.0, max=75.0, help="Phase margin that the loop keeps, degrees.")
+    ] = 45.0,
+    gain_margin: Annotated[
+        float, typer.Option(metavar="X", min=1.2, max=20.0, help="Factor on all gains that the loop bears.")
+    ] = 2.5,
+    rate: Annotated[
+        float, typer.Option(metavar="HZ", min=0.0, max=4000.0, help="Rate of the driver's cycle, Hz; 0: 1000.")
+    ] = 0.0,
+    delay: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            min=0.0,
+            max=0.1,
+            help="From a reading to its command on the motors, s; 0: one cycle, or what the bus of servos takes.",
+        ),
+    ] = 0.0,
+    json_file: JsonOption = None,
+) -> None:
+    """Find the gains of a robot's PID from its masses, stiffness, motors, rate and delay, and say why these.
+
+    Of all gains that keep the wanted phase and gain margins, those with the largest integral gain are taken: they
+    leave the least error under slow disturbances. A file without the section control gets one. With --out the gains go
+    into a copy of the robot file; all else in it stays. Without, nothing but what you see, and --json, is written.
+    """
+    if 0 < rate < 20:
+        raise ParameterError("--rate", rate, "0, or a rate from 20 to 4000 Hz")
+    module = part("tune")
+    options = module.TuneOptions(margin, gain_margin, rate, delay)
+    raise typer.Exit(module.run_tune(robot, out, json_file, options))
 
 
 def workspace(
