@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, SchedulerOption, WorkersOption
+from continuum_robot.app.commands.arguments import (
+    JsonOption,
+    RobotArgument,
+    SchedulerOption,
+    WorkersOption,
+    devices_answer,
+    file_option,
+)
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
@@ -32,7 +39,7 @@ def tune(
     robot: RobotArgument,
     *,
     out: Annotated[
-        Path | None, typer.Option(metavar="YAML", help="Copy of the robot file to write with the gains.")
+        Path | None, file_option("YAML", "Copy of the robot file to write with the gains.")
     ] = None,
     margin: Annotated[
         float, typer.Option(metavar="DEG", min=20.0, max=75.0, help="Phase margin that the loop keeps, degrees.")
@@ -85,7 +92,7 @@ def workspace(
         float,
         typer.Option(metavar="N", min=0.0, help="Least tension under control, for the tip's stiffness; 0: the file's."),
     ] = 0.0,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Draw shapes and tip positions here.")] = None,
     json_file: JsonOption = None,
     workers: WorkersOption = 0,
     scheduler: SchedulerOption = "",
@@ -106,7 +113,7 @@ def workspace(
 def identify_geometry(
     robot: RobotArgument,
     data: Annotated[Path, typer.Option(metavar="CSV", help="Recording in which one tendon at a time is pulled.")],
-    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
 ) -> None:
     """Find the servo-to-tendon map, the segments' angles and the marker's place by a fit to a recording."""
     part("procedures.identify").run_identify_geometry(robot, data, out)
@@ -114,7 +121,7 @@ def identify_geometry(
 
 def identify(
     robot: RobotArgument,
-    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
     data: Annotated[
         Path | None,
         typer.Option(
@@ -130,7 +137,7 @@ def identify(
     tension: Annotated[
         float, typer.Option(metavar="N", min=0.0, help="Of every tendon while it moves, N; 0: from the limits.")
     ] = 0.0,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of what was fitted.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Picture of what was fitted.")] = None,
     json_file: JsonOption = None,
     workers: WorkersOption = 0,
     scheduler: SchedulerOption = "",
@@ -152,30 +159,32 @@ def identify(
     which servo drives it. Takes a minute or two.
     """
     where = WorkerOptions(workers, scheduler)
-    raise typer.Exit(
-        part("procedures.identify").run_identify(
-            robot,
-            data,
-            out,
-            simulated=simulated,
-            duration_s=duration,
-            tension_n=tension,
-            json_file=json_file,
-            plot=plot,
-            where=where,
+    module = part("procedures.identify")
+    with devices_answer():
+        raise typer.Exit(
+            module.run_identify(
+                robot,
+                data,
+                out,
+                simulated=simulated,
+                duration_s=duration,
+                tension_n=tension,
+                json_file=json_file,
+                plot=plot,
+                where=where,
+            )
         )
-    )
 
 
 def calibrate(
     kind: Annotated[str, typer.Argument(metavar="DYNAMICS", help="What to calibrate: dynamics.")],
     robot: RobotArgument,
-    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
     data: Annotated[
         Path | None,
         typer.Option(metavar="CSV", help="Recording of torques, tendons and strings; without: a simulated chirp."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of measured and simulated motion.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Picture of measured and simulated motion.")] = None,
 ) -> None:
     """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
     part("procedures.calibrate").run_calibrate(kind.lower(), robot, data, out, plot)
