@@ -34,7 +34,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     name : as given
     names : those there are
     """
-    near = difflib.get_close_matches(name, list(names), 1, 0.6)
+    near = difflib.get_close_matches(name, list(names), 1, 0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -54,7 +54,7 @@ def shipped_file(name: str) -> Path:
     if file is None and folders:
         names = sorted({one.name for folder in folders for one in folder.iterdir() if one.is_file()})
         expected = f"an existing file, or one of those shipped ({', '.join(names)})"
-        raise ParameterError("file", Path(name).name, expected + did_you_mean(Path(name).name, names))
+        raise ParameterError(str(Path(name).parent), Path(name).name, expected + did_you_mean(Path(name).name, names))
     if file is None:
         looked = ", ".join(map(str, folders)) or "no such folder found"
         raise ParameterError("shipped file", name, f"a file of config/; looked in: {looked}. Install the package again")
