@@ -10,24 +10,30 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from continuum_robot.app.judgement import ERROR, Judged, bus_cycle_s, judge
 from continuum_robot.app.output import write_json
-from continuum_robot.control.delay_margin import MOTORS, delay_margin_s
+from continuum_robot.control.delay_margin import MOTORS, DelayMargin
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.robot_model import Summary
 from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reading_thresholds import reading_thresholds
 
 
-def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> None:
-    """Check a robot file and print its summary.
+def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> int:
+    """Check a robot file, judge whether the robot can work as it describes it, and print a summary.
 
     Parameters
     ----------
     robot : path of a robot file, or the name of a shipped one
-    json_file : where to write the numbers too, None for nowhere
+    json_file : where to write the numbers and judgements too, None for nowhere
     console : where to print
+
+    Returns
+    -------
+    the exit code: 0, or 1 if something keeps the robot from working
 
     Raises
     ------
@@ -36,33 +42,39 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
     console = console or Console()
     loaded = load_robot(robot)
     with console.status(f"{loaded.name}: deriving the model ..."):
-        summary = robot_model(loaded).summary()
+        model = robot_model(loaded)
+        summary, judged = model.summary(), judge(loaded, model)
     _print_heading(console, loaded, summary.parts)
     if summary.columns:
         console.print(_table(summary.columns))
     for line in summary.lines:
         console.print(line, highlight=False)
-    _print_settings(console, loaded)
+    _print_settings(console, loaded, judged)
     if json_file is not None:
-        write_json(json_file, _numbers(loaded, summary))
+        write_json(json_file, _numbers(loaded, summary, judged))
+    return 0 if judged.works else 1
 
 
-def _numbers(robot: Robot, summary: Summary) -> dict[str, object]:
+def _numbers(robot: Robot, summary: Summary, judged: Judged) -> dict[str, object]:
     return {
         "robot": robot.name,
         "tendons": robot.tendon_count,
         "length_m": robot.length_m,
         **summary.numbers,
         "assumed": list(robot.assumed),
-        **_margins(robot),
+        "missing": abilities(robot),
+        **judged.numbers(),
     }
 
 
 def abilities(robot: Robot) -> dict[str, str]:
     """What can be run with a robot file: command -> "" where it can, else the missing sections."""
+    stack = ("actuators", "limits", "control")
     needed = {
-        "demo, up": ("actuators", "limits", "control", "reference"),
-        "replay": ("recording",),
+        "up": stack,
+        "demo": (*stack, "reference"),
+        "replay of a run": (),
+        "replay of a .csv": ("recording",),
     }
     return {
         command: ", ".join(section for section in sections if getattr(robot, section) is None)
@@ -81,11 +93,20 @@ def _print_heading(console: Console, robot: Robot, parts: str) -> None:
     )
 
 
-def _print_settings(console: Console, robot: Robot) -> None:
-    for line in _setting_lines(robot):
+def _print_settings(console: Console, robot: Robot, judged: Judged) -> None:
+    for line in _setting_lines(robot, judged):
         console.print(line, highlight=False)
+    for one in judged.judgements:
+        color = "red" if one.level == ERROR else "yellow"
+        console.print(f"[{color}]{one.level}[/{color}]: ", end="", highlight=False)
+        console.print(f"{one.key}: {one.cause}. {one.remedy}.", highlight=False, markup=False, soft_wrap=True)
     for command, missing in abilities(robot).items():
-        text = "[green]ready[/green]" if not missing else f"[yellow]not possible[/yellow]: no section {missing}"
+        if missing:
+            text = f"[yellow]not possible[/yellow]: no section {missing}"
+        elif command in ("up", "demo") and not judged.works:
+            text = "[red]would not work[/red]: see the errors above"
+        else:
+            text = "[green]ready[/green]"
         console.print(f"{command}: {text}", highlight=False)
     if robot.assumed:
         console.print("\nAssumed, that is, stated by no source:", highlight=False)
@@ -115,7 +136,7 @@ def _heat_line(actuators: Actuators) -> str:
     )
 
 
-def _setting_lines(robot: Robot) -> list[str]:
+def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
     lines = []
     if robot.actuators is not None:
         actuators = robot.actuators
@@ -134,12 +155,19 @@ def _setting_lines(robot: Robot) -> list[str]:
         )
         lines.append(reading_thresholds(robot).sentence)
     if robot.control is not None:
-        lines.append(f"Control: PID on Clarke coordinates, {robot.control.tendon_forces}, {_gains(robot)}")
-        if robot.actuators is not None:
-            lines.append(_margin_line(robot))
+        lines.append(f"Control: {_law(robot, robot.control)}")
+        if judged.margins is not None:
+            lines.append(_margin_line(robot, judged.margins))
     if robot.reference is not None:
         amplitudes = ", ".join(f"{value * 1e3:g}" for value in robot.reference.amplitude_m)
-        lines.append(f"Reference: {robot.reference.kind}, amplitudes {amplitudes or 'none'} mm")
+        use = judged.use
+        needs = "" if use is None else (
+            f"; tendons move by up to {use.displacement_m * 1e3:.3g} mm and need up to {use.tension_n:.3g} N"
+        )  # fmt: skip
+        lines.append(f"Reference: {robot.reference.kind}, amplitudes {amplitudes or 'none'} mm{needs}")
+    for words, value in judged.defects_m.items():
+        shown = "no equilibrium" if math.isnan(value) else f"the strain basis misses the tip by {value * 1e3:.2g} mm"
+        lines.append(f"Statics at {words}: {shown}")
     for string in robot.strings:
         lines.append(
             f"String {string.name}: anchored at {string.anchor_m * 1e3:.4g} mm, "
@@ -153,33 +181,27 @@ def _setting_lines(robot: Robot) -> list[str]:
     return lines
 
 
-def _margins(robot: Robot) -> dict[str, object]:
-    """Margins of the Clarke loop; empty for a robot without actuators or control."""
-    if robot.actuators is None or robot.control is None:
-        return {}
-    found = delay_margin_s(robot)
-    return {
-        "delay_margin_s": found.margin_s,
-        "delay_margin_crossover_hz": found.crossover_hz,
-        "phase_margin_rad": found.phase_margin_rad,
-        "gain_margin": found.gain_margin,
-        "delay_margin_plant": found.plant,
-    }
-
-
-def _margin_line(robot: Robot) -> str:
-    found = delay_margin_s(robot)
+def _margin_line(robot: Robot, found: DelayMargin) -> str:
     of = ", of the motors' mass alone" if found.plant == MOTORS else ""
     if found.margin_s == 0:
-        return f"[red]Delay margin: none, the loop is unstable on the linear plant{of}: reduce the gains[/red]"
+        return f"Delay margin: none, the loop is unstable on the linear plant{of}"
     if math.isinf(found.margin_s):
         return f"Delay margin: no delay makes the loop unstable{of}"
     part = robot.part_names[found.coordinate * len(robot.part_names) // robot.coordinate_count]
+    beyond = "a cycle" if not bus_cycle_s(robot) else f"the {found.computing_delay_s * 1e3:.3g} ms of the servos' bus"
     return (
-        f"Delay margin: {found.margin_s * 1e3:.3g} ms more than a cycle between reading and command{of}; it then rings "
-        f"at {found.crossover_hz:.3g} Hz in {part}; phase margin "
+        f"Delay margin: {found.margin_s * 1e3:.3g} ms more than {beyond} between reading and command{of}; it then rings"
+        f" at {found.crossover_hz:.3g} Hz in {part}; phase margin "
         f"{math.degrees(found.phase_margin_rad):.3g}°, gain margin {found.gain_margin:.3g}"
     )
+
+
+def _law(robot: Robot, control: ControlSettings) -> str:
+    if control.law == PID_LAW:
+        return f"PID on {robot.coordinates_name}, {control.tendon_forces}, {_gains(robot)}"
+    if control.law == INVERSE_DYNAMICS_LAW:
+        return f"inverse dynamics on {robot.coordinates_name}, {control.tendon_forces}, {_gains(robot)}; no margins"
+    return f"{control.law}, a controller of another package: its margins are not known"
 
 
 def _gains(robot: Robot) -> str:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.file.whole_file import write_whole
+from continuum_robot.robot.file.whole_file import DISK_REMEDY, write_whole
 
 
 def counting_bar(console: Console) -> Progress:
@@ -43,15 +43,7 @@ def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
     try:
         write_whole(file, json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", _DISK_REMEDY) from error
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder with its parents, if it is missing. Raises :class:`DeviceError` where that is not possible."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DeviceError(str(folder), f"cannot be made ({error.strerror or error})", _DISK_REMEDY) from error
+        raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", DISK_REMEDY) from error
 
 
 def run_folder(parent: Path, now: datetime | None = None) -> Path:
@@ -74,7 +66,7 @@ def run_folder(parent: Path, now: datetime | None = None) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise DeviceError(str(folder), f"cannot be made ({error.strerror or error})", _DISK_REMEDY) from error
+            raise DeviceError(str(folder), f"cannot be made ({error.strerror or error})", DISK_REMEDY) from error
         return folder
     raise DeviceError(str(parent), "has a thousand runs of this second", "Choose another folder")
 
@@ -90,6 +82,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-_DISK_REMEDY = "Choose a folder that may be written to and has room"

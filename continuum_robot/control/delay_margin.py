@@ -15,8 +15,8 @@ for any number of coupled segments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -25,6 +25,7 @@ import scipy
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import damping_matrix
 from continuum_robot.rod.strain.problem import StaticProblem
@@ -79,16 +80,25 @@ class SampledLoop:
     ----------
     A : of plant, filters, integral and delay, shape (n, n)
     B : of the generalised force that arrives, shape (n, coordinates), 1/N
+    terms : rows of the Clarke coordinates, their integrals and their filtered rates, on which the gains p, i and d act;
+        shape (3, coordinates, n)
     C : of the generalised force that the controller takes away, shape (coordinates, n), N
+    computing_s : from a reading to its command on the motors, s
     period_s : between two samples, s
     plant : as in :class:`DelayMargin`
     """
 
     A: Vector
     B: Vector
+    terms: Vector
     C: Vector
+    computing_s: float
     period_s: float
     plant: str
+
+    def with_gains(self, gains: Sequence[PidGains]) -> SampledLoop:
+        """The same loop with other gains p, i and d, one entry a part of the robot; filter times stay."""
+        return replace(self, C=_force(self.terms, gains))
 
     def transition(self, gain: complex = 1.0) -> NDArray[np.complex128]:
         """The closed loop's transition matrix, (n, n), with a factor on the loop's gain; stable inside |z| = 1.
@@ -139,17 +149,21 @@ def delay_margin_s(
     loop = sampled_loop(
         robot, computing_cycles=computing_cycles, period_s=period_s, velocity_filter_s=velocity_filter_s
     )
-    computing_s = computing_cycles * period_s
+    return margins(loop)
+
+
+def margins(loop: SampledLoop) -> DelayMargin:
+    """Margins of a sampled loop with its gains."""
     if not loop.is_stable():
-        return DelayMargin(0.0, math.nan, math.nan, math.nan, 0, computing_s, loop.plant)
+        return DelayMargin(0.0, math.nan, math.nan, math.nan, 0, loop.computing_s, loop.plant)
     crossings = _crossings(loop)
     gain_margin = _gain_margin(loop)
     if not crossings:
-        return DelayMargin(math.inf, math.nan, math.nan, gain_margin, 0, computing_s, loop.plant)
+        return DelayMargin(math.inf, math.nan, math.nan, gain_margin, 0, loop.computing_s, loop.plant)
     frequency, lag, coordinate = min(crossings, key=lambda one: (round(one[1] / one[0], 9), one[2]))
     phase = min(min(lag, 2 * math.pi - lag) for _, lag, _ in crossings)
     return DelayMargin(
-        lag / frequency, frequency / (2 * math.pi), phase, gain_margin, coordinate, computing_s, loop.plant
+        lag / frequency, frequency / (2 * math.pi), phase, gain_margin, coordinate, loop.computing_s, loop.plant
     )
 
 
@@ -178,7 +192,6 @@ def sampled_loop(
     count = C.shape[0]
     per_entry = count // len(robot.control.gains)
     gains = robot.control.gains
-    p, i, d = (np.diag(np.repeat([getattr(one, name) for one in gains], per_entry)) for name in ("p", "i", "d"))
     filters_s = np.repeat([one.derivative_filter_time for one in gains], per_entry)
     with np.errstate(divide="ignore"):
         smooth = np.diag(-np.expm1(-period_s / filters_s))  # as in control/pid.py
@@ -186,14 +199,14 @@ def sampled_loop(
     # The plant over one period with the force held: exp of [[A, B], [0, 0]].
     size = len(A)
     held = scipy.linalg.expm(period_s * np.block([[A, B], [np.zeros((count, size + count))]]))[:size]
-    # State: plant, position of the cycle before, board's velocity, filtered rate, integral (N), commands on the way.
+    # State: plant, position of the cycle before, board's velocity, filtered rate, integral (m.s), commands on the way.
     ends = np.cumsum([size, *[count] * (4 + computing_cycles)])
     total = int(ends[-1])
     x, before, velocity, rate, integral, *queue = np.split(np.eye(total), ends[:-1])
     position = C @ x
     new_velocity = velocity + board * ((position - before) / period_s - velocity)
     new_rate = rate + smooth @ (new_velocity - rate)
-    force = p @ position + d @ new_rate + integral
+    terms = np.stack([position, integral, new_rate])
     arriving = np.zeros((total, count))
     if computing_cycles:
         moved = held[:, :size] @ x + held[:, size:] @ queue[-1]
@@ -202,8 +215,16 @@ def sampled_loop(
         moved = held[:, :size] @ x
         arriving[:size] = held[:, size:]
     following = [np.zeros((count, total)), *queue[:-1]] if computing_cycles else []
-    transition = np.vstack([moved, position, new_velocity, new_rate, integral + period_s * i @ position, *following])
-    return SampledLoop(transition, arriving, force, period_s, kind)
+    transition = np.vstack([moved, position, new_velocity, new_rate, integral + period_s * position, *following])
+    computing_s = computing_cycles * period_s
+    return SampledLoop(transition, arriving, terms, _force(terms, gains), computing_s, period_s, kind)
+
+
+def _force(terms: Vector, gains: Sequence[PidGains]) -> Vector:
+    """Rows of the generalised force that the PID takes away, (coordinates, n), of those that its gains act on."""
+    per_entry = terms.shape[1] // len(gains)
+    each = np.repeat([[one.p, one.i, one.d] for one in gains], per_entry, axis=0)
+    return np.asarray(np.einsum("ct,tcn->cn", each, terms))
 
 
 def linear_plant(robot: Robot) -> tuple[Vector, Vector, Vector]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from functools import singledispatch
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.dynamics_fit import (
@@ -32,7 +34,7 @@ from continuum_robot.robot.file.values import file_values, plain
 from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
 
-Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | RecordedMotionFit
+Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | RecordedMotionFit | Tuning
 # What was fitted, for the head of the file, and the new values by their dotted keys.
 Found = tuple[str, dict[str, Any]]
 
@@ -45,7 +47,8 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     robot : what was fitted; its file is taken as it stands, or its values where it came from none
     fit : of this robot: ``identify_geometry`` (angles and the ``recording`` section), ``identify_displaced`` (these,
         gravity, stiffnesses and ``displaced_tendons``), ``fit_dynamics`` (stiffnesses, friction and ``calibration``) or
-        ``fit_torque_constant`` (that of a motor), or ``fit_motion`` (masses, stiffness, damping, friction)
+        ``fit_torque_constant`` (that of a motor), ``fit_motion`` (masses, stiffness, damping, friction), or ``tune``
+        (the gains of the controller)
     out : path of the file to write; replaced in one step, so that a reader never sees half of it
 
     Returns
@@ -195,6 +198,19 @@ def _(fit: RecordedMotionFit, robot: Robot) -> Found:
         ],
     }
     return f"masses, stiffness, damping and friction found from {fit.file.name}", values
+
+
+@_found.register
+def _(fit: Tuning, robot: Robot) -> Found:
+    what = f"its gains tuned for a phase margin of {math.degrees(fit.wanted_phase_rad):.3g} degrees"
+    if robot.control is None:
+        return what, {"control": dataclasses.asdict(fit.control)}
+    values: dict[str, Any] = {
+        f"control.gains[{index}].{name}": getattr(gains, name)
+        for index, gains in enumerate(fit.control.gains)
+        for name in ("p", "i", "d")
+    }
+    return what, values | {"control.note": fit.control.note}
 
 
 _FITTED = "value", "deviation", "prior_deviation"

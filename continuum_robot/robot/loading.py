@@ -11,7 +11,7 @@ from typing import Any
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import SCHEMA_VERSION, Robot
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
-from continuum_robot.robot.file.shipped_files import shipped_folders
+from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_folders
 from continuum_robot.robot.schema import Source, read
 
 
@@ -41,7 +41,9 @@ def find_robot_file(robot: str | Path) -> Path:
     if str(robot) in shipped:
         return shipped[str(robot)]
     names = ", ".join(shipped) or "none found"
-    raise RobotFileError(path, "", None, f"an existing robot file, or the name of a shipped robot ({names})")
+    what = "no such file" if not path.exists() else "a folder"
+    expected = f"an existing robot file, or the name of a shipped robot ({names}){did_you_mean(path.stem, shipped)}"
+    raise RobotFileError(path, "", what, expected)
 
 
 def load_robot(robot: str | Path) -> Robot:

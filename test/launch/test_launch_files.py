@@ -25,7 +25,7 @@ pytestmark = [
 FILES = ("sim.launch.py", "hardware.launch.py", "rviz.launch.py")
 ARGUMENTS = {
     "robot", "use_fake_hardware", "use_mock_hardware", "simulation_level", "controller", "activate", "rviz", "record",
-    "namespace", "prefix", "can_interface", "serial_port", "force", "force_port", "params_file", "log_level",
+    "namespace", "prefix", "can_interface", "serial_port", "force_sensor", "force_port", "params_file", "log_level",
     "composed", "respawn",
 }  # fmt: skip
 

@@ -66,7 +66,7 @@ def test_the_robot_moves_on_its_wires_and_ends_in_order(
     sections = {"/**": PARAMETERS, "/**/tendon_driver": {"rate_hz": 250.0}}
     text = yaml.safe_dump({name: {"ros__parameters": values} for name, values in sections.items()}, sort_keys=False)
     file.write_text(text, encoding="utf-8")
-    values = {"robot": str(robot), "composed": composed, "force": "true", "params_file": str(file)}
+    values = {"robot": str(robot), "composed": composed, "force_sensor": "true", "params_file": str(file)}
     values["start_motion"] = "true"
     programs = programs_of_stack({argument.name: argument.default for argument in stack_arguments(False)} | values)
     commands = {

@@ -33,7 +33,7 @@ def stack(domain, tmp_path_factory):
         robot=str(file),
         simulation_level="wire",
         visualize=False,
-        force=True,
+        force_sensor=True,
         start_motion=True,
         # A busy machine would be late for boards that are read at 1 kHz.
         parameters=PATIENT_STACK,

@@ -86,7 +86,7 @@ class Robot:
     world : file of obstacles, or the name of a shipped one, which makes the level ``mujoco``; simulated only
     namespace : ROS namespace
     contact : run a contact monitor
-    force : read the force-torque sensor
+    force_sensor : read the force-torque sensor
     tracker : simulate a tracker of the tip, which corrects the tip of the shape
     predictive : plan to targets of :meth:`move_tip_round`
     visualize : publish tf, path and markers
@@ -105,7 +105,7 @@ class Robot:
         world: str = "",
         namespace: str = "",
         contact: bool = False,
-        force: bool = False,
+        force_sensor: bool = False,
         tracker: bool = False,
         predictive: bool = False,
         visualize: bool = True,
@@ -123,7 +123,7 @@ class Robot:
             world=world,
             namespace=namespace,
             contact=contact,
-            force=force,
+            force_sensor=force_sensor,
             tracker=tracker,
             predictive=predictive,
             visualize=visualize,

@@ -3,19 +3,104 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.file.whole_file import make_folder
 from continuum_robot.workers import MOST_WORKERS
 
-EXIT_REFUSED = 2
+EXIT_FAILED, EXIT_REFUSED = 1, 2
+
+
+def output_file(file: Path | None) -> Path | None:
+    """A file that a command writes at its end, its folder made at once: minutes of work must not be lost to it.
+
+    Parameters
+    ----------
+    file : as given; None: not given
+
+    Raises
+    ------
+    DeviceError : it is a folder, or its folder cannot be made or written to
+    """
+    if file is not None:
+        if file.is_dir():
+            raise DeviceError(str(file), "is a folder", "Name a file in it")
+        make_folder(file.parent)
+        if not os.access(file if file.exists() else file.parent, os.W_OK):
+            raise DeviceError(str(file), "may not be written", "Choose a folder that may be written to")
+    return file
+
+
+def file_option(metavar: str, text: str) -> Any:
+    """An option for a file that a command writes at its end.
+
+    Parameters
+    ----------
+    metavar : kind of the file
+    text : of the help
+    """
+    return typer.Option(metavar=metavar, callback=output_file, help=text)
+
+
+@contextlib.contextmanager
+def devices_answer() -> Iterator[None]:
+    """Exit code 1, as of ``up``, if a device does not answer: nothing was refused, it ran and failed."""
+    try:
+        yield
+    except DeviceError as error:
+        typer.echo(f"continuum-robot: {' '.join(str(error).split())}", err=True)
+        raise typer.Exit(EXIT_FAILED) from None
+
+
+def without_effect(where: str, given: Mapping[str, bool]) -> None:
+    """Refuse options that would do nothing.
+
+    Parameters
+    ----------
+    where : in words
+    given : whether each option was given
+
+    Raises
+    ------
+    ParameterError : one was
+    """
+    names = [name for name, is_given in given.items() if is_given]
+    if names:
+        raise ParameterError(", ".join(names), "given", f"to be left out {where}, where it has no effect")
+
+
+def output_folder(folder: Path | None) -> Path | None:
+    """The same of a folder.
+
+    Parameters
+    ----------
+    folder : as given; None: not given
+
+    Raises
+    ------
+    DeviceError : it cannot be made or written to
+    """
+    if folder is not None:
+        make_folder(folder)
+        if not os.access(folder, os.W_OK):
+            raise DeviceError(str(folder), "may not be written to", "Choose a folder that may be written to")
+    return folder
+
 
 RobotArgument = Annotated[
     str, typer.Argument(metavar="ROBOT", help="Robot file (YAML), or the name of a shipped one such as two_segment.")
 ]
-JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON here.")]
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", callback=output_file, help="Also write the numbers as JSON here."),
+]
 WorkersOption = Annotated[
     int,
     typer.Option(

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from continuum_robot.app.commands.arguments import EXIT_REFUSED, JsonOption, SchedulerOption, WorkersOption
+from continuum_robot.app.commands.arguments import (
+    EXIT_REFUSED,
+    JsonOption,
+    SchedulerOption,
+    WorkersOption,
+    output_folder,
+    without_effect,
+)
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
@@ -39,7 +46,9 @@ def experiment(
         str | None, typer.Argument(metavar="NAME", help="Which one; see --list.", show_default=False)
     ] = None,
     json_file: JsonOption = None,
-    plots: Annotated[Path | None, typer.Option("--plots", metavar="DIR", help="Draw the figures here.")] = None,
+    plots: Annotated[
+        Path | None, typer.Option("--plots", metavar="DIR", callback=output_folder, help="Draw the figures here.")
+    ] = None,
     show_list: Annotated[
         bool, typer.Option("--list", help="List all, with the paper's own numbers and the options of each.")
     ] = False,
@@ -57,7 +66,8 @@ def experiment(
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
     Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; NAME --help shows
-    those of one, --list those of all.
+    those of one, --list those of all. --workers and --scheduler are for --check, --store and the experiments that list
+    them; others refuse them.
 
     With --check or --store it runs with its default options. The stored numbers lie in docs/papers/numbers of a clone,
     each file with tolerances and the processor time of its run. --all reports first how long it takes; experiments that
@@ -142,6 +152,17 @@ def faults(
         module.print_kinds()
         raise typer.Exit
     if soak_hours > 0:
+        without_effect(
+            "with --soak",
+            {
+                "--json": json_file is not None,
+                "--kinds": bool(kinds),
+                "--injection-times": injection_time_count != 3,
+                "--virtual-only": not processes,
+                "--workers": workers > 0,
+                "--scheduler": bool(scheduler),
+            },
+        )
         raise typer.Exit(module.run_soak(robot, soak_hours, seed=seed, out=out))
     raise typer.Exit(
         module.run_faults(

@@ -9,12 +9,20 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, RobotArgument
+from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, devices_answer, file_option
 from continuum_robot.app.commands.parts import part
 
 SimulatedOption = Annotated[
     bool, typer.Option("--simulated/--hardware", help="Simulated devices, or those of the robot.")
 ]
+
+
+def _kilograms(text: str | float) -> float:
+    """A mass in kg; typer reads a ValueError as a wrong option."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no number; the unit is kg, without its name: 0.3 for 300 g") from None
 
 
 def devices(
@@ -65,7 +73,9 @@ def home(
     On hardware a robot is driven only if it was homed since its boards were switched on, with the robot file as it is
     now. The first time after power-on the rotors are aligned: slacken the tendons before. Ctrl-C releases the tendons.
     """
-    raise typer.Exit(part("procedures.run").run_home(robot, simulated, tension, json_file))
+    module = part("procedures.run")
+    with devices_answer():
+        raise typer.Exit(module.run_home(robot, simulated, tension, json_file))
 
 
 def check_tendons(
@@ -87,17 +97,21 @@ def check_tendons(
     are asked which way the tip moved. Ctrl-C releases the tendons.
     """
     ask = None if yes or not sys.stdin.isatty() else typer.confirm
-    raise typer.Exit(part("procedures.run").run_check_tendons(robot, simulated, pull, json_file, ask=ask))
+    module = part("procedures.run")
+    with devices_answer():
+        raise typer.Exit(module.run_check_tendons(robot, simulated, pull, json_file, ask=ask))
 
 
 def calibrate_torque(
     robot: RobotArgument,
     tendon: Annotated[int, typer.Option(metavar="J", min=1, help="Number of the tendon, from 1.")],
-    mass: Annotated[list[float], typer.Option(metavar="KG", help="A weight, kg; once for each.")],
+    mass: Annotated[
+        list[float], typer.Option(metavar="KG", parser=_kilograms, help="A weight, kg; once for each.")
+    ],
     *,
     simulated: SimulatedOption = True,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before each weight.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="YAML", help="Robot file to write with what was found.")] = None,
+    out: Annotated[Path | None, file_option("YAML", "Robot file to write with what was found.")] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Lift and lower weights hung on one tendon: the motor's torque constant, and the friction.
@@ -111,9 +125,10 @@ def calibrate_torque(
 
     module = part("procedures.calibrations")
     asked = None if yes or simulated else ask
-    raise typer.Exit(
-        module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
-    )
+    with devices_answer():
+        raise typer.Exit(
+            module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
+        )
 
 
 def calibrate_cogging(
@@ -132,7 +147,7 @@ def calibrate_cogging(
         float,
         typer.Option(metavar="N", min=0.0, help="On every tendon at the straight pose, N; 0: chosen from the limits."),
     ] = 0.0,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the tables.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Picture of the tables.")] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Turn every motor slowly both ways, and store its cogging over its angle, with the uncertainty.
@@ -142,6 +157,7 @@ def calibrate_cogging(
     the motors were aligned again the angles are lost, and it is due again. Ctrl-C releases the tendons.
     """
     module = part("procedures.calibrations")
-    raise typer.Exit(
-        module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
-    )
+    with devices_answer():
+        raise typer.Exit(
+            module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
+        )

@@ -37,7 +37,7 @@ def replay(
     realtime: Annotated[
         bool, typer.Option("--realtime/--fast", help="At the recorded pace, or as fast as every message is answered.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/<date>/.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/DATE/.")] = Path(
         "replays"
     ),
     json_file: JsonOption = None,
@@ -46,7 +46,7 @@ def replay(
 
     Of a RUN, what the sensors measured and the references go into shape estimator, controller and contact monitor, with
     the recorded robot file, parameters and times; there is no driver, nothing moves. Their shapes, commands and
-    contacts are recorded again in DIR/<date>/ and compared with the old ones, message by message: the same program
+    contacts are recorded again in DIR/DATE/ and compared with the old ones, message by message: the same program
     gives the same numbers. With --robot another file, and its settings, say what would have been different.
 
     Of a .csv, each sample is published on tendon_states, the shape estimator answers on shape, and the predicted marker
@@ -85,7 +85,7 @@ def report(
 def repair(
     run: RunArgument,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The new recording; without: beside the old, <name>_repaired.")
+        Path | None, typer.Option(metavar="DIR", help="The new recording; without: beside the old, NAME_repaired.")
     ] = None,
 ) -> None:
     """Copy a recording that was cut off into a whole one, with its index and metadata.yaml, for other programs.

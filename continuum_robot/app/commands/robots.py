@@ -8,8 +8,16 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, SchedulerOption, WorkersOption
+from continuum_robot.app.commands.arguments import (
+    JsonOption,
+    RobotArgument,
+    SchedulerOption,
+    WorkersOption,
+    devices_answer,
+    file_option,
+)
 from continuum_robot.app.commands.parts import part
+from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
 
 
@@ -17,10 +25,53 @@ def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
     """Check a robot file and print what it describes.
 
     Geometry, masses, stiffness, the natural frequencies of the straight robot from the rod model, limits, control
-    with its delay margin, what can be run with it, and which values are assumed. A file with an error gives one
-    message with file, line, key, value and what is allowed, and exit code 2.
+    with its delay margin, what can be run with it, and which values are assumed.
+
+    What keeps the robot from working is an error with its cause and remedy, and the exit code is 1: an unstable or
+    ringing loop, a reference beyond the limits, friction above the pretension, a law or a tool's file that is not
+    there. What makes it work poorly is a warning. A file that cannot be read gives one message with file, line, key,
+    value and what is allowed, and exit code 2.
     """
-    part("check").run_check(robot, json_file)
+    raise typer.Exit(part("check").run_check(robot, json_file))
+
+
+def tune(
+    robot: RobotArgument,
+    *,
+    out: Annotated[
+        Path | None, file_option("YAML", "Copy of the robot file to write with the gains.")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(metavar="DEG", min=20.0, max=75.0, help="Phase margin that the loop keeps, degrees.")
+    ] = 45.0,
+    gain_margin: Annotated[
+        float, typer.Option(metavar="X", min=1.2, max=20.0, help="Factor on all gains that the loop bears.")
+    ] = 2.5,
+    rate: Annotated[
+        float, typer.Option(metavar="HZ", min=0.0, max=4000.0, help="Rate of the driver's cycle, Hz; 0: 1000.")
+    ] = 0.0,
+    delay: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            min=0.0,
+            max=0.1,
+            help="From a reading to its command on the motors, s; 0: one cycle, or what the bus of servos takes.",
+        ),
+    ] = 0.0,
+    json_file: JsonOption = None,
+) -> None:
+    """Find the gains of a robot's PID from its masses, stiffness, motors, rate and delay, and say why these.
+
+    Of all gains that keep the wanted phase and gain margins, those with the largest integral gain are taken: they
+    leave the least error under slow disturbances. A file without the section control gets one. With --out the gains go
+    into a copy of the robot file; all else in it stays. Without, nothing but what you see, and --json, is written.
+    """
+    if 0 < rate < 20:
+        raise ParameterError("--rate", rate, "0, or a rate from 20 to 4000 Hz")
+    module = part("tune")
+    options = module.TuneOptions(margin, gain_margin, rate, delay)
+    raise typer.Exit(module.run_tune(robot, out, json_file, options))
 
 
 def workspace(
@@ -41,7 +92,7 @@ def workspace(
         float,
         typer.Option(metavar="N", min=0.0, help="Least tension under control, for the tip's stiffness; 0: the file's."),
     ] = 0.0,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Draw shapes and tip positions here.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Draw shapes and tip positions here.")] = None,
     json_file: JsonOption = None,
     workers: WorkersOption = 0,
     scheduler: SchedulerOption = "",
@@ -62,7 +113,7 @@ def workspace(
 def identify_geometry(
     robot: RobotArgument,
     data: Annotated[Path, typer.Option(metavar="CSV", help="Recording in which one tendon at a time is pulled.")],
-    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
 ) -> None:
     """Find the servo-to-tendon map, the segments' angles and the marker's place by a fit to a recording."""
     part("procedures.identify").run_identify_geometry(robot, data, out)
@@ -70,7 +121,7 @@ def identify_geometry(
 
 def identify(
     robot: RobotArgument,
-    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
     data: Annotated[
         Path | None,
         typer.Option(
@@ -86,7 +137,7 @@ def identify(
     tension: Annotated[
         float, typer.Option(metavar="N", min=0.0, help="Of every tendon while it moves, N; 0: from the limits.")
     ] = 0.0,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of what was fitted.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Picture of what was fitted.")] = None,
     json_file: JsonOption = None,
     workers: WorkersOption = 0,
     scheduler: SchedulerOption = "",
@@ -108,30 +159,32 @@ def identify(
     which servo drives it. Takes a minute or two.
     """
     where = WorkerOptions(workers, scheduler)
-    raise typer.Exit(
-        part("procedures.identify").run_identify(
-            robot,
-            data,
-            out,
-            simulated=simulated,
-            duration_s=duration,
-            tension_n=tension,
-            json_file=json_file,
-            plot=plot,
-            where=where,
+    module = part("procedures.identify")
+    with devices_answer():
+        raise typer.Exit(
+            module.run_identify(
+                robot,
+                data,
+                out,
+                simulated=simulated,
+                duration_s=duration,
+                tension_n=tension,
+                json_file=json_file,
+                plot=plot,
+                where=where,
+            )
         )
-    )
 
 
 def calibrate(
     kind: Annotated[str, typer.Argument(metavar="DYNAMICS", help="What to calibrate: dynamics.")],
     robot: RobotArgument,
-    out: Annotated[Path, typer.Option(metavar="YAML", help="The robot file with the fitted values.")],
+    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
     data: Annotated[
         Path | None,
         typer.Option(metavar="CSV", help="Recording of torques, tendons and strings; without: a simulated chirp."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of measured and simulated motion.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Picture of measured and simulated motion.")] = None,
 ) -> None:
     """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
     part("procedures.calibrate").run_calibrate(kind.lower(), robot, data, out, plot)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from continuum_robot.app.commands.arguments import RobotArgument
+from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, without_effect
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 
@@ -122,7 +122,7 @@ def demo(
     duration: Annotated[
         float, typer.Option(metavar="S", min=1.0, max=86400.0, help="How long to track the trajectory, s.")
     ] = 30.0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The report goes to DIR/<date>/.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The report goes to DIR/DATE/.")] = Path("runs"),
     robot: Annotated[
         str | None,
         typer.Option(
@@ -155,13 +155,15 @@ def demo(
 
     Driver and controller share one process, in one cycle; the simulated robot, the estimators with the reference, and
     recorder with visualizer each have another; all talk over DDS. A status line shows state, rate, tracking error,
-    tensions and response. Afterwards DIR/<date>/ holds metrics.json, the plots and the recording (MCAP).
+    tensions and response. Afterwards DIR/DATE/ holds metrics.json, the plots and the recording (MCAP).
 
     With --clock lockstep time comes from the simulated robot: the run is as fast as this machine can, and two runs with
     the same seed give the same messages on every machine.
 
     Ctrl-C ends it early in good order: the report then covers what was recorded, and the exit code is 130.
     """
+    if not view:
+        without_effect("with --no-view", {"--view-only": view_only, "--allow-origin": bool(allow_origin)})
     allow_origins = part("view.admission").checked_origins(allow_origin)
     module = part("running.demo")
     name = robot or ("opencr_five_tendon" if contact is None else module.CONTACT_ROBOT)
@@ -208,7 +210,9 @@ def up(
         ),
     ] = ControllerChoice.clarke,
     clock: ClockOption = ClockChoice.auto,
-    force: Annotated[bool, typer.Option("--force/--no-force", help="Also read the force-torque sensor.")] = False,
+    force_sensor: Annotated[
+        bool, typer.Option("--force-sensor/--no-force-sensor", help="Also read the force-torque sensor.")
+    ] = False,
     reaction: Annotated[
         str,
         typer.Option(
@@ -235,7 +239,7 @@ def up(
             help="Start the node that plans to predictive_target round the obstacles of --world.",
         ),
     ] = False,
-    record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/<date>/.")] = False,
+    record: Annotated[bool, typer.Option("--record/--no-record", help="Record the topics to DIR/DATE/.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where --record writes.")] = Path("runs"),
     activate: Annotated[
         bool, typer.Option("--activate/--no-activate", help="Activate all nodes, or wait for the service ~/manage.")
@@ -273,12 +277,32 @@ def up(
     command names it, enables nothing and ends with exit code 1. Home the robot first. Then it holds until a
     motion is started, unless --start is given.
     """
+    if not simulated:
+        without_effect(
+            "with --hardware",
+            {
+                "--world": bool(world),
+                "--clock lockstep": clock is ClockChoice.lockstep,
+                "--simulation-level": simulation_level is not SimulationLevel.auto,
+            },
+        )
+    if not view:
+        without_effect(
+            "with --no-view",
+            {
+                "--view-only": view_only,
+                "--allow-origin": bool(allow_origin),
+                "--out": out != Path("runs") and not record,
+            },
+        )
+    if not processes:
+        without_effect("with --composed", {"--respawn": respawn != 5})
     options = part("running.up").UpOptions(
         robot=robot,
         simulated=simulated,
         simulation_level=simulation_level.value,
         world=world,
-        force=force,
+        force_sensor=force_sensor,
         tracker=tracker,
         predictive=predictive,
         reaction=reaction,
@@ -430,7 +454,7 @@ def weigh(
     bending_order: Annotated[
         int, typer.Option(min=0, max=12, help="Least order of bending of the model; 0: the robot file's.")
     ] = 2,
-    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers.")] = None,
+    json: JsonOption = None,
     namespace: Annotated[str, typer.Option(metavar="NS", help="ROS namespace of the stack.")] = "",
 ) -> None:
     """Weigh what the tip of a running robot carries: slow turns without it, and with it.

@@ -150,7 +150,9 @@ def stack_arguments(simulated: bool) -> list[LaunchArgument]:
             choices=BOOLEAN,
             description="Start the node that plans to targets of the tip round the obstacles of its parameter world",
         ),
-        LaunchArgument("force", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"),
+        LaunchArgument(
+            "force_sensor", default="false", choices=BOOLEAN, description="Also read the force-torque sensor"
+        ),
         LaunchArgument(
             "force_port",
             default="",

@@ -85,7 +85,7 @@ def page() -> str:
 def _declared(robot: str) -> dict[str, dict[str, Declared]]:
     with tempfile.TemporaryDirectory() as folder:
         context = Context()
-        options = StackOptions(robot=robot, record_directory=folder, force=True, contact=True, predictive=True)
+        options = StackOptions(robot=robot, record_directory=folder, force_sensor=True, contact=True, predictive=True)
         initialize([], context)
         nodes: list[ManagedNode] = []
         try:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.calibrate import DYNAMICS, run_calibrate
 from continuum_robot.app.procedures.identify_motion import run_identify_motion
 from continuum_robot.errors import ParameterError
@@ -106,6 +106,11 @@ def run_identify(
     for option, value in (("--duration", duration_s), ("--tension", tension_n)):
         if value and not moves:
             raise ParameterError(option, value, "none where the robot does not move in chirps: leave it out")
+    if not simulated and data is not None:
+        raise ParameterError("--hardware", "given", "to be left out with --data: nothing moves then")
+    if where != HERE and loaded.actuators is not None:
+        expected = "to be left out: only the fit of a robot whose servos hold its tendons is shared out"
+        raise ParameterError("--workers, --scheduler", "given", expected)
     if drives(loaded):
         if data is None and not simulated:
             raise ParameterError("--data", None, "a recording of torques, tendons and strings: docs/calibration.md")
@@ -150,7 +155,7 @@ def run_identify(
             f"poorly observable in this recording, near its start value: {', '.join(fit.unidentified)}", markup=False
         )
     if json_file is not None:
-        json_file.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+        write_json(json_file, numbers)
         console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
     if plot is not None:
         console.print(f"picture: {draw_fit(fit, plot)}", markup=False, highlight=False, soft_wrap=True)

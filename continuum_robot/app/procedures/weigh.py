@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.progress import Progress
 
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.output import write_json
+from continuum_robot.errors import ParameterError
 from continuum_robot.identification.weighing import Turn, WeighingModel, weigh
 from continuum_robot.identification.weighing_motion import WeighingMotion
 
@@ -35,8 +37,11 @@ def run_weigh(
 
     Raises
     ------
+    ParameterError : nobody can press a key
     ContinuumRobotError : no stack answers, its robot has no gravity, or what was measured cannot be weighed
     """
+    if not sys.stdin.isatty():
+        raise ParameterError("weigh", "no terminal", "a terminal: it waits for a key until the payload is fixed")
     console = Console()
     with Robot.connect(namespace) as robot:
         WeighingModel(robot.description, bending_order)  # what it cannot weigh is reported before anything moves

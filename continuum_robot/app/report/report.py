@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from continuum_robot.app.output import make_folder, write_json
+from continuum_robot.app.output import write_json
 from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
@@ -20,6 +20,7 @@ from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.app.running.simulation_level import LOCKSTEP
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.whole_file import make_folder
 
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH)
 _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}

@@ -100,7 +100,7 @@ class UpOptions:
     params_file : parameters of the nodes; they win over the robot file
     namespace : of the nodes
     prefix : of the frames
-    force : also where another stack lives in this DDS domain
+    force_sensor : also read the force-torque sensor
     view : start the page in the browser
     view_only : the page shows and takes no orders
     allow_origins : further addresses of the page
@@ -120,7 +120,7 @@ class UpOptions:
     contact: bool
     namespace: str
     prefix: str
-    force: bool = False
+    force_sensor: bool = False
     view: bool = True
     view_only: bool = False
     allow_origins: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class UpOptions:
             simulated=self.simulated,
             simulation_level=self.simulation_level,
             world=self.world,
-            force=self.force,
+            force_sensor=self.force_sensor,
             tracker=self.tracker,
             predictive=self.predictive,
             reaction=self.reaction,

@@ -86,7 +86,7 @@ class StackOptions:
     seed : of the simulation; -1: the robot file's
     payload_kg : what the tip carries, for all nodes, kg; negative: the robot file's
     run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
-    force : read a force-torque sensor
+    force_sensor : read a force-torque sensor
     tracker : a simulated tracker of the tip; on hardware that of the robot's file, or its own program publishes
         ``tracked_pose``
     predictive : a node plans to targets of the tip round the obstacles of ``world``, for ``predictive_target``
@@ -112,7 +112,7 @@ class StackOptions:
     seed: int = -1
     payload_kg: float = -1.0
     run_s: float = 0.0
-    force: bool = False
+    force_sensor: bool = False
     tracker: bool = False
     predictive: bool = False
     reaction: str = ""
@@ -136,7 +136,7 @@ class StackOptions:
             left_out.add("recorder")
         if not self.visualize:
             left_out.add("robot_visualizer")
-        if not self.force:
+        if not self.force_sensor:
             left_out.add("force_sensor")
         robot = load_robot(self.robot)
         traits = robot.traits

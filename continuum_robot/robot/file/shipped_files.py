@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import difflib
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 from continuum_robot.errors import ParameterError
@@ -24,6 +26,18 @@ def shipped_folders(name: str) -> list[Path]:
     return [folder / name for folder in dict.fromkeys(candidates) if (folder / name).is_dir()]
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message about a misspelt name: ``; did you mean NAME?``, or nothing where none is near.
+
+    Parameters
+    ----------
+    name : as given
+    names : those there are
+    """
+    near = difflib.get_close_matches(name, list(names), 1, 0.75)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def shipped_file(name: str) -> Path:
     """A file of config/.
 
@@ -37,6 +51,10 @@ def shipped_file(name: str) -> Path:
     """
     folders = shipped_folders(str(Path(name).parent))
     file = next((folder / Path(name).name for folder in folders if (folder / Path(name).name).is_file()), None)
+    if file is None and folders:
+        names = sorted({one.name for folder in folders for one in folder.iterdir() if one.is_file()})
+        expected = f"an existing file, or one of those shipped ({', '.join(names)})"
+        raise ParameterError(str(Path(name).parent), Path(name).name, expected + did_you_mean(Path(name).name, names))
     if file is None:
         looked = ", ".join(map(str, folders)) or "no such folder found"
         raise ParameterError("shipped file", name, f"a file of config/; looked in: {looked}. Install the package again")

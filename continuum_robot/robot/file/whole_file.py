@@ -7,6 +7,10 @@ import contextlib
 import os
 from pathlib import Path
 
+from continuum_robot.errors import DeviceError
+
+DISK_REMEDY = "Choose a folder that may be written to and has room"
+
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader never sees half of it, and an old one stays where that fails.
@@ -29,3 +33,20 @@ def write_whole(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with its parents, if it is missing.
+
+    Parameters
+    ----------
+    folder : to make
+
+    Raises
+    ------
+    DeviceError : it cannot be made
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeviceError(str(folder), f"cannot be made ({error.strerror or error})", DISK_REMEDY) from error

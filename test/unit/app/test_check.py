@@ -17,7 +17,7 @@ from rich.console import Console
 from continuum_robot.app.check import abilities, run_check
 from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.models.rod import masses_kg, natural_frequencies_hz
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.loading import load_robot, shipped_robots
 
 
 def single_disk():
@@ -77,5 +77,105 @@ def test_masses_add_up() -> None:
 
 
 def test_abilities_name_what_is_missing() -> None:
-    assert abilities(load_robot("opencr_five_tendon")) == {"demo, up": "", "replay": "recording"}
-    assert "limits" in abilities(load_robot("ftdcr_v4"))["demo, up"]
+    robot = load_robot("opencr_five_tendon")
+    assert abilities(robot) == {"up": "", "demo": "", "replay of a run": "", "replay of a .csv": "recording"}
+    assert abilities(robot.changed(reference=None)) == {**abilities(robot), "demo": "reference"}
+    assert "limits" in abilities(load_robot("ftdcr_v4"))["up"]
+
+
+NINE = Path(__file__).parents[2] / "robots/nine_servos.yaml"
+TUNED = {"p: 6000.0": "p: 37000.0", "i: 30000.0": "i: 67000.0", "d: 300.0": "d: 5100.0"}
+
+
+def judged(tmp_path: Path, changes: dict[str, str]) -> tuple[int, list[tuple[str, str]], str]:
+    """Exit code, levels and keys of the judgements, and what was printed, of the nine servos with other words."""
+    text = NINE.read_text(encoding="utf-8")
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "robot.yaml").write_text(text, encoding="utf-8")
+    console = Console(file=io.StringIO(), width=1000)
+    code = run_check(str(tmp_path / "robot.yaml"), tmp_path / "check.json", console)
+    numbers = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))
+    assert numbers["works"] == (code == 0)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    for one in numbers["judgements"]:
+        assert f"{one['level']}: {one['key']}: {one['cause']}. {one['remedy']}." in printed
+    return code, [(one["level"], one["key"]) for one in numbers["judgements"]], printed
+
+
+def test_a_robot_that_can_work_is_ready(tmp_path: Path) -> None:
+    code, found, printed = judged(tmp_path, TUNED)
+    assert code == 0
+    assert not [key for level, key in found if level == "error"]
+    assert "up: ready" in printed
+    assert "bus" in printed
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({}, "control.gains", "unstable on the linear model"),
+        ({**TUNED, "i: 30000.0": "i: 7000.0", "d: 300.0": "d: 150.0"}, "control.gains", "continuum-robot tune"),
+        ({**TUNED, "coulomb_friction_nm: 0.015": "coulomb_friction_nm: 0.07"}, "control.pretension_n", "14 N"),
+        ({**TUNED, "maximum_displacement_m: 0.02": "maximum_displacement_m: 0.0004"}, "reference", "0.4 mm"),
+        ({**TUNED, "  maximum_n: 60.0": "  maximum_n: 15.0"}, "reference", "limits.maximum_n = 15 N"),
+        ({**TUNED, "  total_n: 300.0": "  total_n: 110.0"}, "reference", "limits.total_n"),
+        ({**TUNED, "rate_n_per_s: 2000.0": "rate_n_per_s: 2.0"}, "reference", "limits.rate_n_per_s"),
+        ({**TUNED, "u_clamp_max: 60.0": "u_clamp_max: 1.0"}, "control.gains", "u_clamp_max"),
+        ({**TUNED, "kind: chirp": "kind: csv\n  file: none.csv"}, "reference", "none.csv"),
+        ({**TUNED, "control:": "control:\n  law: lqqr"}, "control.law", "lqqr"),
+        (
+            {**TUNED, "baud_bps: 1000000": "baud_bps: 1000000\n    current_unit_a: 0.05"},
+            "hardware.tendon_actuators.current_unit_a",
+            "17.8 N",
+        ),
+        (
+            {**TUNED, "  tendon_actuators:": "  tracker: {kind: ndi_serial, port: /dev/x, tool_file: gone.rom}\n"
+             "  tendon_actuators:"},
+            "hardware.tracker.tool_file",
+            "gone.rom",
+        ),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_robot_from_working_is_an_error(
+    changes: dict[str, str], key: str, words: str, tmp_path: Path
+) -> None:
+    code, found, printed = judged(tmp_path, changes)
+    assert code == 1
+    assert ("error", key) in found
+    assert words in printed
+    assert "would not work" in printed
+
+
+def test_coarse_steps_and_friction_of_the_first_file_are_told_apart(tmp_path: Path) -> None:
+    """Pretension of 4 N, steps of the current of 0.96 N: it works poorly."""
+    changes = {**TUNED, "pretension_n: 12.0": "pretension_n: 4.5", "minimum_n: 4.0": "minimum_n: 2.0"}
+    code, found, printed = judged(tmp_path, changes)
+    assert code == 0
+    assert ("warning", "hardware.tendon_actuators.current_unit_a") in found
+    assert "0.958 N" in printed
+
+
+def test_an_own_controller_is_not_printed_as_pid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("continuum_robot.app.judgement.added", lambda _group, name, _key: {"lqr": object}.get(name))
+    code, _found, printed = judged(tmp_path, {"control:": "control:\n  law: lqr"})
+    assert code == 0  # its gains say nothing of that controller
+    assert "lqr, a controller of another package" in printed
+    assert "PID" not in printed
+
+
+@pytest.mark.parametrize("name", ["rucker", "two_segment"])
+def test_what_the_strain_basis_misses_is_named(name: str, tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=1000)
+    assert run_check(name, tmp_path / "check.json", console) == 0
+    assert "warning: segments.basis: the strain basis misses the tip" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["defects_m"].values()) > 1e-3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(shipped_robots()))
+def test_every_shipped_robot_can_work(name: str, tmp_path: Path) -> None:
+    assert run_check(name, tmp_path / "check.json", Console(file=io.StringIO())) == 0
+    found = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["judgements"]
+    assert {one["key"] for one in found} <= {"segments.basis"}

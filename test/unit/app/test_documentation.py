@@ -77,7 +77,9 @@ def test_every_parameter_is_documented() -> None:
     text = (DOCS / "parameters.md").read_text(encoding="utf-8")
     names = {name for name in first_arguments("declare") if name != "visualize"}
     assert {"rate_hz", "simulation_level", "autostart"} <= names
-    composition_only = {"record", "controller", "contact", "tracker", "reaction", "force", "force_port", "run_s"}
+    composition_only = {
+        "record", "controller", "contact", "tracker", "reaction", "force_sensor", "predictive", "force_port", "run_s"
+    }  # fmt: skip
     assert {name for name in names - composition_only if f"| `{name}` |" not in text} == set()
 
 

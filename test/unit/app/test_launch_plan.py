@@ -91,14 +91,14 @@ def test_a_signal_leaves_time_for_the_ramp(tmp_path: Path, composed: str) -> Non
 
 
 def test_ports_go_to_the_nodes_that_open_them() -> None:
-    values = {"can_interface": "slcan", "serial_port": "/dev/a", "force": "true", "force_port": "/dev/b"}
+    values = {"can_interface": "slcan", "serial_port": "/dev/a", "force_sensor": "true", "force_port": "/dev/b"}
     by_node = {name: one.parameters for one in programs_of_stack(given("hardware", **values)) for name in one.nodes}
     assert by_node["tendon_driver"]["can_interface"] == "slcan"
     assert by_node["string_encoder"]["serial_port"] == "/dev/a"
     assert by_node["force_sensor"]["serial_port"] == "/dev/b"
     (composed,) = programs_of_stack(given("hardware", composed="true", **values))
-    assert values.items() - {("force", "true")} <= composed.parameters.items()
-    assert composed.parameters["force"] is True
+    assert values.items() - {("force_sensor", "true")} <= composed.parameters.items()
+    assert composed.parameters["force_sensor"] is True
 
 
 def test_the_other_name_of_the_same_argument_wins() -> None:

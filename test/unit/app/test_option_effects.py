@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that would do nothing, files that could not be written at the end, and misspelt names are refused at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from continuum_robot.app.command_line import main
+from continuum_robot.app.commands.arguments import output_file
+from continuum_robot.errors import DeviceError
+
+ROBOT = "rolling_five_link"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("faults --soak 1 --json {0}/x.json", "--json"),
+        ("faults --soak 1 --kinds a", "--kinds"),
+        ("faults --soak 1 --workers 2", "--workers"),
+        ("faults --soak 1 --virtual-only", "--virtual-only"),
+        ("up two_segment --hardware --world tube.yaml", "--world"),
+        ("up two_segment --hardware --clock lockstep", "--clock lockstep"),
+        ("up two_segment --no-view --view-only", "--view-only"),
+        ("demo --no-view --view-only", "--view-only"),
+        ("up two_segment --composed --respawn 1", "--respawn"),
+        ("identify two_segment --out {0}/x.yaml --workers 2", "--workers"),
+        ("identify two_segment --out {0}/x.yaml --data x.csv --hardware", "--hardware"),
+        ("check twosegment", "did you mean two_segment?"),
+        ("up two_segment --world tubee.yaml", "did you mean tube.yaml?"),
+        ("calibrate-torque two_segment --tendon 1 --mass 300g", "the unit is kg"),
+        ("weigh", "a terminal"),
+        ("tune ftdcr_v4", "actuators and limits"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(
+    words: str, named: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("sys.stdin", open("/dev/null", encoding="utf-8"))  # noqa: SIM115
+    assert main(words.format(tmp_path).split()) == 2
+    assert named in capfd.readouterr().err
+
+
+def test_a_missing_device_gives_the_code_of_up(capfd: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[3] / "examples/five_servos.yaml"
+    assert main(["home", str(file), "--hardware"]) == 1
+    assert "there is no such port" in capfd.readouterr().err
+
+
+def test_the_folder_of_an_output_is_made_before_the_work(tmp_path: Path) -> None:
+    assert output_file(tmp_path / "a" / "b.json") == tmp_path / "a" / "b.json"
+    assert (tmp_path / "a").is_dir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for wrong in (tmp_path, tmp_path / "file" / "b.json"):
+        with pytest.raises(DeviceError):
+            output_file(wrong)
+
+
+def test_help_shows_where_reports_go(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--help"]) == 0
+    assert "DIR/DATE/" in capfd.readouterr().out
+
+
+def test_tune_writes_numbers_and_a_file_that_check_accepts(tmp_path: Path) -> None:
+    out, numbers = tmp_path / "tuned.yaml", tmp_path / "new" / "tune.json"
+    assert main(["tune", ROBOT, "--out", str(out), "--json", str(numbers), "--margin", "50"]) == 0
+    found = json.loads(numbers.read_text(encoding="utf-8"))
+    assert found["phase_margin_rad"] >= 0.872
+    assert found["gains"][0]["p"] > 0
+    assert len(found["reasons"]) == 3
+    assert main(["check", str(out)]) == 0
