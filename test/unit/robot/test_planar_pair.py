@@ -117,7 +117,8 @@ def bare(name, **disks):
 
 @pytest.mark.parametrize("mass_kg", [None, 0.01])
 def test_a_rod_without_disks_has_the_mass_of_its_backbone(mass_kg):
-    robot, light = bare("opencr_five_tendon", count=0, mass_kg=mass_kg), bare("opencr_five_tendon", count=10, mass_kg=0.0)
+    robot = bare("opencr_five_tendon", count=0, mass_kg=mass_kg)
+    light = bare("opencr_five_tendon", count=10, mass_kg=0.0)
     c = np.array([3.0, -2.0])
     for one, other in ((RodModel(robot), RodModel(light)), (StrainRod.from_robot(robot), StrainRod.from_robot(light))):
         np.testing.assert_allclose(np.array(one.mass_matrix(c)), np.array(other.mass_matrix(c)), rtol=1e-12)
