@@ -204,7 +204,9 @@ def forged_owner(stand: Stand, rng: Rng) -> Effect:
             ),
         ):
             publisher = stack.enter_context(stand.link.publisher(kind, topic, qos.latched()))
-            wait_for(lambda publisher=publisher: publisher.get_subscription_count() > 0, _DISCOVERY_S)
+            deadline_s = time.monotonic() + _DISCOVERY_S
+            while not publisher.get_subscription_count() and time.monotonic() < deadline_s:
+                time.sleep(0.02)
             publisher.publish(message)
         time.sleep(_JOINED_S)
         _foreign_references(stand, rng)
