@@ -201,6 +201,14 @@ class Supervisor(ManagedNode):
         return self._message
 
     @property
+    def problem(self) -> str:
+        """Why the stack is in the state ``fault``, a sentence: an operation that failed, or what latched."""
+        if any(name.endswith("_failed") for name in self._own_faults):
+            return self._message
+        defect = self._driver_status.get("defect", "")
+        return f"fault {self._last_fault}" + (f": {defect}" if defect else "")
+
+    @property
     def startup_failed(self) -> bool:
         """Whether the stack did not come up at its first start."""
         return "startup_failed" in self._own_faults

@@ -261,7 +261,7 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
             return _ended(stack)
         if stop.wait(0.05):
             return ""
-    return "" if stack.supervisor.stack_state == "up" else stack.supervisor.message
+    return "" if stack.supervisor.stack_state == "up" else stack.supervisor.problem
 
 
 def _follow(
@@ -313,6 +313,8 @@ def _follow(
     stack.note(outcome.facts)
     if faults:
         outcome.problem = f"faults latched: {', '.join(faults)}"
+        if stack.supervisor.stack_state == "fault":
+            outcome.problem += f" ({stack.supervisor.problem})"
     elif stack.failed:
         outcome.problem = _ended(stack) if stack.ended else "a node failed, see the log above"
 

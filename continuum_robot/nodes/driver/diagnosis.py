@@ -88,6 +88,7 @@ class DriverDiagnosis:
         status.add("fallback_holds", fallback)
         status.add("faults", list(names))
         status.add("last_fault", faults.last_fault)
+        status.add("defect", self._node.defect)
         status.add("estop", faults.estop_latched)
         status.add("estop_reason", reason)
         status.add("estop_holders", [holder.name for holder in faults.estop_holders])

@@ -8,8 +8,9 @@ Another package offers a class that is made with a robot, and is a
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,9 @@ class ForeignController:
         """Reset at ``tension`` (N) with a reference at ``position``, ``velocity`` and ``acceleration`` (m, m/s,
         m/s^2).
         """
-        self.controller.reset(self._measured(), np.array(tension), _desired(position, velocity, acceleration))
+        desired = _desired(position, velocity, acceleration)
+        with self._named("reset"):
+            self.controller.reset(self._measured(), np.array(tension), desired)
 
     def step(
         self,
@@ -143,7 +146,8 @@ class ForeignController:
         ParameterError : an answer of another size
         """
         desired = _desired(position, velocity, acceleration)
-        tension = np.asarray(self.controller.update(self._measured(), desired, dt), float)
+        with self._named("update"):
+            tension = np.asarray(self.controller.update(self._measured(), desired, dt), float)
         if tension.shape != (self.manifold.tendon_count,):
             raise ParameterError(
                 "tension", tension, f"{self.manifold.tendon_count} values of the controller, one a tendon"
@@ -159,7 +163,8 @@ class ForeignController:
         """Hand on what the driver's limits left of the last answer, ``tension`` in N, to a controller that takes it."""
         taken = getattr(self.controller, "realised", None)
         if taken is not None:
-            taken(np.array(tension))
+            with self._named("realised"):
+                taken(np.array(tension))
 
     def rest(self) -> None:
         """Give no answer."""
@@ -206,6 +211,16 @@ class ForeignController:
     def pretension(self) -> float:
         """Pretension of the controller now, N; NaN where it shows none."""
         return float(getattr(self.controller, "pretension", math.nan))
+
+    @contextlib.contextmanager
+    def _named(self, method: str) -> Iterator[None]:
+        """An exception of another package names its class and method, wherever it ends up."""
+        try:
+            yield
+        except ContinuumRobotError:
+            raise
+        except Exception as error:
+            raise RuntimeError(f"{type(self.controller).__name__}.{method} raised {error!r}") from error
 
     def _hand_on(self, name: str, what: str, value: Any) -> None:
         """Call a method that the controller may have; what it raises refuses the value."""

@@ -276,6 +276,9 @@ def test_a_controller_of_ones_own_takes_the_place_of_the_clarke_controller():
     own.answer = np.ones(4)
     with pytest.raises(ParameterError, match="tension"):
         loop.state()
+    own.answer = {}
+    with pytest.raises(RuntimeError, match=r"Spring\.update raised TypeError"):
+        loop.state()
     loop.cycle.set_settings(robot.control)  # as they are
     assert np.isnan(loop.cycle.pretension)
     with pytest.raises(ParameterError, match="Spring"):
