@@ -400,7 +400,7 @@ def test_every_control_of_the_page_has_its_effect_on_the_stack(
         # Push
         hand.set("the robot should", "hold")
         parameter("reference_source", "reaction.strategy", "hold")
-        place_mm = round(0.5 * panel.pushing.place.max)
+        place_mm = round(panel.pushing.place.max)  # at the tip, where a robot feels the most
         for label, value in (("place, mm from base", place_mm), ("force, N", panel.pushing.force.max),
                              ("direction, ° from +x", 90), ("for, s", 4.0)):  # fmt: skip
             hand.set(label, value)
