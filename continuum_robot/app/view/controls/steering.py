@@ -17,6 +17,7 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
@@ -73,7 +74,7 @@ class Steering:
             step = slider_step(per_m * (high - low))
             slider = self._gui.add_slider(
                 name, min=on_step(per_m * low, step), max=on_step(per_m * high, step), step=step,
-                initial_value=0.0, hint=f"{self.unit.name}. Moving it takes the reference over.",
+                initial_value=0.0, hint=f"{self.unit.name}. Moving it takes the reference over, unless another program steers.",
             )  # fmt: skip
             slider.on_update(lambda _event: self._slide())
             self.sliders.append(slider)
@@ -152,6 +153,11 @@ class Steering:
 
     def _slide(self) -> None:
         if self._program.moves:
+            return
+        writer = self._commander.writer
+        if not self._commander.steering and writer not in ("", SOURCE):
+            # Another page, client or pad steers. Taking over from a person is a choice, no touch of a slider.
+            self._status.show(f"{writer} steers. Choose {SLIDERS} under Steer to take over.")
             return
         self.aim(1.0 / self.unit.per_m * np.array([slider.value for slider in self.sliders]))
         if self.mode.value != SLIDERS:
