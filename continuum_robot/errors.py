@@ -70,6 +70,10 @@ def missing_package(error: ModuleNotFoundError) -> Exception:
     )
 
 
+class ReachError(ParameterError):
+    """A shape that bends further than the model's functions hold: ``name``, ``value``, ``expected``."""
+
+
 class DeviceError(ContinuumRobotError, OSError):
     """A device that does not answer or answers wrongly: ``device``, ``problem``, ``remedy`` (what to do)."""
 

@@ -41,7 +41,7 @@ def find_robot_file(robot: str | Path) -> Path:
     if str(robot) in shipped:
         return shipped[str(robot)]
     names = ", ".join(shipped) or "none found"
-    what = "no such file" if not path.exists() else "a folder"
+    what = "a folder" if os.path.isdir(path) else "no such file"
     expected = f"an existing robot file, or the name of a shipped robot ({names}){did_you_mean(path.stem, shipped)}"
     raise RobotFileError(path, "", what, expected)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats.qmc import Halton
 
-from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.errors import ConvergenceError, ParameterError, ReachError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.loads import Load
@@ -251,7 +251,7 @@ def workspace(rod: StrainRod, tensions: Vector, loads: Sequence[Load] = ()) -> W
         for tension in line:
             try:
                 start = equilibrium(problem, tension, start=start)
-            except ConvergenceError:
+            except (ConvergenceError, ReachError):
                 failed += 1
                 start = None
                 continue

@@ -74,7 +74,7 @@ def test_a_blocked_robot_keeps_its_direction_and_does_not_wind_up(name):
     ahead = np.full(blocked.robot.coordinate_count, 0.5 * gains.u_clamp_max / gains.p)
     blocked.run(ahead, 3.0)
     asked, realised, terms = np.array(blocked.cycle.generalized_force), blocked.realised, blocked.controller.terms()
-    assert np.linalg.norm(realised) < 0.9 * np.linalg.norm(asked)
+    assert np.linalg.norm(realised) < 0.98 * np.linalg.norm(asked)
     np.testing.assert_allclose(realised / np.linalg.norm(realised), asked / np.linalg.norm(asked), atol=0.01)
     assert terms.saturated.all()
     # Back-calculation ends where it takes away what integration adds: i e = (asked - realised) / T_t.

@@ -225,6 +225,8 @@ class SafetyCycle:
             found |= CURRENT_MISMATCH_BIT
         if self.heat.step(reading, self._motor_n, self._engaged, now_s):
             found |= MOTOR_HOT_BIT
+        if self.state_code == STATE_SAFE and not self.stop.holds:
+            found &= ~INCONSISTENT_DISPLACEMENT_BIT  # a robot that is released may have slack tendons
         self._conditions = found
         # Time with nothing but the hold after activation gives no credit for the first step.
         step_s = dt if self._commands.waiting else self._since_command_s + dt
@@ -237,8 +239,6 @@ class SafetyCycle:
             if found != 0:
                 self._latch(found)
         elif self.state_code == STATE_SAFE and self._engaged:
-            if not self.stop.holds:
-                found &= ~INCONSISTENT_DISPLACEMENT_BIT  # a robot that is released may have slack tendons
             if found & ~self._latched != 0:
                 self._latch(found)
         if self.state_code != STATE_ACTIVE:

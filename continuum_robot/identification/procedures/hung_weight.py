@@ -113,9 +113,11 @@ class HungWeight:
             self._tightened_s = self._tightened_s + dt if abs(v) < 0.2 * self.settings.speed_m_per_s else 0.0
             if self._tightened_s > 0.3:
                 self._start_m = q
-            tension[self._tendon] = max(0.0, 0.5 * self._weight_n * (1 - v / (2 * self.settings.speed_m_per_s)))
+            pulled_n = 0.5 * self._weight_n * (1 - v / (2 * self.settings.speed_m_per_s))
+            tension[self._tendon] = max(self._limits.minimum_n, pulled_n)
             return Step(tension, "tightening the tendon", 0.05)
-        tension[self._tendon] = self._servo(reading, q, v, dt)
+        # Below the minimum of one tendon the limits would raise the others: together they keep a direction.
+        tension[self._tendon] = max(self._limits.minimum_n, self._servo(reading, q, v, dt))
         return Step(tension, self._phase(), 0.1 + 0.9 * self._leg / len(self._heights))
 
     def stop(self) -> None:

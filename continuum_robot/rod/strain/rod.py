@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ParameterError, ReachError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
@@ -215,7 +215,7 @@ class StrainRod:
 
         Raises
         ------
-        ParameterError : names the segment, and how far it turns
+        ReachError : names the segment, and how far it turns
         """
         chain = self._own_chain
         strain = (chain.rest + (chain.nodal @ self.coefficients(c))).reshape(len(chain.rest), -1, STRAIN_COUNT)
@@ -224,7 +224,7 @@ class StrainRod:
         if not turn_rad[worst] <= _REACH_RAD:
             index = int(np.searchsorted(self.starts_m, chain.s_m[worst], side="right")) - 1
             per_segment = self.segments[index].length_m / chain.step_m[worst]
-            raise ParameterError(
+            raise ReachError(
                 f"bending and torsion of segment {index + 1}",
                 float(turn_rad[worst] * per_segment),
                 f"at most {_REACH_RAD * per_segment:.3g} rad, to which the rod's frames hold: unload it, or describe"

@@ -151,7 +151,7 @@ def test_check_prints_every_shipped_robot(robot: str, tmp_path: Path, capsys: py
 def test_check_names_the_line_and_key_of_a_wrong_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = find_robot_file("opencr_five_tendon").read_text()
     file = tmp_path / "robot.yaml"
-    file.write_text(text.replace("tendons: {count: 5", "tendons: {count: 2"))
+    file.write_text(text.replace("tendons: {count: 5", "tendons: {count: 1"))
     line = next(number for number, row in enumerate(text.splitlines(), 1) if "tendons: {count" in row)
     assert main(["check", str(file)]) == 2
     message = capsys.readouterr().err

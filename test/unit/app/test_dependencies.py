@@ -33,6 +33,7 @@ ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplo
 }
 # Of ROS 2, but not on PyPI: a copy is in cmake/, launch files need ROS 2 proper, and an action is served where it is.
 NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros", "control_msgs"}
+WITH_RCLPY = {"ament_index_python"}
 # Needed for a part only, and where it is missing the command reports what to install.
 OPTIONAL = {"evdev": "evdev-binary"}
 
@@ -77,12 +78,13 @@ def pip_lines(text: str) -> set[str]:
 
 
 def of_ros(module: str) -> bool:
-    return module in NOT_ON_PYPI or f"ros-{module.replace('_', '-')}" in ON_PYPI or module.endswith("_msgs")
+    known = module in NOT_ON_PYPI | WITH_RCLPY or module.endswith("_msgs")
+    return known or f"ros-{module.replace('_', '-')}" in ON_PYPI
 
 
 @pytest.mark.parametrize("module", IMPORTS)
 def test_what_is_imported_comes_with_an_installation_from_pypi(module):
-    if module in NOT_ON_PYPI:
+    if module in NOT_ON_PYPI | WITH_RCLPY:
         return
     desired = f"ros-{module.replace('_', '-')}" if of_ros(module) else DISTRIBUTIONS.get(module, module)
     assert OPTIONAL.get(module, desired) in ON_PYPI, f"{module}: neither dependency nor extra in pyproject.toml"

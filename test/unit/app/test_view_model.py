@@ -243,7 +243,7 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
         nodes={"recorder": "inactive", "a": "active"},
     )
     text = banner(stopped)
-    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], FAULT_TEXTS["estop"][0].remedy, "recorder inactive"):
+    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], words.explain("estop").remedy, "recorder inactive"):
         assert word in text
     assert "a active" not in text
     assert words.STATES[""] in banner(RobotState())

@@ -14,7 +14,6 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, PolynomialRouting
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.path_lengths import PathLengths
 from continuum_robot.rod.strain.loaded_chain import LoadedChain
 from continuum_robot.rod.strain.problem import StaticProblem
 from continuum_robot.rod.strain.rod import StrainRod
@@ -90,14 +89,6 @@ def test_the_polynomial_path_is_that_of_equation_28():
     for slope, place in ((x_slope, 0), (y_slope, 1)):
         ahead, behind = (path(routing, end_m=0.242).at(s + d)[place] for d in (step, -step))
         np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), atol=1e-8)
-
-
-def test_lengths_are_right_to_rounding_with_the_chosen_nodes(monkeypatch):
-    rod = crooked_rod()
-    c = some_coefficients(rod, 4)
-    lengths = rod.tendon_lengths(c)
-    monkeypatch.setattr("continuum_robot.rod.path_lengths._node_count", lambda *_: 80)
-    np.testing.assert_allclose(lengths, PathLengths(rod.stretches, rod.tendon_paths).lengths(c), rtol=1e-9)
 
 
 # Both at once: segments in a row, and a basis of higher order.
