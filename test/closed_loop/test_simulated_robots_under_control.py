@@ -204,7 +204,8 @@ def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, te
     assert loop.safety.state == "inactive"
     assert loop.safety.last_fault
     loop.fault_log.clear()
-    loop.activate()
+    loop.driver.power_off()
+    loop.activate(FIVE_TENDON.control.pretension_n, 0.5)  # slack is taken up first
     record = loop.run(3.0)
     assert loop.safety.state == "active"
     assert rmse(record, after_s=loop.now_s - 1.0)[0] < 2e-4

@@ -89,12 +89,12 @@ class VirtualLoop(QuietWatcher):
     def desired(self):
         return self.reference.at(self.now_s - self.reference_start_s)
 
-    def activate(self, taut_n=None):
-        """As the driver: torque without current, ``taut_n`` on all tendons for a while, safety, then the controller."""
+    def activate(self, taut_n=None, taut_s=0.05):
+        """As the driver: torque without current, ``taut_n`` on all tendons for ``taut_s``, safety, the controller."""
         self.driver.switch_on()
         if taut_n is not None:
             self.driver.cycle.take_up([taut_n] * self.robot.tendon_count)
-            self.pace.run(0.05)
+            self.pace.run(taut_s)
         self.driver.obey()
         self.control(on=True)
 

@@ -74,7 +74,7 @@ class Steering:
             step = slider_step(per_m * (high - low))
             slider = self._gui.add_slider(
                 name, min=on_step(per_m * low, step), max=on_step(per_m * high, step), step=step,
-                initial_value=0.0, hint=f"{self.unit.name}. Moving it takes the reference over from the robot's own motion.",
+                initial_value=0.0, hint=f"{self.unit.name}. Moving it takes the reference over.",
             )  # fmt: skip
             slider.on_update(lambda _event: self._slide())
             self.sliders.append(slider)
