@@ -313,7 +313,7 @@ def test_further_faults_latch_in_the_safe_state_while_there_is_power_and_slack_t
     slack_m = MANIFOLD.displacement(np.zeros(2)) + np.linspace(0, 4e-3, N)
     for fraction in np.linspace(0, 1, 20):
         driver.cycle(displacement_m=fraction * slack_m)
-    assert driver.safety.conditions == (tendon_faults.INCONSISTENT_DISPLACEMENT,)
+    assert driver.safety.conditions == ()  # so that a reset is not refused: activation takes slack up, then looks
     assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT,)
     driver.cycle(displacement_m=slack_m, device_faults=("board 1",))
     assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT, tendon_faults.DEVICE_FAULT)
