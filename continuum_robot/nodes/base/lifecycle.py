@@ -60,7 +60,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     Attributes
     ----------
-    last_error : what the last failed transition reported, empty when there was none or it was overcome
+    last_error : the error of the last failed transition, empty when there was none or it was overcome
     defect : an exception that a callback or thread of this node raised, empty for none; the next configuration clears
         it, and a program that ends with one exits with 1
     ended : the node has nothing left to do

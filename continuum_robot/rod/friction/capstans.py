@@ -82,18 +82,6 @@ def capstan_jacobian(robot: Robot) -> Vector:
     return np.array([displacement[drive.pulled] / drive.path_per_radian_m for drive in found])
 
 
-def torque_from_tension(robot: Robot) -> Vector:
-    """Matrix from the tensions of all tendons (N) to capstan torques (N.m), shape (capstans, N).
-
-    The difference of opposite tendons times the radius over the strands: then J_qc^T torque is the generalised force of
-    the tensions.
-    """
-    matrix = np.zeros((len(drives(robot)), robot.tendon_count))
-    for row, drive in zip(matrix, drives(robot), strict=True):
-        row[drive.pulled], row[drive.released] = drive.path_per_radian_m, -drive.path_per_radian_m
-    return matrix
-
-
 def tension_from_torque(robot: Robot) -> Vector:
     """Matrix from capstan torques (N.m) to differences of tendon tensions from the pretension, shape (N, capstans).
 

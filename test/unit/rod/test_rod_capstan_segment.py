@@ -20,7 +20,6 @@ from continuum_robot.rod.friction.capstans import (
     capstan_jacobian,
     drives,
     tension_from_torque,
-    torque_from_tension,
 )
 from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
@@ -178,6 +177,14 @@ def test_a_turn_of_the_capstan_bends_by_42_degrees(robot: Robot) -> None:
         turned_deg = np.degrees(capstan_jacobian(robot) @ c)
         assert turned_deg[row] == pytest.approx(360, abs=0.1)
         assert turned_deg[1 - row] == pytest.approx(0, abs=1e-9)
+
+
+def torque_from_tension(robot: Robot) -> np.ndarray:
+    """Tensions of all tendons to capstan torques: their difference times the radius over the strands."""
+    matrix = np.zeros((len(drives(robot)), robot.tendon_count))
+    for row, drive in zip(matrix, drives(robot), strict=True):
+        row[drive.pulled], row[drive.released] = drive.path_per_radian_m, -drive.path_per_radian_m
+    return matrix
 
 
 def test_capstan_torque_and_tension_do_the_same_work(two: Robot) -> None:
