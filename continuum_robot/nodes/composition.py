@@ -298,6 +298,7 @@ class _CommandLine(Node):
             contact=bool(declare("contact", False, "look for contacts")),
             autostart=bool(declare("autostart", True, "bring the stack up at once")),
             start_motion=bool(declare("start_motion", False, "start the trajectory once the stack is up")),
+            params_file=str(declare("params_file", "", "file that parameters came from")),
             parameters={
                 "tendon_driver": {"can_interface": str(declare("can_interface", "", "instead of the robot file's"))},
                 "string_encoder": {"serial_port": str(declare("serial_port", "", "instead of the robot file's"))},

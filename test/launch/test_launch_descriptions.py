@@ -28,6 +28,7 @@ from launch_stub import (
 from continuum_robot.app.launching.arguments import rviz_arguments, stack_arguments
 
 FOLDER = Path(__file__).parents[2] / "launch"
+PARAMS = FOLDER.parent / "examples" / "own_estimators" / "own.yaml"
 FILES = {"sim": stack_arguments(True), "hardware": stack_arguments(False), "rviz": rviz_arguments()}
 # Nothing is measured, and no rviz needed.
 QUICK = {"clock": "lockstep"}
@@ -39,7 +40,7 @@ WITH = {
 OTHERS = {
     "robot": "opencr_five_tendon", "world": "", "record_directory": "elsewhere", "namespace": "left", "prefix": "left_",
     "can_interface": "slcan", "serial_port": "/dev/strings", "payload_kg": "0.02", "force_port": "/dev/force",
-    "params_file": __file__, "respawn": "2", "rviz_config": __file__,
+    "params_file": str(PARAMS), "respawn": "2", "rviz_config": __file__,
 }  # fmt: skip
 VALUES = [
     (file, argument.name, value)
@@ -87,7 +88,7 @@ def test_every_value_of_every_argument_starts_nodes(file: str, name: str, value:
     if name == "namespace":
         assert {one.namespace for one in started} == {"left"}
     if name == "params_file":
-        assert all(one.parameters[-1] == __file__ for one in started)
+        assert all(one.parameters[-1] == str(PARAMS) for one in started)
 
 
 def test_the_end_of_the_supervisor_ends_launch() -> None:

@@ -65,7 +65,7 @@ def test_arguments_are_explained(file: str) -> None:
         ("robot:=ftdcr_v4", "actuators, limits, control"),
         ("controller:=magic", "clarke_controller"),
         ("use_fake_hardware:=perhaps", "true"),
-        ("params_file:=/no/such/file.yaml", "an existing file"),
+        ("params_file:=/no/such/file.yaml", "a readable file of ROS parameters"),
     ],
 )
 def test_wrong_arguments_are_refused_with_what_is_allowed(argument: str, words: str) -> None:

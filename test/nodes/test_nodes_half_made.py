@@ -9,7 +9,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from rclpy.context import Context
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.nodes.base.spinning import initialize
 from continuum_robot.nodes.stack import making
 from continuum_robot.nodes.stack.making import make_nodes, node_class
@@ -43,6 +43,38 @@ def test_refused_by_what_all_nodes_share(name, capfd):
 @pytest.mark.parametrize("name", OWN)
 def test_refused_by_its_own_parameters(name, capfd):
     destroy_half_made(name, OWN[name], capfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "given", "words"),
+    [
+        ("reference_source", "blend_s: soon", {"blend_s": "soon"}, "'soon' -- expected"),
+        ("reference_source", "blend_s: 61.0", {"blend_s": 61.0}, "61.0 -- expected"),
+        ("reference_source", "reference.circle_hz: -1.0", {}, "-1.0 -- expected a parameter of reference_source"),
+        ("tendon_driver", "limits.maximum_n: 900.0", {"limits.maximum_n": 900.0}, "900.0 -- expected"),
+        ("tendon_driver", "limits.rate_n_per_s: -2.0", {"limits.rate_n_per_s": -2.0}, "-2.0 -- expected"),
+    ],
+)
+def test_what_a_file_gives_is_refused_with_its_line(name, written, given, words, tmp_path):
+    file = tmp_path / "params.yaml"
+    file.write_text(f"/**/{name}:\n  ros__parameters:\n    {written}\n")
+    context = Context()
+    initialize([], context)
+    said = ""
+    node = None
+    try:
+        node = KINDS[name](context=context, overrides={"params_file": str(file), **given})
+        node.trigger_configure()
+        said = node.last_error
+    except RobotFileError as error:
+        said = str(error)
+    finally:
+        if node is not None:
+            node.destroy_node()
+        context.try_shutdown()
+    key = written.partition(":")[0]
+    assert f"params.yaml:3: /**/{name}.ros__parameters.{key}: " in said
+    assert words in said
 
 
 @pytest.mark.parametrize(

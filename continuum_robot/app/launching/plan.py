@@ -15,7 +15,8 @@ from continuum_robot.app.running.stack import (
     with_simulation_level,
 )
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.stack.options import CONTROL_LOOP, IN_CYCLE, StackOptions
+from continuum_robot.nodes.base.params_file import ParamsFile
+from continuum_robot.nodes.stack.options import CONTROL_LOOP, IN_CYCLE, MANAGED_NODES, StackOptions
 from continuum_robot.robot.loading import find_robot_file
 
 
@@ -57,8 +58,8 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     robot = load_for_stack(options)
     options, *_ = with_simulation_level(options, robot)
     grace_s = stop_grace_s(robot)
-    if given["params_file"] and not os.path.isfile(given["params_file"]):
-        raise ParameterError("params_file", given["params_file"], "an existing file")
+    if given["params_file"]:
+        ParamsFile(given["params_file"]).check_sections((*MANAGED_NODES, SUPERVISOR))
     if given["composed"] == "true":
         names = (*options.node_names, SUPERVISOR)
         return [Program("composition", None, _composed_parameters(options, given), names, grace_s)]
@@ -117,6 +118,7 @@ def _options(given: Mapping[str, str]) -> StackOptions:
         autostart=given["activate"] == "true",
         start_motion=given["start_motion"] == "true",
         contact=given["contact"] == "true",
+        params_file=os.path.abspath(given["params_file"]) if given["params_file"] else "",
         parameters={
             "tendon_driver": {"can_interface": given["can_interface"]},
             "string_encoder": {"serial_port": given["serial_port"]},
@@ -147,4 +149,5 @@ def _composed_parameters(options: StackOptions, given: Mapping[str, str]) -> dic
         "force_port": given["force_port"],
         "autostart": options.autostart,
         "start_motion": options.start_motion,
+        "params_file": options.params_file,
     }

@@ -34,7 +34,9 @@ file*, it is the value there ([robot_file.md](robot_file.md)), read again at eac
 `params_file` or `ros2 param set` sets wins over it, but never raises a limit
 ([safety.md](safety.md#what-the-robot-file-states-holds)). *By the robot* is computed from it
 ([for the contact monitor](contact.md#where-the-defaults-come-from)). In a `params_file` begin sections with `/**:`
-or `/**/tendon_driver:`, else they hold for nodes without a namespace only.
+or `/**/tendon_driver:`, else they hold for nodes without a namespace only. A section that is no node's is refused
+before anything starts, a value or a name that does not fit its node when the node is made or configured, both with
+the file's line; a name under `/**:` need not be known to every node.
 
     ros2 param set /clarke_controller gains.segment_1.p 15000.0
     ros2 param set /reference_source reference.kind circle

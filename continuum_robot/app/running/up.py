@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -26,53 +24,11 @@ from continuum_robot.app.running.simulation_level import AUTO
 from continuum_robot.app.running.stack import SUPERVISOR, load_for_stack, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
-from continuum_robot.errors import RobotFileError
+from continuum_robot.nodes.base.params_file import ParamsFile
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import CLARKE
 from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
-from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
-
-_KEY = "ros__parameters"
-_ALL = "/**"
-
-
-def read_params_file(file: Path, nodes: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Parameters of each node, by dotted names.
-
-    Parameters
-    ----------
-    file : sections ``/**`` for all nodes, or a node's name, with or without ``/**/`` before it
-    nodes : names of all nodes that there may be
-
-    Raises
-    ------
-    RobotFileError : not readable, a section of no node, or one without ``ros__parameters``
-    """
-    content, lines = plain_yaml(read_yaml(file, "file of ROS parameters"), file)
-    if not isinstance(content, dict):
-        raise RobotFileError(file, "", content, f"sections of nodes, each with {_KEY}")
-    found: dict[str, dict[str, Any]] = {}
-    for section, inner in content.items():
-        name = str(section).rpartition("/")[2] if str(section) != _ALL else _ALL
-        if name != _ALL and name not in nodes:
-            raise RobotFileError(
-                file, str(section), section, f"{_ALL}, or one of {', '.join(nodes)}", lines.get(section)
-            )
-        values = inner.get(_KEY) if isinstance(inner, dict) else None
-        if not isinstance(values, dict):
-            raise RobotFileError(file, str(section), inner, f"a mapping {_KEY}", lines.get(section))
-        for one in nodes if name == _ALL else (name,):
-            found.setdefault(one, {}).update(_flat(values))
-    return found
-
-
-def _flat(values: dict[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +90,12 @@ class UpOptions:
 
     def stack(self) -> StackOptions:
         """What is to be brought up. Raises RobotFileError."""
-        file = self.params_file
+        nodes, file = (*MANAGED_NODES, SUPERVISOR), self.params_file
+        parameters = {}
+        if file is not None:
+            given = ParamsFile(file)
+            given.check_sections(nodes)
+            parameters = {node: given.of(node, self.namespace) for node in nodes}
         return StackOptions(
             robot=self.robot,
             simulated=self.simulated,
@@ -153,7 +114,8 @@ class UpOptions:
             controller=self.controller,
             clock=self.clock,
             contact=self.contact,
-            parameters={} if file is None else read_params_file(file, (*MANAGED_NODES, SUPERVISOR)),
+            params_file="" if file is None else str(file.resolve()),
+            parameters=parameters,
         )
 
 

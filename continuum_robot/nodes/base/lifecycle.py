@@ -21,9 +21,10 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.diagnostics import Diagnostics, Level, StatusBuilder
 from continuum_robot.nodes.base.parameters import ParameterServer
+from continuum_robot.nodes.base.params_file import ParamsFile
 from continuum_robot.nodes.lockstep.flow import Flow, RealFlow
 from continuum_robot.nodes.lockstep.participant import LockstepParticipant
 from continuum_robot.nodes.stack.choices import CLOCKS
@@ -99,7 +100,10 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self._refusal = ""
         self.ended = False
         self.exit_code = 0
-        self.parameters = ParameterServer(self, given=self._parameter_overrides, guarded=self.guarded)
+        self._params_file: ParamsFile | None = None
+        self.parameters = ParameterServer(self, guarded=self.guarded, located=self._located)
+        file = str(self.parameters.declare("params_file", "", "file that start-up values came from", read_only=True))
+        self._params_file = ParamsFile(file) if file else None
         self.parameters.declare(
             "robot", self.default_robot, "robot file, or the name of a shipped robot", read_only=True
         )
@@ -338,7 +342,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         """Rclpy's transition: unconfigured to inactive."""
         self._ever_configured = True
-        result = self._transition("configure", self.configure)
+        result = self._transition("configure", self._configure_and_check)
         if result != SUCCESS:
             self._attempt("cleanup", self.cleanup)
         return result
@@ -370,6 +374,16 @@ class ManagedNode(PublisherNode, LifecycleNode):
         """Rclpy's error processing: everything is released, the node is unconfigured and can be configured again."""
         self.release()
         return SUCCESS
+
+    def _configure_and_check(self) -> None:
+        self.configure()
+        if self._params_file is not None:  # now all parameters are declared
+            known = self.list_parameters([], 0).names
+            self._params_file.check_names(self.get_name(), self.get_namespace(), known)
+
+    def _located(self, error: ParameterError) -> ContinuumRobotError:
+        file = self._params_file
+        return error if file is None else file.located(error, self.get_name(), self.get_namespace())
 
     def _transition(self, name: str, action: Callable[[], None]) -> TransitionCallbackReturn:
         # rclpy swallows exceptions of transitions without a word.

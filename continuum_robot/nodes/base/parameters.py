@@ -23,7 +23,6 @@ from continuum_robot.nodes.base.settings import (
     Collected,
     Leaf,
     Settings,
-    between_quotes,
     check_rules,
     collect,
     desired_type,
@@ -64,19 +63,21 @@ class ParameterServer:
     Parameters
     ----------
     node : the node that has the parameters
-    given : names of the parameters that a launch file, ``params_file`` or the command line sets
     guarded : of the node, for what is called after a change
+    located : names the file and line that a refused start-up value came from
     """
 
     def __init__(
         self,
         node: Node,
-        given: Collection[str] = (),
         guarded: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda callback: callback,
+        located: Callable[[ParameterError], ContinuumRobotError] = lambda error: error,
     ) -> None:
-        self._node, self._guarded = node, guarded
+        self._node, self._guarded, self._located = node, guarded, located
         self._budget = ChangeBudget()
-        self._given = set(given)
+        # What a launch file, params_file or the command line sets.
+        self._overrides: Mapping[str, Parameter[Any]] = node._parameter_overrides
+        self._given = set(self._overrides)
         self._own_change = False
         self._rules: dict[str, Quantity] = {}
         self._settings: list[Settings] = []
@@ -122,11 +123,11 @@ class ParameterServer:
         self._own_change = True
         try:
             return self._node.declare_parameter(name, default, descriptor).value
-        except InvalidParameterTypeException as error:
-            raise ParameterError(name, between_quotes(str(error), 1), desired_type(default, rules)) from None
-        except InvalidParameterValueException as error:
-            value = str(error).split("(", 1)[-1].split(")", 1)[0]
-            raise ParameterError(name, value, rules.expected()) from None
+        except InvalidParameterTypeException:
+            wrong = ParameterError(name, self._overrides[name].value, desired_type(default, rules))
+            raise self._located(wrong) from None
+        except InvalidParameterValueException:
+            raise self._located(ParameterError(name, self._overrides[name].value, rules.expected())) from None
         finally:
             self._own_change = False
 
@@ -183,7 +184,10 @@ class ParameterServer:
                 read_only = not (all_live or leaf.quantity.live)
                 self.declare(name, defaults[name], leaf.quantity.doc, rules=leaf.quantity, read_only=read_only)
         values = {name: self.get(name) for name in leaves}
-        settings.value = settings.candidate(values)
+        try:
+            settings.value = settings.candidate(values)
+        except ParameterError as error:
+            raise self._located(error) from error
         self._settings.append(settings)
         self._say_what_wins(settings, defaults, before, values)
         return settings

@@ -197,10 +197,3 @@ def desired_type(current: Any, rules: Quantity) -> str:
 def shown(value: Any) -> Any:
     """A parameter's value as rclpy takes it."""
     return value if isinstance(value, (int, float, str, bool)) or value is None else list(value)
-
-
-def between_quotes(text: str, index: int) -> str:
-    """The quoted part of a text with this index, from 0; empty where there is none."""
-    parts = text.split("'")
-    position = 2 * index + 1
-    return parts[position] if len(parts) > position else text

@@ -94,6 +94,7 @@ class StackOptions:
     contact : look for contacts; the monitor takes a twentieth of a core
     autostart : bring the stack up at once
     start_motion : start the trajectory once it is up for the first time; else it holds until somebody does
+    params_file : what ``parameters`` or the command line took from a file: refusals of the nodes name it; empty: none
     parameters : for each node name, parameters over the defaults
     arguments : ROS command line (``--ros-args ...``) for all nodes
     """
@@ -119,6 +120,7 @@ class StackOptions:
     contact: bool = False
     autostart: bool = True
     start_motion: bool = False
+    params_file: str = ""
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
 
@@ -201,7 +203,7 @@ class StackOptions:
             "clock": self.clock,
             "seed": self.seed,
             "payload_kg": self.payload_kg,
-        }
+        } | ({"params_file": self.params_file} if self.params_file else {})
         return common | own.get(name, {}) | dict(self.parameters.get(name, {}))
 
     def _of_foreign_commands(self, robot: Robot) -> dict[str, Any]:
