@@ -29,7 +29,7 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
@@ -120,7 +120,7 @@ class ClarkeControllerNode(ManagedNode):
         self._clarke = create.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
-            create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+            subscribe_to_stream(self, TendonStates, "tendon_states", self._on_states, raw=True)
             subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
         create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)

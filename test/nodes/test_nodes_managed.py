@@ -55,7 +55,9 @@ class Client:
 def make(label, hidden, made=True):
     supervisor = SimpleNamespace(
         create_client=lambda _kind, _name: Client(hidden),
-        create_subscription=lambda *_args: None,
+        subscribe_with_publisher=lambda *_args: None,
+        create_timer=lambda *_args, **_options: SimpleNamespace(cancel=lambda: None),
+        resolve_topic_name=str,
         get_namespace=lambda: "/",
         get_node_names_and_namespaces=lambda: [("clarke_controller", "/")],
     )
