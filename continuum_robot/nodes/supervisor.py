@@ -203,12 +203,11 @@ class Supervisor(ManagedNode):
         return self._message
 
     @property
-    def problem(self) -> str:
-        """Why the stack is in the state ``fault``, a sentence: an operation that failed, or what latched."""
+    def reason(self) -> str:
+        """What is known of a fault beside its name: the operation that failed, or the driver's defect; else empty."""
         if any(name.endswith("_failed") for name in self._own_faults):
             return self._message
-        defect = self._driver_status.get("defect", "")
-        return f"fault {self._last_fault}" + (f": {defect}" if defect else "")
+        return self._driver_status.get("defect", "")
 
     @property
     def startup_failed(self) -> bool:

@@ -15,6 +15,7 @@ from lifecycle_msgs.msg import State, Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.node import Node
 
+from continuum_robot.app.running.demo import what_latched
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.calling import call_service
 from continuum_robot.nodes.base.spinning import Spinner, wait_for
@@ -283,6 +284,18 @@ def test_a_driver_that_is_slow_to_answer_is_not_left_active(context, monkeypatch
         for spinner in spinners:
             spinner.stop()
         slow.destroy_node()
+        node.destroy_node()
+
+
+def test_a_fault_is_named_once_with_what_is_known_of_it(context):
+    node = Supervisor(context=context, overrides={"node_names": ["tendon_driver"], "autostart": False})
+    try:
+        node._set_state("fault")
+        node._driver_faults, node._last_fault = ("loop_too_slow",), "loop_too_slow"
+        assert what_latched(node.status().faults, node) == "faults latched: loop_too_slow"
+        node._driver_status["defect"] = "KeyError('x')"
+        assert what_latched(["internal_error"], node) == "faults latched: internal_error (KeyError('x'))"
+    finally:
         node.destroy_node()
 
 

@@ -147,7 +147,9 @@ def _events_executor(context: Context) -> Any:
 class Spinner:
     """Spins nodes on one executor in a thread.
 
-    An exception in a callback is a defect: it is reported, the node stays, and :attr:`failed` is set.
+    Managed nodes guard their callbacks (:meth:`ManagedNode.guarded`), which knows whose an exception is. What else raises
+    here, a task, an action or a callback of a plain node, is a defect of the program: it is reported, the nodes stay, and
+    :attr:`failed` is set.
 
     Parameters
     ----------
