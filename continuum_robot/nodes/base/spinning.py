@@ -147,9 +147,9 @@ def _events_executor(context: Context) -> Any:
 class Spinner:
     """Spins nodes on one executor in a thread.
 
-    Managed nodes guard their callbacks (:meth:`ManagedNode.guarded`), which knows whose an exception is. What else raises
-    here, a task, an action or a callback of a plain node, is a defect of the program: it is reported, the nodes stay, and
-    :attr:`failed` is set.
+    Managed nodes guard their callbacks themselves (:meth:`ManagedNode.guarded`), so that it is known whose defect it
+    is. An exception of anything else, a task, an action or a callback of a plain node, is a defect of the program: it
+    is reported, the nodes stay, and :attr:`failed` is set.
 
     Parameters
     ----------
