@@ -292,7 +292,8 @@ def _use(robot: Robot, model: RobotModel) -> Use | None:
         left = (1 - feeds[0]) * elastic + (1 - feeds[1]) * gravity
         return manifold.displacement_matrix @ position, tension, np.abs(left) / bounds
 
-    end_s = min(reference.duration_s, _HORIZON_S)
+    rises_s = settings.rise_s if settings.frequency_rate_hz_per_s > 0 else 0.0
+    end_s = min(reference.duration_s, max(rises_s, _HORIZON_S))
     if settings.kind == "steps":  # each dwells; the set-points repeat
         end_s = min(end_s, _SAMPLES * settings.period_s / 4)
     samples = [at(time_s) for time_s in np.linspace(0.0, end_s, _SAMPLES)]

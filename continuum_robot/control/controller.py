@@ -59,7 +59,7 @@ class Controller(Protocol):
     The cycle calls it in its thread, interpreted, and bounds neither its time nor its tensions: the driver's limits and
     its watch over the cycle's duration do. A state that is old or not finite is not handed on. Where it has a method
     ``realised(tension)``, that gets the tensions, shape (N,), N, which the limits left of the last answer, before the
-    next one: for the anti-windup of its integral.
+    next one: for the anti-windup of its integral. Over topics they are those of an answer a cycle or more before.
     """
 
     def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:

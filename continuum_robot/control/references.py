@@ -101,8 +101,10 @@ def make_reference(
         raise ParameterError("frequency_hz", settings.frequency_hz, f"1 or {coordinate_count} values")
     frequency_hz = np.broadcast_to(np.array(settings.frequency_hz, dtype=float), (coordinate_count,))
     if settings.kind == "chirp":
-        return Chirp(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s)
-    return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.period_s)
+        return Chirp(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s)
+    return Circle(
+        amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s, settings.period_s
+    )
 
 
 def blend(start: Vector, reference: ClarkeReference, x: float, duration_s: float) -> ClarkeReference:
@@ -167,25 +169,43 @@ class Steps(Reference):
 
 
 @dataclass(frozen=True)
-class Chirp(Reference):
-    """Sines whose frequencies rise linearly: amplitude sin(2 pi (f t + rate t^2 / 2)), muhmann section IV-C and IV-D.
+class _Sweep(Reference):
+    """Frequencies that rise linearly for a while, then fall back, and so on: no robot follows a rise without end.
 
     Attributes
     ----------
     amplitude_m : shape (2m,), m
     frequency_hz : at the start, shape (2m,), Hz
     frequency_rate_hz_per_s : Hz/s
+    rise_s : s
     """
 
     amplitude_m: Vector
     frequency_hz: Vector
     frequency_rate_hz_per_s: float
+    rise_s: float
+
+    def _phase(self, t_s: float) -> tuple[Vector, Vector, float]:
+        """2 pi (f t + rate t^2 / 2) within the first rise, rad, and its first two derivatives."""
+        start, rate, rise_s = self.frequency_hz, self.frequency_rate_hz_per_s, self.rise_s
+        rounds, t_s = divmod(t_s, 2 * rise_s)
+        turns = rounds * rise_s * (2 * start + rate * rise_s)
+        if t_s > rise_s:
+            turns = turns + rise_s * (start + rate * rise_s / 2)
+            start, rate, t_s = start + rate * rise_s, -rate, t_s - rise_s
+        turns = turns + (start * t_s + rate * t_s**2 / 2)
+        return 2 * np.pi * turns, 2 * np.pi * (start + rate * t_s), 2 * np.pi * rate
+
+
+@dataclass(frozen=True)
+class Chirp(_Sweep):
+    """Sines whose frequencies rise linearly: amplitude sin(2 pi (f t + rate t^2 / 2)), muhmann sections IV-C, D."""
 
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
         if t_s < 0:
             return ClarkeReference.at_rest(np.zeros_like(self.amplitude_m))
-        phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
+        phase, phase_rate, phase_acceleration = self._phase(t_s)
         sine, cosine = np.sin(phase), np.cos(phase)
         return ClarkeReference(
             self.amplitude_m * sine,
@@ -195,7 +215,7 @@ class Chirp(Reference):
 
 
 @dataclass(frozen=True)
-class Circle(Reference):
+class Circle(_Sweep):
     """Each segment's coordinates turn on a circle: q_Re by the cosine, q_Im by the sine, entered smoothly from 0.
 
     The radius grows from 0 to ``amplitude_m`` within ``entry_s`` by a quintic polynomial. With two amplitudes of a
@@ -203,22 +223,16 @@ class Circle(Reference):
 
     Attributes
     ----------
-    amplitude_m : shape (2m,), m
-    frequency_hz : at the start, shape (2m,), Hz
-    frequency_rate_hz_per_s : Hz/s
     entry_s : s
     """
 
-    amplitude_m: Vector
-    frequency_hz: Vector
-    frequency_rate_hz_per_s: float
     entry_s: float
 
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
         t_s = max(t_s, 0.0)
         fraction, fraction_rate, fraction_acceleration = rest_to_rest_fraction(t_s, self.entry_s)
-        phase, phase_rate, phase_acceleration = _phase(self.frequency_hz, self.frequency_rate_hz_per_s, t_s)
+        phase, phase_rate, phase_acceleration = self._phase(t_s)
         phase = phase.copy()
         phase[1::2] -= np.pi / 2  # the sine of the second coordinate as a cosine
         sine, cosine = np.sin(phase), np.cos(phase)
@@ -340,12 +354,6 @@ def read_csv_reference(file: Path, coordinate_count: int) -> Interpolated:
     table.check_increasing("time_s")
     times = table.numbers(["time_s"])[:, 0]
     return Interpolated(times - times[0], table.numbers(columns))
-
-
-def _phase(frequency_hz: Vector, rate_hz_per_s: float, t_s: float) -> tuple[Vector, Vector, float]:
-    """2 pi (f t + rate t^2 / 2), rad, and its first two derivatives."""
-    turns = frequency_hz * t_s + rate_hz_per_s * t_s**2 / 2
-    return 2 * np.pi * turns, 2 * np.pi * (frequency_hz + rate_hz_per_s * t_s), 2 * np.pi * rate_hz_per_s
 
 
 def rest_to_rest_fraction(t_s: float, duration_s: float) -> tuple[float, float, float]:

@@ -29,7 +29,7 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
@@ -100,6 +100,7 @@ class ClarkeControllerNode(ManagedNode):
         self._active = False
         self._driver_active = False
         self._simulated = False
+        self._limited = False
         self._stamp_ns = 0
         self._sequence = 0
         self._period_s = _NOMINAL_PERIOD_S
@@ -119,7 +120,7 @@ class ClarkeControllerNode(ManagedNode):
         self._clarke = create.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
-            create.create_subscription(TendonStates, "tendon_states", self._on_states, qos.newest_state(), raw=True)
+            subscribe_to_stream(self, TendonStates, "tendon_states", self._on_states, raw=True)
             subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
         create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
@@ -234,6 +235,7 @@ class ClarkeControllerNode(ManagedNode):
         if self._stamp_ns != before_ns:
             self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
         desired, self._desired_force = self._desired_force, None
+        cycle.limited = following and self._limited
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
             self._publish_tension(cycle.tension)
             self._desired_force = list(cycle.generalized_force)
@@ -271,12 +273,12 @@ class ClarkeControllerNode(ManagedNode):
         if numbers:
             stamp_ns = numbers[place["sec"]] * conversions.NS_PER_S + numbers[place["nanosec"]]
             sequence, self._simulated = numbers[place["sequence"]], numbers[place["simulated"]]
-            names = ("displacement", "velocity", "tension", "age", "commanded_tension")
-            displacement, velocity, tension, age, self._commanded = (numbers[place[name]] for name in names)
+            names = ("displacement", "velocity", "tension", "age", "commanded_tension", "limited")
+            displacement, velocity, tension, age, self._commanded, limited = (numbers[place[name]] for name in names)
         else:
             message: TendonStates = self._states_layout.message(data)
             displacement, velocity, tension = message.displacement, message.velocity, message.tension
-            age, self._commanded = message.age, message.commanded_tension
+            age, self._commanded, limited = message.age, message.commanded_tension, message.limited
             counts = {len(field) for field in (displacement, velocity, tension, age, self._commanded)}
             if counts != {self._tendon_count}:
                 self._complain(f"tendon_states has {len(displacement)} tendons, the robot file {self._tendon_count}")
@@ -285,6 +287,7 @@ class ClarkeControllerNode(ManagedNode):
             self._simulated = message.simulated
         reading.displacement_m[:], reading.velocity_m_per_s[:] = displacement, velocity
         reading.tension_n[:], reading.age_s[:] = tension, age
+        self._limited = any(limited)
         self._expect_period((stamp_ns - self._stamp_ns) * 1e-9, sequence - self._sequence)
         self._stamp_ns, self._sequence = stamp_ns, sequence
         return True

@@ -41,7 +41,8 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.contact.floor import ContactFloor
 from continuum_robot.nodes.contact.publisher import ContactPublisher
 from continuum_robot.nodes.lockstep.flow import FlowTimer
-from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics import conversions
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, added
@@ -143,10 +144,10 @@ class ContactMonitorNode(ManagedNode):
         self.parameters.on_change(self._on_parameters)
         self._on_parameters(set())
         self._contacts = ContactPublisher(self.flow, simulated=self.simulated)
-        flow, newest = self.flow, qos.newest_state()
-        flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, lazy=True)
-        flow.create_subscription(StringLengths, "string_lengths", self._on_strings, newest, lazy=True)
-        flow.create_subscription(Shape, "shape", self._on_shape, newest)
+        flow = self.flow
+        subscribe_to_stream(self, TendonStates, "tendon_states_decimated", self._on_states, lazy=True)
+        subscribe_to_stream(self, StringLengths, "string_lengths", self._on_strings, lazy=True)
+        subscribe_to_stream(self, Shape, "shape", self._on_shape)
         # In lock-step there is no thread, and this looks whether shapes are missing.
         self._look: FlowTimer | None = flow.create_timer(self._work_without) if self.clock.stepped else None
         self.create_service(Trigger, "~/tare", self._serve_tare)

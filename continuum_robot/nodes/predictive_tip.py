@@ -24,6 +24,7 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.turn import ReferenceTurn
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.mujoco.world import load_world
 
@@ -89,15 +90,17 @@ class PredictiveTipNode(ManagedNode):
         self._shown_s = -math.inf
         self._sequence = self._accepted = self._refused = 0
         self._slowest_s = 0.0
-        flow, newest = self.flow, qos.newest_state()
+        flow = self.flow
         self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         self._states = flow.create_publisher(TipState, "tip_state", qos.state_publisher())
         self._paths = self.create_publisher(Path, "predicted_path", qos.state_publisher())
         self.create_subscription(PointStamped, "predictive_target", self._on_target, qos.command_subscription())
-        flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
+        subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
         # Raw: it is needed once a cycle, and comes more often.
-        flow.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, newest, raw=True, lazy=True)
-        flow.create_subscription(ClarkeState, "clarke_reference", self._on_reference, newest, raw=True, lazy=True)
+        subscribe_to_stream(self, ClarkeState, "clarke_state", self._on_clarke_state, raw=True, lazy=True)
+        flow.create_subscription(
+            ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True, lazy=True
+        )
         self._turn = ReferenceTurn(self)
         self.diagnostics.add_task("plan", self._diagnose)
 

@@ -31,6 +31,7 @@ from continuum_robot.nodes.reference.tip_path import SHAPE_AGE_S, TipPath, TipSt
 from continuum_robot.nodes.reference.trajectory_action import Trajectory, serve
 from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -98,16 +99,16 @@ class ReferenceSource(ManagedNode):
         self._tip_path: TipPath | None = None
         self._to_tip = False
         self._rests_since_s = 0.0
-        flow, newest = self.flow, qos.newest_state()
+        flow = self.flow
         self._timer = flow.create_timer(self._publish)
         self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
-        flow.create_subscription(ClarkeState, "clarke_state", self._on_measurement, newest, raw=True, lazy=True)
+        subscribe_to_stream(self, ClarkeState, "clarke_state", self._on_measurement, raw=True, lazy=True)
         self._writer = ReferenceWriter(self, NAME)
         self._motion = MotionStart(self, self._on_driver, self._on_controller)
         self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
         self._reaction = NodeReaction(self)
-        flow.create_subscription(Shape, "shape", self._on_shape, newest, raw=True, lazy=True)
+        subscribe_to_stream(self, Shape, "shape", self._on_shape, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
         self.create_subscription(PoseStamped, "tip_target_pose", self._on_tip_pose, qos.command_subscription())
         self._trajectories = serve(self, self, self.clock)

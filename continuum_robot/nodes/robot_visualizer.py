@@ -34,7 +34,7 @@ from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 
@@ -83,12 +83,11 @@ class RobotVisualizer(ManagedNode):
         self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
         self._description = self.create_publisher(String, "robot_description", qos.latched())
         self._common = CommonTopics(self)
-        flow, newest = self.flow, qos.newest_state()
-        flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
-        flow.create_subscription(Contact, "contact", self._on_contact, newest, lazy=True)
-        flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, newest, raw=True, lazy=True)
+        subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
+        subscribe_to_stream(self, Contact, "contact", self._on_contact, lazy=True)
+        subscribe_to_stream(self, TendonStates, "tendon_states_decimated", self._on_states, raw=True, lazy=True)
         subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
-        self.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
+        subscribe_to_owner(self, StackStatus, "stack_status", self._on_stack_status)
         self.diagnostics.add_task("drawing", self._diagnose)
 
     def configure(self) -> None:

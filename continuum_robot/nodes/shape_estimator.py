@@ -25,6 +25,7 @@ from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
@@ -97,15 +98,14 @@ class ShapeEstimatorNode(ManagedNode):
         flow = self.flow
         self._shapes = flow.create_publisher(Shape, "shape", qos.state_publisher())
         # Before the states: in lock-step those of the same instant are used.
-        flow.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state(), lazy=True)
-        flow.create_subscription(FiberCurvature, "fiber_curvature", self._on_curvature, qos.newest_state(), lazy=True)
-        flow.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state())
+        subscribe_to_stream(self, StringLengths, "string_lengths", self._on_strings, lazy=True)
+        subscribe_to_stream(self, FiberCurvature, "fiber_curvature", self._on_curvature, lazy=True)
+        subscribe_to_stream(self, TendonStates, "tendon_states_decimated", self._on_states)
         # The first is that of foreign programs alone, which take no part in lock-step.
-        self.create_subscription(PoseStamped, "tracked_pose", self._on_pose, qos.newest_state())
+        on_pose = of_stream(self, "tracked_pose", self._on_pose)
+        self.subscribe_with_publisher(PoseStamped, "tracked_pose", on_pose, qos.newest_state())
         with_covariance = "tracked_pose_with_covariance"
-        flow.create_subscription(
-            PoseWithCovarianceStamped, with_covariance, self._on_pose, qos.newest_state(), lazy=True
-        )
+        subscribe_to_stream(self, PoseWithCovarianceStamped, with_covariance, self._on_pose, lazy=True)
         self.create_service(Trigger, "~/reset", self._serve_reset)
         self.diagnostics.add_task("estimator", self._diagnose)
 

@@ -144,7 +144,9 @@ class Supervisor(ManagedNode):
         self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("second_supervisor"))
         subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         subscribe_to_owner(self, Bool, "reference_holding", self._on_holding)
-        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.events())
+        subscribe_to_owner(
+            self, DiagnosticArray, "/diagnostics", self._on_diagnostics, self._reporter, qos.events()
+        )
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_PERIOD_S, self._watch, clock=steady)
         self.create_timer(STATUS_PERIOD_S, self._publish_status, clock=steady)
@@ -201,12 +203,11 @@ class Supervisor(ManagedNode):
         return self._message
 
     @property
-    def problem(self) -> str:
-        """Why the stack is in the state ``fault``, a sentence: an operation that failed, or what latched."""
+    def reason(self) -> str:
+        """What is known of a fault beside its name: the operation that failed, or the driver's defect; else empty."""
         if any(name.endswith("_failed") for name in self._own_faults):
             return self._message
-        defect = self._driver_status.get("defect", "")
-        return f"fault {self._last_fault}" + (f": {defect}" if defect else "")
+        return self._driver_status.get("defect", "")
 
     @property
     def startup_failed(self) -> bool:
@@ -605,6 +606,12 @@ class Supervisor(ManagedNode):
         if message.data != self._holding:
             self._holding = message.data
             self._publish_status()
+
+    def _reporter(self, message: DiagnosticArray) -> str:
+        """The node of this stack that alone may report these; "" where they are of none."""
+        own = (status.name.partition(": ")[0] for status in message.status)
+        names = {f"{self.get_namespace().rstrip('/')}/{name}" for name in (self.get_name(), *self._nodes)}
+        return next((name for name in own if name in names), "")
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:

@@ -99,7 +99,7 @@ class TendonDriver(ManagedNode):
         self._homing = StoredHoming(self, self._get_loop, self._publish_status)
         self._cogging = StoredCogging(self, self._get_loop, lambda: self._homing.folder, self._publish_status)
         self._heat = HeatMemory(self, lambda: self._homing.folder)
-        self._faults = DriverFaults(self, self._get_loop, self._publish_status, inputs, self._heat)
+        self._faults = DriverFaults(self, self._get_loop, self._publish_status, inputs, self._heat, self._hangs)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._lockstep = self._make_lockstep()
         flow = self.flow if self._lockstep is None else self._lockstep.flow
@@ -276,7 +276,7 @@ class TendonDriver(ManagedNode):
             self.get_logger().error(
                 "the driver's loop hangs in a device call or the controller's update; the devices are closed past it"
             )
-            self._hung, self._opened = loop, None
+            self._hung, self._opened, self.exit_code = loop, None, 1
             if not loop.past(loop.close):
                 self.get_logger().error("the devices do not take that they are closed: their own timeouts act")
         if self._opened is not None:
@@ -437,6 +437,10 @@ class TendonDriver(ManagedNode):
 
     def _get_loop(self) -> DriverLoop | None:
         return self.loop
+
+    def _hangs(self) -> bool:
+        """Whether a cycle does not end; of a loop that was given up, until the next configuration."""
+        return self._hung is not None if self.loop is None else self.loop.hangs
 
 
 def main() -> int:

@@ -31,6 +31,7 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.turn import ReferenceTurn
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.robot.schema import Quantity
 
 Vector = NDArray[np.float64]
@@ -99,17 +100,17 @@ class TipApproachNode(ManagedNode):
         self._way: tuple[Vector, Vector, float, float] | None = None
         self._sequence = self._refused = self._accepted = 0
 
-        flow, newest = self.flow, qos.newest_state()
+        flow = self.flow
         self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
         self._states = flow.create_publisher(TipState, "tip_state", qos.state_publisher())
         self.create_subscription(PointStamped, "tip_target", self._on_target, qos.command_subscription())
         if self.parameters.get("tip_source") == TRACKED:
-            flow.create_subscription(PointStamped, "tracked_tip", self._on_tracked, newest, lazy=True)
+            subscribe_to_stream(self, PointStamped, "tracked_tip", self._on_tracked, lazy=True)
         else:
-            flow.create_subscription(Shape, "shape", self._on_shape, newest, lazy=True)
+            subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
         # Raw: it is needed once a target.
         self._clarke: tuple[bytes, float] | None = None
-        flow.create_subscription(ClarkeState, "clarke_state", self._on_clarke_state, newest, raw=True, lazy=True)
+        subscribe_to_stream(self, ClarkeState, "clarke_state", self._on_clarke_state, raw=True, lazy=True)
         self._turn = ReferenceTurn(self)
         self.diagnostics.add_task("approach", self._diagnose)
 

@@ -107,6 +107,9 @@ class ReferenceSettings:
         "frequency at the start, one value or one a coordinate", "Hz", default=(), ge=0, le=100
     )
     frequency_rate_hz_per_s: float = quantity("linear rise of the frequency", "Hz/s", default=0.0, ge=0, le=10)
+    rise_s: float = quantity(
+        "time for which the frequency rises; then it falls as long, and so on", "s", default=60.0, gt=0, le=1e4
+    )
     period_s: float = quantity(
         "dwell of a step, duration of a move or of the entry into a circle", "s", default=2.0, gt=0, le=1e4
     )

@@ -28,6 +28,33 @@ def domain(request: pytest.FixtureRequest):
 
 
 @pytest.fixture(scope="module")
+def context(domain):
+    """The file's own context of rclpy, for nodes that the tests make themselves."""
+    from rclpy.context import Context  # noqa: PLC0415 - not all tests have rclpy
+
+    from continuum_robot.nodes.base.spinning import initialize  # noqa: PLC0415
+
+    context = Context()
+    initialize([], context)
+    yield context
+    context.try_shutdown()
+
+
+@pytest.fixture
+def make(context):
+    """Makes nodes of that context: ``make(kind, *names, **overrides)``; they are destroyed at the end."""
+    nodes = []
+
+    def made(kind, *names, **overrides):
+        nodes.append(kind(*names, context=context, overrides=overrides))
+        return nodes[-1]
+
+    yield made
+    for node in nodes:
+        node.destroy_node()
+
+
+@pytest.fixture(scope="module")
 def stack(request: pytest.FixtureRequest, domain):
     """The whole stack of the robot that the file calls ``ROBOT``, in this process and in lock-step, on its trajectory.
 

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import ClarkeState, Shape, TendonStates
-from rclpy.context import Context
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from std_msgs.msg import Float64
@@ -21,7 +20,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.base import parameters
 from continuum_robot.nodes.base.calling import call_service
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
+from continuum_robot.nodes.base.spinning import Spinner, wait_for
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.reference_source import ReferenceSource
@@ -35,27 +34,6 @@ from continuum_robot.robot.loading import load_robot
 pytestmark = [pytest.mark.ros]
 
 ROBOT = load_robot("opencr_five_tendon")
-
-
-@pytest.fixture(scope="module")
-def context(domain):
-    context = Context()
-    initialize([], context)
-    yield context
-    context.try_shutdown()
-
-
-@pytest.fixture
-def make(context):
-    nodes = []
-
-    def made(kind, *names, **overrides):
-        nodes.append(kind(*names, context=context, overrides=overrides))
-        return nodes[-1]
-
-    yield made
-    for node in nodes:
-        node.destroy_node()
 
 
 def raising(error):

@@ -15,12 +15,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from action_msgs.msg import GoalStatus
 from continuum_robot.action import HomeTendons
 from continuum_robot.msg import StringLengths
-from rclpy.context import Context
 from ros_goal import Goal
 from ros_probe import PATIENT, Probe, patient_on_wires
 
 from continuum_robot.drivers.odri_can import codec
-from continuum_robot.nodes.base.spinning import Spinner, initialize
+from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -68,10 +67,8 @@ def bench(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def driver(domain, bench, tmp_path_factory):
+def driver(context, bench, tmp_path_factory):
     file, _ = bench
-    context = Context()
-    initialize([], context)
     own = {"robot": str(file), "use_fake_hardware": False, "calibration_folder": str(tmp_path_factory.mktemp("homing"))}
     driver = TendonDriver(context=context, overrides={**own, "rate_hz": 200.0, **PATIENT})
     encoder = StringEncoder(context=context, overrides=own)
@@ -84,7 +81,6 @@ def driver(domain, bench, tmp_path_factory):
     spinner.stop()
     for node in (encoder, driver):
         node.destroy_node()
-    context.try_shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -207,15 +203,9 @@ def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, ben
         ({"simulation_level": "mirror", "contacts": "push.yaml"}, "contacts = 'push.yaml'"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_before_anything_is_made(parameters, words):
-    context = Context()
-    initialize([], context)
-    node = SimulatorNode(context=context, overrides={"robot": "opencr_five_tendon", **parameters})
-    try:
-        node.trigger_configure()
-        assert node.state == "unconfigured"
-        assert words in node.last_error
-        assert node.simulator is None
-    finally:
-        node.destroy_node()
-        context.try_shutdown()
+def test_what_cannot_be_simulated_is_refused_before_anything_is_made(make, parameters, words):
+    node = make(SimulatorNode, robot="opencr_five_tendon", **parameters)
+    node.trigger_configure()
+    assert node.state == "unconfigured"
+    assert words in node.last_error
+    assert node.simulator is None

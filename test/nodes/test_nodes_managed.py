@@ -13,12 +13,12 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.srv import ManageStack
 from lifecycle_msgs.msg import State, Transition, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetState
-from rclpy.context import Context
 from rclpy.node import Node
 
+from continuum_robot.app.running.demo import what_latched
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.calling import call_service
-from continuum_robot.nodes.base.spinning import Spinner, initialize, wait_for
+from continuum_robot.nodes.base.spinning import Spinner, wait_for
 from continuum_robot.nodes.supervision import managed
 from continuum_robot.nodes.supervision.manage_service import ASKERS
 from continuum_robot.nodes.supervision.managed import Managed
@@ -56,7 +56,9 @@ class Client:
 def make(label, hidden, made=True):
     supervisor = SimpleNamespace(
         create_client=lambda _kind, _name: Client(hidden),
-        create_subscription=lambda *_args: None,
+        subscribe_with_publisher=lambda *_args: None,
+        create_timer=lambda *_args, **_options: SimpleNamespace(cancel=lambda: None),
+        resolve_topic_name=str,
         get_namespace=lambda: "/",
         get_node_names_and_namespaces=lambda: [("clarke_controller", "/")],
     )
@@ -210,9 +212,7 @@ class Broken(Supervisor):
         raise AttributeError("a defect")
 
 
-def test_a_defect_in_a_task_of_the_supervisor_is_reported_and_does_not_end_the_process(domain):
-    context = Context()
-    initialize([], context)
+def test_a_defect_in_a_task_of_the_supervisor_is_reported_and_does_not_end_the_process(context):
     node = Broken(context=context, overrides={"node_names": ["tendon_driver"], "autostart": False})
     spinner = Spinner([node], context)
     spinner.start()
@@ -234,7 +234,6 @@ def test_a_defect_in_a_task_of_the_supervisor_is_reported_and_does_not_end_the_p
     finally:
         spinner.stop()
         node.destroy_node()
-        context.try_shutdown()
 
 
 class Slow(Node):
@@ -259,10 +258,8 @@ class Slow(Node):
 
 
 @pytest.mark.parametrize(("silent_s", "timeout_s", "paused"), [(0.8, 60.0, True), (6.0, 0.2, False)])
-def test_a_driver_that_is_slow_to_answer_is_not_left_active(domain, monkeypatch, silent_s, timeout_s, paused):
+def test_a_driver_that_is_slow_to_answer_is_not_left_active(context, monkeypatch, silent_s, timeout_s, paused):
     monkeypatch.setattr(managed, "ANSWER_TIMEOUT_S", 0.2)
-    context = Context()
-    initialize([], context)
     overrides = {"node_names": ["tendon_driver"], "autostart": False, "transition_timeout_s": timeout_s}
     node, slow = Supervisor(context=context, overrides=overrides), Slow(context, silent_s)
     monkeypatch.setattr(node, "_longest_ramp_s", lambda: 0.0)
@@ -288,12 +285,21 @@ def test_a_driver_that_is_slow_to_answer_is_not_left_active(domain, monkeypatch,
             spinner.stop()
         slow.destroy_node()
         node.destroy_node()
-        context.try_shutdown()
 
 
-def test_programs_that_ask_at_the_same_time_take_no_new_threads(domain):
-    context = Context()
-    initialize([], context)
+def test_a_fault_is_named_once_with_what_is_known_of_it(context):
+    node = Supervisor(context=context, overrides={"node_names": ["tendon_driver"], "autostart": False})
+    try:
+        node._set_state("fault")
+        node._driver_faults, node._last_fault = ("loop_too_slow",), "loop_too_slow"
+        assert what_latched(node.status().faults, node) == "faults latched: loop_too_slow"
+        node._driver_status["defect"] = "KeyError('x')"
+        assert what_latched(["internal_error"], node) == "faults latched: internal_error (KeyError('x'))"
+    finally:
+        node.destroy_node()
+
+
+def test_programs_that_ask_at_the_same_time_take_no_new_threads(context):
     node = Supervisor(context=context, overrides={"node_names": ["tendon_driver"], "autostart": False})
     asking = Node("asking", context=context)
     spinner = Spinner([node, asking], context)
@@ -311,4 +317,3 @@ def test_programs_that_ask_at_the_same_time_take_no_new_threads(domain):
         spinner.stop()
         asking.destroy_node()
         node.destroy_node()
-        context.try_shutdown()

@@ -11,11 +11,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 pytest.importorskip("ndicapy", reason="ndicapi is not installed")
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
-from rclpy.context import Context
 from ros_probe import Probe
 
 from continuum_robot.nodes.base.diagnostics import values_of
-from continuum_robot.nodes.base.spinning import Spinner, initialize
+from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.nodes.topics import conversions
@@ -46,9 +45,7 @@ def robot_file(simulated, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def probe(domain, robot_file):
-    context = Context()
-    initialize([], context)
+def probe(context, robot_file):
     node = TipTracker(context=context, overrides={"robot": robot_file, "use_fake_hardware": False, "rate_hz": 60.0})
     spinner = Spinner([node], context)
     spinner.start()
@@ -61,7 +58,6 @@ def probe(domain, robot_file):
         yield probe
     spinner.stop()
     node.destroy_node()
-    context.try_shutdown()
 
 
 def missed(probe):

@@ -8,18 +8,23 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from lifecycle_msgs.msg import State, TransitionEvent
 from rcl_interfaces.msg import Log
+from rclpy.node import Node
 from ros_probe import Probe
 from std_msgs.msg import Bool, Float64, String
 
-from continuum_robot.nodes.topics import qos
+from continuum_robot.app.client.newest_messages import NewestMessages
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
 ROBOT = load_robot("opencr_five_tendon")
-OPTIONS = {"start_motion": False, "visualize": False}
+OPTIONS = {"start_motion": False, "visualize": False, "contact": True}
+FORGED = 2**40
 
 
 def pretension(stack):
@@ -51,10 +56,17 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
     before = stack.status()
     forged = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
     values = [KeyValue(key=key, value=value) for key, value in forged.items()]
+    inactive = TransitionEvent(goal_state=State(id=State.PRIMARY_STATE_INACTIVE))
+    lost = DiagnosticStatus(
+        name="/clarke_controller: lifecycle", level=b"\2", message="lost", values=[KeyValue(key="defect", value="one")]
+    )
     for kind, topic, message in (
         (String, "reference_writer", String(data="probe")),
         (DiagnosticStatus, "driver_status", DiagnosticStatus(values=values)),
         (Bool, "reference_holding", Bool(data=not before.holding)),
+        (StackStatus, "stack_status", StackStatus(state="fault", faults=["one"])),
+        (TransitionEvent, "clarke_controller/transition_event", inactive),
+        (DiagnosticArray, "/diagnostics", DiagnosticArray(status=[lost])),
     ):
         probe.publish(kind, topic, message, qos.latched())
 
@@ -64,9 +76,54 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
 
     probe.wait_real(lambda: refused("reference_writer", "clarke_controller"))
     probe.wait_real(lambda: refused("driver_status", "simulator", "supervisor", "reference_source"))
-    probe.wait_real(lambda: refused("reference_holding", "supervisor"))
+    for topic in ("reference_holding", "clarke_controller/transition_event", "diagnostics"):
+        probe.wait_real(lambda topic=topic: refused(topic, "supervisor"))
+    probe.wait_real(lambda: refused("stack_status", "tendon_driver"))
     assert stack.nodes["clarke_controller"]._references.turn == "reference_source"
     assert not any(node.defect for node in stack.nodes.values())
     after = stack.status()
     assert (after.faults, after.estop, after.holding) == ([], False, before.holding)
+    assert after.state == "up"
+    assert "inactive" not in after.node_states
     assert probe.trigger("reference_source/restart").success, "the driver obeys still"
+
+
+def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Probe):
+    """A shape, a contact and states that nobody measured: neither the nodes nor a client believe them."""
+    probe.listen(Log, "/rosout")
+    size, count = ROBOT.coordinate_count, ROBOT.tendon_count
+    far = [1.0] * size
+    streams = {
+        "shape": Shape(coefficients=far, coefficient_rates=[0.0] * size, covariance=(np.eye(size) * 1e-9).ravel()),
+        "contact": Contact(valid=True, in_contact=True, residual=far),
+        "clarke_state": ClarkeState(position=far, velocity=[0.0] * size),
+        "tendon_states_decimated": TendonStates(displacement=[1.0] * count, tension=[9.0] * count),
+    }
+    messages = NewestMessages(probe.link.make(lambda: Node("operator", context=probe.link.context)))
+    for topic, message in streams.items():
+        message.sequence = FORGED
+        messages.listen(topic, type(message), qos.lockstep())
+        probe.publish(type(message), topic, message, qos.lockstep())
+    owners = {"contact_monitor": "shape", "reference_source": "contact", "shape_estimator": "tendon_states_decimated"}
+
+    def named():
+        logs = [(log.name, log.msg) for log in probe.received["/rosout"]]
+        return all(
+            any(name == node and f"writes {topic} beside" in text for name, text in logs)
+            for node, topic in owners.items()
+        )
+
+    def again():
+        for topic, message in streams.items():
+            probe.publish(type(message), topic, message, qos.lockstep())
+            for heard in messages.drain(topic):
+                assert heard.sequence != FORGED
+        return named()
+
+    probe.wait(again, 10.0, "the programs that forge are not named")
+    assert stack.nodes["contact_monitor"]._counts["inputs_of_another_size"] == 0
+    contact = conversions.message_of(stack.nodes["reference_source"]._reaction._contact[0], Contact)
+    assert contact.sequence != FORGED
+    assert stack.status().faults == []
+    assert not any(node.defect for node in stack.nodes.values())
+    messages.close()

@@ -11,12 +11,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from action_msgs.msg import GoalStatus
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
 from continuum_robot.srv import InjectFault
-from rclpy.context import Context
 from ros_goal import Goal
 from ros_probe import Probe
 
 from continuum_robot.identification.procedures.record import load_record, record_path
-from continuum_robot.nodes.base.spinning import Spinner, initialize
+from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -33,14 +32,6 @@ SLACK_M = np.array([0.004, 0.001, 0.008, 0.002, 0.005])
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("calibration")
-
-
-@pytest.fixture(scope="module")
-def context(domain):
-    context = Context()
-    initialize([], context)
-    yield context
-    context.try_shutdown()
 
 
 @pytest.fixture(scope="module")

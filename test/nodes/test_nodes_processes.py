@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +121,59 @@ def test_a_signal_to_the_driver_releases_the_tensions(processes, probe, number):
     final = probe.newest("driver_status")
     assert next(v.value for v in final.values if v.key == "powered") == "false"
     assert "Traceback" not in processes.log("tendon_driver")
+
+
+HANGS_WHERE = """
+import pathlib, numpy as np
+
+class Hangs:
+    def __init__(self, robot):
+        self.count = robot.tendon_count
+
+    def reset(self, reading, tension, reference):
+        pass
+
+    def update(self, reading, reference, dt):
+        while pathlib.Path({file!r}).exists():
+            pass
+        return np.full(self.count, 3.0)
+"""
+
+
+@pytest.fixture
+def hanging(tmp_path, monkeypatch):
+    """A robot under a controller of another package that does not return while a file is there."""
+    package, file = tmp_path / "hangs-1.0.dist-info", tmp_path / "hang"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: hangs\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[continuum_robot.controllers]\nhangs = hangs:Hangs\n")
+    (tmp_path / "hangs.py").write_text(HANGS_WHERE.format(file=str(file)))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    robot = Path(patient_robot())
+    own = tmp_path / "robot.yaml"
+    own.write_text(robot.read_text().replace("\ncontrol:\n", "\ncontrol:\n  law: hangs\n"))
+    return f"robot:={own}", file
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
+def test_a_signal_ends_a_driver_whose_cycle_hangs_and_lets_the_tendons_go(processes, probe, hanging, number):
+    robot, file = hanging
+    processes.start("simulator", robot, "activate:=true")
+    probe.wait(lambda: probe.lifecycle_state("simulator") == "active", 90.0)
+    processes.start("control_loop", robot, "activate:=true", *DRIVER)
+    loop = processes.running["control_loop"]
+    probe.wait(lambda: probe.driver_state() == "active" or loop.poll() is not None, 90.0)
+    assert loop.poll() is None, processes.log("control_loop")
+    file.touch()
+    probe.wait(lambda: probe.faults() == ["loop_hangs"], 30.0, "nobody notices that the cycle hangs")
+    probe.received["driver_status"].clear()
+    assert processes.stop("control_loop", number) == 1
+    told = [{v.key: v.value for v in message.values} for message in probe.received["driver_status"]]
+    assert all("loop_hangs" in status["faults"] for status in told), told
+    assert {status["powered"] for status in told} == {"false"}
+    log = processes.log("control_loop")
+    assert "the devices are closed past it" in log
+    assert not any(word in log for word in ("Traceback", "terminate called", "Fatal")), log
 
 
 def test_the_composed_program_comes_up_and_ends_on_sigint(processes, probe):

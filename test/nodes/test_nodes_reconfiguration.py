@@ -15,10 +15,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import Shape, StringLengths
 from continuum_robot.srv import ManageStack
 from rcl_interfaces.msg import Log
-from rclpy.context import Context
 from ros_probe import SIMULATED_STEP_S, Probe, patient_robot
 
-from continuum_robot.nodes.base.spinning import initialize
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -113,9 +111,7 @@ def test_a_lower_limit_in_the_file_holds_after_cleanup_and_configure(stack, prob
     assert probe.get_parameter("tendon_driver", "limits.maximum_n") == 20.0
 
 
-def test_what_somebody_set_above_the_file_is_refused_when_the_driver_is_configured(domain, file):
-    context = Context()
-    initialize([], context)
+def test_what_somebody_set_above_the_file_is_refused_when_the_driver_is_configured(context, file):
     overrides = {"robot": str(file), "limits.maximum_n": 9.0}
     driver = TendonDriver(context=context, namespace="alone", overrides=overrides)
     try:
@@ -126,7 +122,6 @@ def test_what_somebody_set_above_the_file_is_refused_when_the_driver_is_configur
     finally:
         rewrite(file, {"maximum_n": 20.0}, {})
         driver.destroy_node()
-        context.try_shutdown()
 
 
 def test_parameters_are_described_with_unit_and_range(stack, probe):

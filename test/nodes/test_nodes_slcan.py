@@ -15,11 +15,10 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import TendonCommands
-from rclpy.context import Context
 from ros_device_ports import LABORATORY, stand
 from ros_probe import PATIENT, Probe
 
-from continuum_robot.nodes.base.spinning import Spinner, initialize
+from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.tendon_driver import TendonDriver
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
@@ -63,9 +62,7 @@ def opened():
 
 
 @pytest.fixture(scope="module")
-def driver(domain, standing, opened):
-    context = Context()
-    initialize([], context)
+def driver(context, standing, opened):
     own = {"robot": str(standing[0]), "use_fake_hardware": False, "homing": "ignored"}
     patient = {**PATIENT, "safety.activation_grace_s": 30.0, "safety.current_mismatch_time_s": 2.0}
     driver = TendonDriver(context=context, overrides={**own, **patient, "rate_hz": 250.0})
@@ -78,7 +75,6 @@ def driver(domain, standing, opened):
     yield driver
     spinner.stop()
     driver.destroy_node()
-    context.try_shutdown()
 
 
 @pytest.fixture(scope="module")

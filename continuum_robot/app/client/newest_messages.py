@@ -19,8 +19,9 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import OWNERS, nodes_of, owner_of
+from continuum_robot.nodes.topics.owned_topic import OWNERS, STREAM_OWNERS, nodes_of, owner_of, stream_claim
 from continuum_robot.nodes.topics.publisher_subscription import publisher_of
+from continuum_robot.nodes.topics.topic_claim import TopicClaim
 
 
 class NewestMessages:
@@ -39,6 +40,7 @@ class NewestMessages:
         self._newest: dict[str, Any] = {}
         self._taken_s: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription[Any]] = {}
+        self._claims: dict[str, TopicClaim] = {}
 
     def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
         """Subscribe to a further topic.
@@ -48,6 +50,8 @@ class NewestMessages:
         profile : quality of service, None for the newest message, best effort
         """
         self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
+        if topic in STREAM_OWNERS:
+            self._claims[topic] = stream_claim(self._node, topic)
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
@@ -102,9 +106,11 @@ class NewestMessages:
             taken = subscription.handle.take_message(subscription.msg_type, False)
         if taken is None:
             return None
-        message, info = taken
+        message, gid = taken[0], publisher_of(taken[1])
+        if topic in self._claims:
+            return message if self._claims[topic].admits(gid, time.monotonic()) else None
         if topic in OWNERS:
-            name = nodes_of(self._node, subscription.topic_name).get(publisher_of(info), "")
+            name = nodes_of(self._node, subscription.topic_name).get(gid, "")
             if name not in ("", owner_of(self._node, topic)):
                 return None  # another program's
         return message

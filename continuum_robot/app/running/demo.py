@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import AT_START
 from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.runtime.cycle.forms import compiled_form
@@ -261,7 +262,21 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
             return _ended(stack)
         if stop.wait(0.05):
             return ""
-    return "" if stack.supervisor.stack_state == "up" else stack.supervisor.problem
+    if stack.supervisor.stack_state == "up":
+        return ""
+    return stack.supervisor.reason or what_latched(stack.status().faults, stack.supervisor)
+
+
+def what_latched(faults: Iterable[str], supervisor: Supervisor) -> str:
+    """A sentence on faults, and on what is known of them.
+
+    Parameters
+    ----------
+    faults : their names
+    supervisor : of their stack
+    """
+    reason = supervisor.reason if supervisor.stack_state == "fault" else ""
+    return f"faults latched: {', '.join(faults)}" + (f" ({reason})" if reason else "")
 
 
 def _follow(
@@ -312,9 +327,7 @@ def _follow(
     }
     stack.note(outcome.facts)
     if faults:
-        outcome.problem = f"faults latched: {', '.join(faults)}"
-        if stack.supervisor.stack_state == "fault":
-            outcome.problem += f" ({stack.supervisor.problem})"
+        outcome.problem = what_latched(faults, stack.supervisor)
     elif stack.failed:
         outcome.problem = _ended(stack) if stack.ended else "a node failed, see the log above"
 

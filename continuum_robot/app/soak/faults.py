@@ -19,7 +19,7 @@ from std_msgs.msg import Bool, String
 from continuum_robot.app.campaign.runner import Effect, Rng, Stand, killed, stopped_for
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
-from continuum_robot.msg import ClarkeState, Shape, TendonCommands
+from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.actuation import TensionLimits
@@ -197,6 +197,7 @@ def forged_owner(stand: Stand, rng: Rng) -> Effect:
         for kind, topic, message in (
             (String, "reference_writer", String(data=name)),
             (Bool, "reference_holding", Bool(data=True)),
+            (StackStatus, "stack_status", StackStatus(state="fault", faults=["one"])),
             (
                 DiagnosticStatus,
                 "driver_status",

@@ -210,7 +210,8 @@ class TipControl:
         Parameters
         ----------
         tip : estimated position, shape (3,), base frame, m; None or NaN where it is unknown: then nothing is learned
-        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN: those of the reference
+        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN where they are unknown: nothing is
+            learned either, for limits may keep the robot from its reference
         dt : time since the last cycle, s, positive
 
         Returns
@@ -279,7 +280,7 @@ class TipControl:
             place, jacobian = self.kinematics.place(motion.position)
             inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION)
             lag = self._lag(motion.position + self._correction, clarke)
-            missing = inverse @ (place - estimated - lag)
+            missing = None if lag is None else inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
             error_m, off_m = float(np.linalg.norm(error)), float(np.linalg.norm(off))
@@ -290,15 +291,15 @@ class TipControl:
         reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
-    def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector:
-        """Way of the tip, shape (3,), m, that the controller still has to go by the model.
+    def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector | None:
+        """Way of the tip, shape (3,), m, that the controller still has to go by the model; None where it is unknown.
 
         That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
         """
-        measured = desired if clarke is None else np.asarray(clarke, dtype=float)
+        measured = np.full_like(desired, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(measured)):
-            return np.zeros(3)
-        return self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0]
+            return None
+        return np.asarray(self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0])
 
     def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
         """The error, shape (3,), m, averaged over the time to settle while the reference stands."""

@@ -270,7 +270,8 @@ class PredictiveTip:
         Parameters
         ----------
         tip : measured or estimated position, shape (3,), base frame, m; None or NaN where it is unknown
-        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN: those of the reference
+        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN where they are unknown: nothing is
+            learned of the model's error then
         dt : time since the last cycle, s, positive
 
         Raises
@@ -499,9 +500,9 @@ class PredictiveTip:
         measured = None if tip is None else np.asarray(tip, dtype=float)
         if measured is None or not np.all(np.isfinite(measured)):
             return None
-        coordinates = self._state.position if clarke is None else np.asarray(clarke, dtype=float)
+        coordinates = np.full(self._size, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(coordinates)):
-            coordinates = self._state.position
+            return measured  # limits may keep the robot from its reference: that is no error of the model
         error = measured - self._kinematics.place(coordinates)[0]
         self._bias = self._bias + min(1.0, dt / self.settings.bias_s) * (error - self._bias)
         return measured

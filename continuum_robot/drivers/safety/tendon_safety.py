@@ -19,9 +19,11 @@ from continuum_robot.drivers.safety.fault_codes import MOTOR_HOT_BIT
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
 from continuum_robot.drivers.safety.tendon_faults import (
+    COMMAND_TIMEOUT,
     ESTOP,
     FAULTS,
     LOOP_TOO_SLOW,
+    READING_TIMEOUT,
     fault_name,
     fault_names,
     stop_class,
@@ -133,13 +135,23 @@ class TendonSafety(SafetyCycle):
         return bool(self._lateness.late_warning)
 
     def explain(self, fault: str) -> str:
-        """What a fault means; of a loop that is too slow with its numbers, and what to do.
+        """What a fault means; of what comes late with its numbers, and what to do.
 
         Parameters
         ----------
         fault : its name
         """
-        return f"{FAULTS[fault]}: {self.lateness}" if fault == LOOP_TOO_SLOW else FAULTS[fault]
+        meaning = FAULTS[fault]
+        if fault == LOOP_TOO_SLOW:
+            return f"{meaning}: {self.lateness}"
+        if fault == READING_TIMEOUT:
+            return (
+                f"{meaning} = {self.limits.reading_timeout_s:g} s. Check the devices' bus and supply; a busy computer"
+                " delays readings too (docs/realtime.md)"
+            )
+        if fault == COMMAND_TIMEOUT:
+            return f"{meaning} = {self.limits.command_timeout_s:g} s"
+        return meaning
 
     def run_procedure(self, *, on: bool) -> None:
         """Whether a procedure moves the robot: it needs fewer cycles a second than a controller.
@@ -191,7 +203,7 @@ class TendonSafety(SafetyCycle):
         self._taken.set(reading)
         found = self._watch.step(self._taken, at_s, self.command_n, False, self.positions_known)
         found |= MOTOR_HOT_BIT if self.heat.hot else 0
-        problems = [FAULTS[name] for name in fault_names(found)] + list(reading.device_faults)
+        problems = [self.explain(name) for name in fault_names(found)] + list(reading.device_faults)
         if np.any(tension > limits.maximum_n):
             problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {limits.maximum_n:g} N")
         start = np.clip(tension, limits.minimum_n, limits.maximum_n)
@@ -199,7 +211,7 @@ class TendonSafety(SafetyCycle):
             problems.append(f"sum of tensions {start.sum():.3g} N > total_n = {limits.total_n:g} N")
         if problems:
             raise DeviceError(
-                "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Bring the robot within its limits."
+                "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Remove the cause, then activate again."
             )
         self._limiter.reset(start)
         self.stop.clear()

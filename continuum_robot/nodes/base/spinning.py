@@ -147,7 +147,9 @@ def _events_executor(context: Context) -> Any:
 class Spinner:
     """Spins nodes on one executor in a thread.
 
-    An exception in a callback is a defect: it is reported, the node stays, and :attr:`failed` is set.
+    Managed nodes guard their callbacks themselves (:meth:`ManagedNode.guarded`), so that it is known whose defect it
+    is. An exception of anything else, a task, an action or a callback of a plain node, is a defect of the program: it
+    is reported, the nodes stay, and :attr:`failed` is set.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 
 TOPIC = "stack_status"
 BRING_DOWN_S = 10.0
@@ -39,7 +39,7 @@ class StopOrder:
         self._nodes = [node for node in nodes if node.managed]
         self._status: StackStatus | None = None
         if self._nodes:
-            self._nodes[0].create_subscription(StackStatus, TOPIC, self._on_status, qos.latched())
+            subscribe_to_owner(self._nodes[0], StackStatus, TOPIC, self._on_status)
 
     def wait(self) -> None:
         """Return when the nodes are down, the supervisor has gone or does not stop, or after a bounded time."""

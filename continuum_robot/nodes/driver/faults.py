@@ -48,6 +48,7 @@ class DriverFaults:
     publish_status : publishes ``driver_status``
     inputs : keeps who holds the e-stop
     heat : what is known of the motors' temperatures when the driver starts
+    hangs : whether a cycle does not end
 
     Attributes
     ----------
@@ -62,9 +63,10 @@ class DriverFaults:
         publish_status: Callable[[], None],
         inputs: EstopInputs,
         heat: HeatMemory,
+        hangs: Callable[[], bool],
     ) -> None:
         self._node, self._loop, self._publish_status = node, loop, publish_status
-        self._inputs, self._heat = inputs, heat
+        self._inputs, self._heat, self._hangs = inputs, heat, hangs
         self.last_fault = ""
         self.bus_problem = ""
         self._safety: TendonSafety | None = None
@@ -109,12 +111,7 @@ class DriverFaults:
         """State of the safety logic: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
         if self._safety is None:
             return "unconfigured" if self._early_estop is None else "safe"
-        return "safe" if self._hangs else self._safety.state
-
-    @property
-    def _hangs(self) -> bool:
-        loop = self._loop()
-        return loop is not None and loop.hangs
+        return "safe" if self._hangs() else self._safety.state
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,7 +122,7 @@ class DriverFaults:
         own = safety.estop_reason if safety.estop_reason in OWN_REASONS else ESTOP
         faults = safety.faults
         # A cycle that hangs latches when it goes on; until then nobody else clears these.
-        faults += (LOOP_HANGS,) if self._hangs and LOOP_HANGS not in faults else ()
+        faults += (LOOP_HANGS,) if self._hangs() and LOOP_HANGS not in faults else ()
         faults += (ESTOP,) if safety.estop_asked and ESTOP not in faults else ()
         return tuple(own if fault == ESTOP else fault for fault in faults)
 

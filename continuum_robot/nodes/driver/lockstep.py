@@ -19,7 +19,7 @@ from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep.coordinator import LockstepCoordinator
 from continuum_robot.nodes.lockstep.flow import FlowPublisher, FlowTimer
-from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.runtime.clock import SteppedClock
 from continuum_robot.runtime.pace import Cycle, UntimedPace
 from continuum_robot.runtime.pending_calls import PendingCalls
@@ -158,7 +158,7 @@ class LockstepPace(UntimedPace):
         self._begun_wall_s, self.real_time_factor = 0.0, math.nan
         self.on_done: Callable[[], None] = lambda: None
         self.in_cycle: tuple[str, ...] = ()
-        node.create_subscription(StackStatus, "stack_status", self._on_stack_status, qos.latched())
+        subscribe_to_owner(node, StackStatus, "stack_status", self._on_stack_status)
 
     def connect(self, robot: str) -> None:
         """Take hold of the simulated robot's time. Raises :class:`DeviceError` where there is none in lock-step.

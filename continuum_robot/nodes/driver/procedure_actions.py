@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
@@ -22,11 +21,13 @@ from continuum_robot.identification.procedures.record import make_record, record
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
 from continuum_robot.msg import StringLengths
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import of_stream
 from continuum_robot.robot.description import Robot
 
 FEEDBACK_PERIOD_S = 0.1
@@ -67,7 +68,7 @@ class ProcedureActions:
     homing : takes a new homing over
     """
 
-    def __init__(self, node: Node, drive: ProcedureDrive, homing: StoredHoming) -> None:
+    def __init__(self, node: ManagedNode, drive: ProcedureDrive, homing: StoredHoming) -> None:
         self._log = node.get_logger()
         self._drive, self._stored = drive, homing
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
@@ -82,7 +83,8 @@ class ProcedureActions:
                 (CalibrateTorque, "calibrate_torque", self._calibrate),
             )
         ]
-        node.create_subscription(StringLengths, "string_lengths", self._on_strings, qos.newest_state())
+        on_strings = of_stream(node, "string_lengths", self._on_strings)
+        node.subscribe_with_publisher(StringLengths, "string_lengths", on_strings, qos.newest_state())
         self._zero_strings: Any = node.create_client(Trigger, "string_encoder/zero")
         self._apply_homing: Any = node.create_client(Trigger, "string_encoder/apply_homing")
 

@@ -16,6 +16,7 @@ from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings
 
@@ -44,7 +45,7 @@ class NodeReaction:
         self._reported, self._reason = "", ""
         self._limited, self._begun_s = False, 0.0
         self._states = node.create_publisher(String, "reaction_state", qos.latched())
-        node.flow.create_subscription(Contact, "contact", self._on_contact, qos.newest_state(), raw=True, lazy=True)
+        subscribe_to_stream(node, Contact, "contact", self._on_contact, raw=True, lazy=True)
         node.create_service(Trigger, "~/resume", self._serve_resume)
 
     def configure(self, robot: Robot) -> None:

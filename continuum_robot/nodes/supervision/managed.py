@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lifecycle_msgs.msg import State, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetState
-from rclpy.node import Node
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+
+if TYPE_CHECKING:
+    from continuum_robot.nodes.base.lifecycle import ManagedNode
 
 
 class Presence:
@@ -100,7 +103,7 @@ class Managed:
     lost : it was found gone, and has not been there since
     """
 
-    def __init__(self, supervisor: Node, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
+    def __init__(self, supervisor: ManagedNode, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
         self.name = name
         self.state = UNKNOWN
         self.problem = self.defect = ""
@@ -112,7 +115,8 @@ class Managed:
         self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S)
         self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")
         self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
-        supervisor.create_subscription(TransitionEvent, f"{name}/transition_event", self._on_transition, qos.events())
+        topic, owner = f"{name}/transition_event", f"{supervisor.get_namespace().rstrip('/')}/{name}"
+        subscribe_to_owner(supervisor, TransitionEvent, topic, self._on_transition, owner, qos.events())
 
     def back(self) -> None:
         """It was lost, and counts as being there again."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latched topics of which one node of the stack is the owner: what any other program publishes there is refused."""
+"""Topics of which one node of the stack is the owner: what any other program publishes there is refused."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.publisher_subscription import publishers
-from continuum_robot.nodes.topics.topic_claim import LOOK_PERIOD_S, UNKNOWN_NODE
+from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, publishers
+from continuum_robot.nodes.topics.topic_claim import LOOK_PERIOD_S, UNKNOWN_NODE, TopicClaim
 from continuum_robot.runtime.writer_claim import NOBODY
 
 if TYPE_CHECKING:
@@ -26,12 +27,35 @@ OWNERS = {
     "driver_status": "tendon_driver",
     "reference_holding": "reference_source",
     "reference_writer": "reference_source",
+    "stack_status": "supervisor",
 }
-"""Name of the node that publishes a topic, in the namespace of the topic's stack."""
+"""Name of the node that alone publishes a latched topic, in the namespace of the topic's stack."""
+STREAM_OWNERS = {
+    "clarke_state": "clarke_controller",
+    "contact": "contact_monitor",
+    "fiber_curvature": "fiber_interrogator",
+    "shape": "shape_estimator",
+    "string_lengths": "string_encoder",
+    "tendon_states": "tendon_driver",
+    "tendon_states_decimated": "tendon_driver",
+    "tracked_pose": "",
+    "tracked_pose_with_covariance": "tip_tracker",
+    "tracked_tip": "tip_tracker",
+}
+"""Name of the node that publishes a stream where it is there; where it is not, one program of somebody else may."""
+STREAM_SILENCE_S = 0.5
+"""After so long without a message another program may publish a stream that no node of the stack publishes."""
 
 
-def subscribe_to_owner(node: ManagedNode, kind: Any, topic: str, callback: Callable[[Any], None]) -> None:
-    """Subscribe for good to one of :data:`OWNERS`, as far as it is the owner that publishes.
+def subscribe_to_owner(
+    node: ManagedNode,
+    kind: Any,
+    topic: str,
+    callback: Callable[[Any], None],
+    owner: str | Callable[[Any], str] = "",
+    profile: QoSProfile | None = None,
+) -> None:
+    """Subscribe for good to a topic, as far as it is the owner that publishes.
 
     Parameters
     ----------
@@ -39,8 +63,51 @@ def subscribe_to_owner(node: ManagedNode, kind: Any, topic: str, callback: Calla
     kind : type of the messages
     topic : relative name
     callback : gets each message of the owner
+    owner : full name of its node, or what finds it for a message ("": anybody); "": of :data:`OWNERS`
+    profile : quality of service, None for a latched topic
     """
-    _OwnedTopic(node, kind, topic, callback)
+    _OwnedTopic(node, kind, topic, callback, owner or owner_of(node, topic), profile or qos.latched())
+
+
+def subscribe_to_stream(
+    node: ManagedNode, kind: Any, topic: str, callback: Callable[[Any], None], *, raw: bool = False, lazy: bool = False
+) -> None:
+    """Subscribe for good to one of :data:`STREAM_OWNERS` in the flow of a node, the newest message of one program.
+
+    Parameters
+    ----------
+    node : that listens
+    kind : type of the messages
+    topic : relative name
+    callback : gets each message of the program that the topic belongs to
+    raw, lazy : as of :meth:`Flow.create_subscription`
+    """
+    take = of_stream(node, topic, callback)
+    node.flow.create_subscription(kind, topic, take, qos.newest_state(), raw=raw, lazy=lazy, with_gid=True)
+
+
+def of_stream(node: ManagedNode, topic: str, callback: Callable[[Any], None]) -> PublisherCallback:
+    """What hands on the messages of the program that one of :data:`STREAM_OWNERS` belongs to.
+
+    Parameters
+    ----------
+    node : that listens
+    topic : relative name
+    callback : gets each message
+    """
+    claim = stream_claim(node, topic)
+
+    def take(message: Any, gid: bytes) -> None:
+        if claim.admits(gid, node.clock.monotonic_s()):
+            callback(message)
+
+    return take
+
+
+def stream_claim(node: Node, topic: str) -> TopicClaim:
+    """Whose messages of one of :data:`STREAM_OWNERS` ``node`` takes."""
+    owner = STREAM_OWNERS[topic]
+    return TopicClaim(node, topic, STREAM_SILENCE_S, f"{node.get_namespace().rstrip('/')}/{owner}" if owner else "")
 
 
 def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
@@ -66,15 +133,23 @@ def owner_of(node: Node, topic: str) -> str:
 class _OwnedTopic:
     """Asks the graph for the node of each publisher; a message that is quicker than the graph waits for that."""
 
-    def __init__(self, node: ManagedNode, kind: Any, topic: str, callback: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        node: ManagedNode,
+        kind: Any,
+        topic: str,
+        callback: Callable[[Any], None],
+        owner: str | Callable[[Any], str],
+        profile: QoSProfile,
+    ) -> None:
         self._node, self._topic, self._callback = node, node.resolve_topic_name(topic), callback
-        self._owner = owner_of(node, topic)
+        self._owner = owner
         self._names: dict[bytes, str] = {}
         self._refused: set[str] = set()
         self._waiting: dict[bytes, tuple[Any, float]] = {}
         self._timer = node.create_timer(LOOK_PERIOD_S, self._settle, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._timer.cancel()
-        node.subscribe_with_publisher(kind, topic, self._on_message, qos.latched())
+        node.subscribe_with_publisher(kind, topic, self._on_message, profile)
 
     def _on_message(self, message: Any, gid: bytes) -> None:
         if gid == NOBODY:  # a middleware that does not report it: everybody is the same
@@ -93,12 +168,13 @@ class _OwnedTopic:
             if not name and time.monotonic() - come_s < LONGEST_WAIT_S:
                 continue
             del self._waiting[gid]
-            if name == self._owner:
+            owner = self._owner(message) if callable(self._owner) else self._owner
+            if owner in (name, ""):
                 self._callback(message)
             elif name not in self._refused:
                 self._refused.add(name)
                 self._node.get_logger().error(
-                    f"{name or 'an unknown program'} publishes {self._topic}: refused, it is {self._owner}'s. Stop it"
+                    f"{name or 'an unknown program'} publishes {self._topic}: refused, it is {owner}'s. Stop it"
                 )
         if not self._waiting:
             self._timer.cancel()

@@ -18,13 +18,15 @@ UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"
 
 
 class TopicClaim:
-    """Admits the owner's messages: see :class:`WriterClaim`. With a turn, the owner is who has it.
+    """Admits the owner's messages: see :class:`WriterClaim`. With a turn, the owner is who has it; a node that is named
+    as the owner is, where it publishes.
 
     Parameters
     ----------
     node : that listens
     topic : relative name
     silence_s : after so long without a message the claim is given back, s
+    owner : full name of the node of the stack that publishes the topic; "": none does
 
     Attributes
     ----------
@@ -33,12 +35,13 @@ class TopicClaim:
     named : the node that was called an intruder last, "" for none since :meth:`forget_named`
     """
 
-    def __init__(self, node: Node, topic: str, silence_s: float) -> None:
-        self._node, self._topic = node, topic
+    def __init__(self, node: Node, topic: str, silence_s: float, owner: str = "") -> None:
+        self._node, self._topic, self._owner = node, topic, owner
         self.claim = WriterClaim(silence_s)
         self.turn = ""
         self._names: dict[bytes, str] = {}
         self._present: set[bytes] = set()
+        self._owners: set[bytes] = set()
         self._looked_s = -math.inf
         self._refused: dict[bytes, tuple[float, float]] = {}
         self._reported: set[bytes] = set()
@@ -114,17 +117,17 @@ class TopicClaim:
 
     def _is_admitted(self, gid: bytes, now_s: float) -> bool:
         claim = self.claim
-        if claim.holder == NOBODY or gid not in self._names:
+        if self._owner or claim.holder == NOBODY or gid not in self._names:
             self._look(now_s)
-        name = self._names.get(gid, "")
-        if self.turn and name and name != self.turn:
+        name, is_owner = self._names.get(gid, ""), gid in self._owners
+        if (self.turn and name and name != self.turn) or (self._owners & self._present and not is_owner):
             claim.refuse(gid)
             return False
         if claim.holder != NOBODY:
             self._look(now_s)
             gone = claim.holder in self._names and claim.holder not in self._present
             handed_over = self.turn and name == self.turn and self.holder_name != self.turn
-            if gone or handed_over:
+            if gone or handed_over or (is_owner and claim.holder not in self._owners):
                 claim.release()
         return claim.admits(gid, now_s)
 
@@ -138,3 +141,5 @@ class TopicClaim:
         for gid, one in found.items():
             if one.node_name != UNKNOWN_NODE:
                 self._names[gid] = one.node_name
+                if f"{one.node_namespace.rstrip('/')}/{one.node_name}" == self._owner:
+                    self._owners.add(gid)

@@ -49,8 +49,8 @@ class ControllerCycle:
     answered, stale, not_finite : how many of them
     lost : states of the driver that did not arrive
     restarts : bumpless starts
-    limited : whether limits changed the answer before, so that ``commanded`` is what was realised of it; set before an
-        answer
+    limited : whether limits changed the answer before (over topics one further back), so that ``commanded`` is what was
+        realised of it; set before an answer
 
     Raises
     ------

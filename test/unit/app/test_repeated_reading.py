@@ -17,7 +17,7 @@ from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 def test_a_reading_that_comes_again_has_the_same_time_to_the_last_digit() -> None:
     given_s: list[float] = []
     node: Any = SimpleNamespace(
-        _pending=None, _active=True, _driver_active=True, _commanded=[3.0], _sequence=0, _stamp_ns=0,
+        _pending=None, _active=True, _driver_active=True, _commanded=[3.0], _limited=False, _sequence=0, _stamp_ns=0,
         _desired_force=None, _reading=SimpleNamespace(stamp_s=0.0), _thinning=SimpleNamespace(due=lambda _ns: False),
         _execution=SimpleNamespace(add=lambda _ns: None),
     )  # fmt: skip

@@ -86,6 +86,16 @@ def test_a_model_that_is_off_is_corrected_where_the_tip_is_measured(control):
     np.testing.assert_allclose(control.bias_m, shift, atol=1e-4)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_robot_that_limits_keep_back_teaches_no_error_of_the_model(control, known):
+    control.set_target(KINEMATICS.place(1.2 * SIDES[0])[0])
+    stuck = SIDES[0]
+    for _ in range(50):
+        output = control.update(KINEMATICS.place(stuck)[0], stuck if known else None, PERIOD_S)
+    assert np.linalg.norm(output.reference.position - stuck) > 1e-3
+    assert np.linalg.norm(control.bias_m) < 1e-9
+
+
 def test_a_target_inside_the_post_is_not_reached_and_nothing_is_touched(control):
     control.set_target(POST[0].position_m)
     positions = [output.reference.position for output in run(control, 5.0)]

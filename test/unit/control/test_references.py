@@ -34,6 +34,7 @@ def smooth(request, tmp_path):
         amplitude_m=() if request.param == "csv" else AMPLITUDE,
         frequency_hz=FREQUENCY,
         frequency_rate_hz_per_s=0.05,
+        rise_s=2.5,
         period_s=2.0,
         file=write_samples(tmp_path).name,
     )
@@ -42,7 +43,7 @@ def smooth(request, tmp_path):
 
 def test_velocity_and_acceleration_are_derivatives(smooth):
     h = 1e-5
-    for t in [0.013, 0.31, 0.65, 1.0, 1.49, 1.9, 3.0, 7.77]:
+    for t in [0.013, 0.31, 0.65, 1.0, 1.49, 1.9, 3.0, 7.77, 43.21]:
         before, here, after = smooth.at(t - h), smooth.at(t), smooth.at(t + h)
         np.testing.assert_allclose(here.velocity, (after.position - before.position) / (2 * h), atol=1e-8)
         np.testing.assert_allclose(here.acceleration, (after.velocity - before.velocity) / (2 * h), atol=1e-7)
@@ -76,6 +77,18 @@ def test_the_papers_chirp():
     rate = reference.at(t).velocity / (np.array(AMPLITUDE) * np.sqrt(1 - (expected / AMPLITUDE) ** 2))
     np.testing.assert_allclose(np.abs(rate) / (2 * np.pi), np.array(FREQUENCY) + 0.005 * t, rtol=1e-9)
     assert reference.duration_s == math.inf
+
+
+@pytest.mark.parametrize("kind", ["chirp", "circle"])
+def test_a_frequency_does_not_rise_for_ever(kind):
+    """A robot that is left alone is asked for no more after an hour than in its first minutes."""
+    settings = dataclasses.replace(load_robot("two_segment").reference, kind=kind)
+    reference = make_reference(settings, 4)
+    fastest = 2 * np.pi * (np.array(FREQUENCY) + 0.005 * settings.rise_s) * AMPLITUDE
+    for start_s in (0.0, settings.rise_s, 3600.0, 3600.0 + settings.rise_s):
+        moving = [np.abs(reference.at(start_s + t).velocity) for t in np.linspace(5.0, settings.rise_s, 2000)]
+        assert np.all(np.max(moving, axis=0) < 1.01 * fastest)
+        assert np.all(np.max(moving, axis=0) > 0.9 * fastest)
 
 
 def test_steps_dwell_and_have_no_velocity():

@@ -211,17 +211,19 @@ def test_a_tip_that_is_kept_stays_although_the_model_has_it_elsewhere(gain, offs
     assert np.linalg.norm(tip - kept) < 1e-5
 
 
-def test_a_controller_that_is_stuck_does_not_wind_the_correction_up():
-    """The measured coordinates stand still: the model's way to the reference counts as done."""
+@pytest.mark.parametrize("known", [True, False])
+def test_a_controller_that_is_stuck_does_not_wind_the_correction_up(known):
+    """Limits of the tensions let it go no further: what the model has ahead counts as done, or is not known at all."""
     control = control_of("two_segment")
     control.reset(np.zeros(4))
     solution = control.set_target([0.1, 0.05, 0.33])
     stuck = 0.9 * solution.clarke
     tip = control.kinematics.place(stuck)[0]
     for _ in range(800):
-        output = control.update(tip, stuck, 0.01)
+        output = control.update(tip, stuck if known else None, 0.01)
     assert np.linalg.norm(output.reference.position - solution.clarke) < 1e-6
     assert not output.arrived
+    assert output.error_m > control.tolerance_m
 
 
 @pytest.mark.parametrize("tip", [None, np.full(3, np.nan)])
@@ -244,7 +246,7 @@ def test_the_limits_hold_on_the_whole_way_with_a_correction_that_pushes_against_
     before = np.zeros(2)
     for _ in range(1000):
         # The tip never comes as far as it should.
-        output = control.update(0.8 * solution.goal, None, 0.01)
+        output = control.update(0.8 * solution.goal, before, 0.01)
         assert max(control.use_of_limits(output.reference.position).values()) <= FRACTION * (1 + 1e-6)
         step = np.linalg.norm(output.reference.position - before)
         assert step <= 2 * motion.speed_m_per_s * 0.01 * (1 + 1e-9)

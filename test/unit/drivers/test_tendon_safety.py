@@ -730,3 +730,13 @@ def test_a_tension_approaches_its_maximum_slowly_and_reaches_it():
     assert quick < 0.01
     slow = np.searchsorted(tension, soft_n + (highest - soft_n) * (1 - math.exp(-1))) * 1e-3
     assert slow - quick == pytest.approx(safety.settings.soft_time_s, rel=0.05)
+
+
+def test_what_comes_late_is_explained_with_its_limit():
+    safety = TendonSafety(ROBOT)
+    for fault, limit_s in (
+        ("reading_timeout", LIMITS.reading_timeout_s),
+        ("command_timeout", LIMITS.command_timeout_s),
+    ):
+        assert f"limits.{fault}_s = {limit_s:g} s" in safety.explain(fault)
+    assert "docs/realtime.md" in safety.explain("reading_timeout")

@@ -151,7 +151,8 @@ KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         name="forged_owner",
         group=GROUP,
-        cause="a program publishes on `reference_writer`, `reference_holding` and `driver_status`, then references",
+        cause="a program publishes on `reference_writer`, `reference_holding`, `driver_status` and `stack_status`, then"
+        " references",
         detectors=(),
         reaction=TOLERATED,
         runs=STACK,
@@ -166,7 +167,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectors=(),
         reaction=TOLERATED,
         runs=STACK,
-        seen="the contact monitor refuses and counts them (`inputs_of_another_size`), and uses the others",
+        seen="each node takes the shape estimator's alone, and names the program in its log",
         cure="stop the program",
     ),
     FaultKind(
