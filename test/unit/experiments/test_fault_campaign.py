@@ -94,6 +94,16 @@ KNOWN_FAULTS = {
     "command of the wrong size": "command_wrong_size",
     "e-stop by service": "estop_service",
     "e-stop by topic": "estop_topic",
+    "e-stop in a ramp": "estop_in_ramp",
+    "e-stop with a brake": "estop_with_brake_in_safe",
+    "robot held against its limits": "robot_held",
+    "hanging cycle": "cycle_hangs",
+    "late call": "late_call",
+    "damaged cache of code": "damaged_cache",
+    "stiction": "motors_stick",
+    "late stamps of a tracker": "tracker_late",
+    "bunched stamps of a tracker": "tracker_bunched",
+    "retract from a contact": "contact_retract",
     "string counter jump": "strings_jump",
     "string counter freeze": "strings_frozen",
     "magnet out of reach": "strings_magnet",
@@ -264,6 +274,15 @@ def test_a_few_faults_end_safe_and_recover(records: list[FaultRecord]) -> None:
     for record in records:
         assert record.ended_safe, (record.fault, record.problems)
         assert record.recovered_without_restart, (record.fault, record.problems)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [kind.name for kind in KINDS if kind.runs == VIRTUAL])
+def test_each_kind_in_virtual_time_ends_safe_and_recovers(name: str) -> None:
+    (run,) = virtual_runs(ROBOT, kinds_by_name(name), 1)
+    record = run_virtual(run)
+    assert record.ended_safe, record.problems
+    assert record.recovered_without_restart, record.problems
 
 
 def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecord]) -> None:
