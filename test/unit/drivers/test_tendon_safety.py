@@ -710,8 +710,9 @@ def test_a_tension_that_the_limits_raise_rises_slowly_too():
     safety, reading = _active(ROBOT.tendon_count, 3.0)
     command = np.array([3.0, 3.0, 9.0, -5.0, 9.0])
     for number in range(1, 20):
-        moving = dataclasses.replace(reading, stamp_s=number * 1e-3, displacement_m=MANIFOLD.displacement([1e-6 * number, 0]))
-        output = safety.update(moving, command, 0.0, number * 1e-3, 1e-3, command_sequence=number)
+        now_s, swaying = number * 1e-3, MANIFOLD.displacement([1e-6 * number, 0])
+        moving = dataclasses.replace(reading, stamp_s=now_s, displacement_m=swaying)
+        output = safety.update(moving, command, 0.0, now_s, 1e-3, command_sequence=number)
     soft_n = safety.settings.soft_fraction * ROBOT.limits.maximum_n
     assert soft_n < output.tension.max() < soft_n + 0.25 * (ROBOT.limits.maximum_n - soft_n)
 

@@ -123,6 +123,15 @@ KNOWN_FAULTS = {
     "driver killed and respawned": "driver_respawned",
     "controller killed and respawned": "controller_respawned",
     "supervisor stalled": "supervisor_stalled",
+    "setting that an own controller does not take": "own_controller_refuses",
+    "defect in an own observer": "own_observer_fails",
+    "two procedures at once": "two_procedures",
+    "idle connections to the page": "page_connections",
+    "long message to the page": "page_message",
+    "forged owner of references": "forged_owner",
+    "shape of another size": "wrong_shapes",
+    "flood of parameters": "parameter_flood",
+    "recording that vanishes": "recording_vanishes",
     "hostile robot file": "hostile_robot_file",
     "hostile request": "hostile_request",
 }
@@ -154,7 +163,7 @@ def test_every_kind_in_processes_has_an_action_there() -> None:
 def test_every_kind_on_a_stack_of_up_has_an_action_there() -> None:
     on_stacks = pytest.importorskip("continuum_robot.app.campaign.stack", reason="rclpy is not installed")
     assert on_stacks.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == STACK}
-    assert set(on_stacks.OWN_PROCESS) < on_stacks.ACTIONS.keys()
+    assert {*on_stacks.CONTROLLERS, *on_stacks.PAGES} < on_stacks.ACTIONS.keys()
 
 
 @pytest.mark.parametrize("text", HOSTILE_FILES)
