@@ -28,11 +28,21 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from numpy.typing import NDArray
 
 from continuum_robot.app.campaign.devices import READY, read_truth
-from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
-from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S, StackLink
+from continuum_robot.app.campaign.runner import (
+    NOTICE_S,
+    WATCH_S,
+    Effect,
+    Rng,
+    boards_of,
+    killed,
+    run_on_stacks,
+    stopped_for,
+)
+from continuum_robot.app.client.stack_link import DIAGNOSTICS, REFERENCE_PERIOD_S, StackLink
 from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
@@ -47,6 +57,7 @@ from continuum_robot.experiments.fault_campaign.kind import PROCESSES, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.device_ports import robot_on_ports
 from continuum_robot.srv import ManageStack
@@ -175,6 +186,10 @@ class ProcessRobot:
         parameters |= own.get(node, {})
         self._groups[node] = ProcessGroup({node: node_command(node, parameters)})
         self._groups[node].start()
+
+    def end(self, node: str) -> None:
+        """End a node's program; the recovery starts another one."""
+        self._groups[node].stop()
 
     def pid(self, node: str) -> int:
         """Process id of a node."""
@@ -329,13 +344,26 @@ def _fill_disk(robot: ProcessRobot, _rng: Rng) -> Effect:
     files = [file for file in (robot.folder / "runs").rglob("*") if file.is_file()]
     largest = max((file.stat().st_size for file in files), default=0)
     resource.prlimit(robot.pid(RECORDER), resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
-    return Effect()
+    return _ended_recording(robot)
 
 
 def _remove_recording(robot: ProcessRobot, _rng: Rng) -> Effect:
     for folder in [file.parent for file in (robot.folder / "runs").rglob("*.mcap")]:
         shutil.rmtree(folder)
-    return Effect()
+    return _ended_recording(robot)
+
+
+def _ended_recording(robot: ProcessRobot) -> Effect:
+    """What the recorder reports of it; the next run needs another recording."""
+    begin_s, found = time.monotonic(), dict[str, str]()
+
+    def take(message: DiagnosticArray) -> None:
+        bad = [one for one in message.status if one.level != DiagnosticStatus.OK and f"{RECORDER}: " in one.name]
+        found.update({f"{RECORDER}: ended early": one.message for one in bad})
+
+    robot.link.listen(DiagnosticArray, DIAGNOSTICS, take, qos.events())
+    wait_for(lambda: bool(found), NOTICE_S)
+    return Effect(begin_s=begin_s, found=found, repair=partial(robot.end, RECORDER))
 
 
 def _step_clock(robot: ProcessRobot, _rng: Rng) -> Effect:

@@ -85,9 +85,10 @@ def run_faults(
     numbers = summary(records)
     console.print(_table(records))
     worst_ms = numbers["worst_time_to_safe_ms"]
+    slowest = "" if math.isnan(worst_ms) else f"; the slowest took {worst_ms:.0f} ms from when the fault could be known"
     console.print(
         f"{numbers['n_safe']} of {numbers['n_runs']} runs ended safe, {numbers['n_recovered']} recovered without a "
-        f"restart; the slowest took {worst_ms:.0f} ms from when the fault could be known",
+        f"restart{slowest}",
         highlight=False,
     )
     rates = sorted({record.rate_hz for record in records if record.runs == STACK and record.rate_hz > 0})

@@ -13,6 +13,7 @@ after_s : how long after that the fault can be known, s
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import os
 import re
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +33,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import yaml
 from numpy.typing import NDArray
+from std_msgs.msg import Float64
 
+from continuum_robot.action import CheckTendons
 from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.trajectories import source_parameters
@@ -42,11 +46,12 @@ from continuum_robot.app.soak.faults import (
     foreign_commands,
     forged_owner,
     hostile_requests,
+    is_refused,
     parameter_flood,
     wrong_shapes,
 )
 from continuum_robot.app.soak.stand import StackStand
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (
     DISPLACEMENT_FRACTION,
@@ -73,8 +78,59 @@ RATES_HZ = (1000.0, 500.0, 250.0)
 TRIALS, TRIAL_S = 3, 3.0
 RESPAWNED = {"driver_respawned": "tendon_driver", "controller_respawned": "clarke_controller"}
 """Kinds that kill a process, and which."""
-OWN_PROCESS = (*RESPAWNED, "unsequenced_writer")
-"""Kinds that need the controller in a process of its own."""
+CONTROLLERS = {
+    **dict.fromkeys((*RESPAWNED, "unsequenced_writer"), "topic"),
+    **dict.fromkeys(("own_controller_refuses", "own_observer_fails"), "own"),
+}
+"""What the controller of a kind's stack is: in the cycle, unless it is in a process or of another package."""
+PAGES = ("cross_origin", "page_connections", "page_message")
+"""Kinds that need the page."""
+CONNECTIONS, LONG_MIB = 300, 45
+FLOOD_S, LOG_BYTES = 3.0, 4000
+"""Of connections that idle, and how much the page's log may grow by them."""
+SILENT_S = 0.5
+"""Of the contact monitor."""
+PROCEDURE_TIMEOUT_S = 120.0
+OWN_PACKAGE = """
+from pathlib import Path
+import numpy as np
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.estimation.contact.own_observer import Finding
+
+class Controller:
+    def __init__(self, robot):
+        self._law = ClarkeController(robot)
+
+    def reset(self, reading, tension, reference):
+        self._law.reset(reading.displacement_m, tension)
+
+    def update(self, reading, reference, dt):
+        return self._law.update(reading.displacement_m, reading.velocity_m_per_s, reference, dt).tension
+
+    def ask_pretension(self, pretension_n):
+        raise KeyError(pretension_n)
+
+class Observer:
+    def __init__(self, robot, size):
+        self._nothing, self._one = np.zeros(size), np.ones(size)
+
+    def reset(self):
+        pass
+
+    def update(self, cycle, state):
+        if Path(__file__).with_name("raise").exists():
+            raise ZeroDivisionError("a defect")
+        return Finding(self._nothing, self._one, np.diag(self._one))
+"""
+OWN_ENTRIES = """
+[continuum_robot.controllers]
+own = own_of_campaign:Controller
+[continuum_robot.contact_observers]
+own = own_of_campaign:Observer
+"""
+_TOO_BIG = rb"\x88[\x02-\x7d]" + (1009).to_bytes(2, "big")
+"""The last frame of a websocket that is closed for that reason, and so much of it at most."""
+_LAST_BYTES = 127
 _WEBSOCKET = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: viser-v{version}\r\n\r\n"
@@ -89,7 +145,8 @@ class UpStand(StackStand):
     Parameters
     ----------
     robot_file : is copied to ``folder``
-    controller : ``clarke`` in the cycle, or ``topic`` with it in a process of its own
+    controller : ``clarke`` in the cycle, ``topic`` with it in a process of its own, or ``own``: of another package in
+        the cycle, with a contact observer of that package
 
     Attributes
     ----------
@@ -99,6 +156,13 @@ class UpStand(StackStand):
     def __init__(self, robot_file: str, folder: Path, controller: str) -> None:
         self.file = folder / "robot.yaml"
         self.text = find_robot_file(robot_file).read_text(encoding="utf-8")
+        self._parameters: dict[str, dict[str, object]] = {}
+        if controller == "own":
+            self._parameters["contact_monitor"] = {"method": "own"}
+            data = yaml.safe_load(self.text)
+            data["control"]["law"] = "own"
+            self.text, controller = yaml.safe_dump(data, sort_keys=False), "clarke"
+            _write_own_package(folder)
         self.file.write_text(self.text, encoding="utf-8")
         robot = load_robot(str(self.file))
         boards_of(robot)
@@ -106,9 +170,12 @@ class UpStand(StackStand):
         if robot.limits is not None:
             amplitude_m[0] = DISPLACEMENT_FRACTION * robot.limits.maximum_displacement_m
         motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
-        self._parameters = {SOURCE: {**motion, "blend_s": 0.0}, "clarke_controller": {"reference.blend_s": 0.0}}
+        self._parameters[SOURCE] = {**motion, "blend_s": 0.0}
+        self._parameters["clarke_controller"] = {"reference.blend_s": 0.0}
         self.rate_hz = RATES_HZ[0]
         super().__init__(str(self.file), folder, {"controller": controller})
+        paths = (str(folder), os.environ.get("PYTHONPATH", ""))
+        self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         self._page: _PageProgram | None = None
 
     @property
@@ -156,7 +223,7 @@ class UpStand(StackStand):
 
     def knowable_after_s(self, kind: FaultKind) -> float:
         """As of the table; NaN: from its detection."""
-        if kind.name == "cross_origin":
+        if kind.name in PAGES:
             _ = self.page
         if kind.detectable == table.BOARD:  # of this simulated robot's boards
             return BOARD_TIMEOUTS * self.limits.command_timeout_s
@@ -214,20 +281,34 @@ class _PageProgram:
         match = re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]+", self._log.read_text(encoding="utf-8"))
         return match.group(0) if match else ""
 
+    @property
+    def log_bytes(self) -> int:
+        """How long its log is."""
+        return self._log.stat().st_size
+
+    def connect(self) -> socket.socket:
+        """A connection on which nothing was sent."""
+        return socket.create_connection(("127.0.0.1", self.address.port or 0), 20.0)
+
     def status(self, *, host: str = "", origin: str = "", query: str | None = None) -> int:
-        """HTTP status with which a websocket is answered; 101: it was opened.
+        """HTTP status with which a websocket is answered; 101: it was opened, 0: there was no answer.
 
         Parameters
         ----------
         host, origin : headers; "": of the page, none
         query : behind the question mark; None: the page's own, with its token
         """
+        with contextlib.suppress(TimeoutError, ConnectionError), self.connect() as connection:
+            return self.join(connection, host=host, origin=origin, query=query)
+        return 0
+
+    def join(self, connection: socket.socket, *, host: str = "", origin: str = "", query: str | None = None) -> int:
+        """As :meth:`status`, on a connection that stays."""
         address = self.address
         lines = f"GET /?{address.query if query is None else query} HTTP/1.1\r\nHost: {host or address.netloc}\r\n"
         lines += f"Origin: {origin}\r\n" if origin else ""
-        with socket.create_connection(("127.0.0.1", address.port or 0), 10.0) as connection:
-            connection.sendall((lines + _WEBSOCKET.format(version=version("viser"))).encode())
-            answer = connection.recv(4096).decode(errors="replace")
+        connection.sendall((lines + _WEBSOCKET.format(version=version("viser"))).encode())
+        answer = connection.recv(4096).decode(errors="replace")
         match = re.match(r"HTTP/1\.1 (\d{3})", answer)
         return int(match.group(1)) if match else 0
 
@@ -238,6 +319,15 @@ class _PageProgram:
         except subprocess.TimeoutExpired:
             self._program.kill()
             self._program.wait()
+
+
+def _write_own_package(folder: Path) -> None:
+    """A package of others, as its installation leaves it."""
+    about = folder / "own_of_campaign-1.0.dist-info"
+    about.mkdir()
+    (folder / "own_of_campaign.py").write_text(OWN_PACKAGE, encoding="utf-8")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-of-campaign\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(OWN_ENTRIES, encoding="utf-8")
 
 
 # --- what happens
@@ -305,12 +395,15 @@ def _hostile(stand: UpStand, rng: Rng) -> Effect:
 
 
 def _harmless(act: Callable[[UpStand, Rng], Effect], stand: UpStand, rng: Rng) -> Effect:
-    """Nothing of the stack may take notice but in its log."""
+    """Nothing of the stack may take notice but in its log, and contacts are still looked for."""
     begin_s = time.monotonic()
-    act(stand, rng)
+    effect = act(stand, rng)
     time.sleep(WATCH_S)
-    declared = tuple(f"declared {fault}" for fault in stand.state.all_faults)
-    return Effect(begin_s=begin_s, problems=declared)
+    problems = [*effect.problems, *(f"declared {fault}" for fault in stand.state.all_faults)]
+    stand.link.messages.forget("contact")
+    if not wait_for(lambda: stand.link.messages["contact"] is not None, SILENT_S):
+        problems.append("the contact monitor is silent")
+    return dataclasses.replace(effect, begin_s=begin_s, problems=tuple(problems))
 
 
 def _stall_supervisor(stand: UpStand, _rng: Rng) -> Effect:
@@ -319,6 +412,68 @@ def _stall_supervisor(stand: UpStand, _rng: Rng) -> Effect:
     time.sleep(WATCH_S)
     lost = [f"declared {fault}" for fault in stand.state.all_faults if fault.startswith("node_lost")]
     return Effect(begin_s=begin_s, problems=tuple(lost))
+
+
+def _ask_own_controller(stand: UpStand, _rng: Rng) -> Effect:
+    asked_n = 1.0 + float(stand.link.get_parameter("clarke_controller", "pretension_n"))
+    with stand.link.publisher(Float64, "tension_reference") as publisher:
+        wait_for(lambda: publisher.get_subscription_count() > 0, 5.0)
+        publisher.publish(Float64(data=asked_n))
+        time.sleep(0.5)
+    if is_refused(lambda: stand.link.set_parameters("clarke_controller", {"pretension_n": asked_n})):
+        return Effect(found={"clarke_controller: refused": "the controller does not take the pretension"})
+    return Effect()
+
+
+def _fail_in_observer(stand: UpStand, _rng: Rng) -> Effect:
+    (stand.file.parent / "raise").touch()
+    return Effect(repair=(stand.file.parent / "raise").unlink)
+
+
+def _two_procedures(stand: UpStand, _rng: Rng) -> Effect:
+    stand.link.manage(ManageStack.Request.PAUSE)
+
+    def check(_number: int) -> str:
+        try:
+            stand.link.run_action(CheckTendons, "check_tendons", CheckTendons.Goal(), PROCEDURE_TIMEOUT_S)
+        except ContinuumRobotError as error:
+            return str(error)
+        return "done"
+
+    with ThreadPoolExecutor(2) as threads:
+        answers = sorted(threads.map(check, range(2)), key="done".__ne__)
+    begin_s = time.monotonic()
+    if answers[0] == "done" and "under way" in answers[1]:
+        return Effect(begin_s=begin_s, found={"tendon_driver: under way": answers[1]})
+    return Effect(begin_s=begin_s, problems=(f"answered {answers}",))
+
+
+def _idle_connections(stand: UpStand, _rng: Rng) -> Effect:
+    log_bytes = stand.page.log_bytes
+    with contextlib.ExitStack() as idle:
+        for _ in range(CONNECTIONS):
+            idle.enter_context(stand.page.connect())
+        time.sleep(FLOOD_S)
+        problems = [] if stand.page.status() == 101 else ["the page takes nobody any more"]
+    if stand.page.log_bytes > log_bytes + LOG_BYTES:
+        problems.append(f"the page's log grew by {stand.page.log_bytes - log_bytes} bytes")
+    return Effect(problems=tuple(problems))
+
+
+def _long_message(stand: UpStand, _rng: Rng) -> Effect:
+    heard = b""
+    with stand.page.connect() as browser:
+        stand.page.join(browser)
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            browser.sendall(b"\x82\xff" + (LONG_MIB << 20).to_bytes(8, "big") + bytes(4))
+            for _ in range(LONG_MIB):  # what comes behind the refused head is thrown away
+                browser.sendall(bytes(1 << 20))
+            while more := browser.recv(1 << 16):
+                heard = (heard + more)[-_LAST_BYTES:]
+        problems = [] if stand.page.status() == 101 else ["the page takes nobody any more"]
+    if not re.search(_TOO_BIG, heard):
+        problems.append(f"the page did not refuse a message of {LONG_MIB} MiB")
+    return Effect(problems=tuple(problems))
 
 
 def _kill(process: str, stand: UpStand, _rng: Rng) -> Effect:
@@ -334,6 +489,11 @@ ACTIONS: dict[str, Callable[[UpStand, Rng], Effect]] = {
     "forged_owner": partial(_harmless, forged_owner),
     "wrong_shapes": partial(_harmless, wrong_shapes),
     "parameter_flood": partial(_harmless, parameter_flood),
+    "own_controller_refuses": partial(_harmless, _ask_own_controller),
+    "own_observer_fails": _fail_in_observer,
+    "two_procedures": _two_procedures,
+    "page_connections": partial(_harmless, _idle_connections),
+    "page_message": partial(_harmless, _long_message),
     "supervisor_stalled": _stall_supervisor,
     "unsequenced_writer": foreign_commands,
     **{name: partial(_kill, process) for name, process in RESPAWNED.items()},
@@ -344,7 +504,7 @@ ACTIONS: dict[str, Callable[[UpStand, Rng], Effect]] = {
 def run_campaign(
     robot_file: str, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> Iterator[FaultRecord]:
-    """All runs on stacks as ``up`` starts them: one with the controller in the cycle, one with it in a process.
+    """All runs on stacks as ``up`` starts them, one for each of their controllers.
 
     Parameters
     ----------
@@ -352,8 +512,8 @@ def run_campaign(
     kinds : those that run elsewhere are left out
     injection_time_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
     """
-    for controller in ("clarke", "topic"):
-        chosen = [k for k in kinds if k.runs == STACK and (k.name in OWN_PROCESS) == (controller == "topic")]
+    for controller in ("clarke", "topic", "own"):
+        chosen = [k for k in kinds if k.runs == STACK and CONTROLLERS.get(k.name, "clarke") == controller]
         yield from run_on_stacks(partial(_running, robot_file, controller), chosen, ACTIONS, injection_time_count, seed)
 
 

@@ -151,7 +151,7 @@ def estop_by_two(stand: Stand, rng: Rng) -> Effect:
     released = int(rng.integers(2))
     buttons[released].publish(Bool(data=False))
     time.sleep(0.2)
-    refused = _refused(lambda: stand.link.trigger("reset_estop"))
+    refused = is_refused(lambda: stand.link.trigger("reset_estop"))
 
     def repair() -> None:
         for button in buttons:
@@ -232,7 +232,7 @@ def parameter_flood(stand: Stand, _rng: Rng) -> Effect:
     link, refused, end_s = stand.link, 0, time.monotonic() + _FLOOD_S
     pretension_n, count = link.get_parameter("clarke_controller", "pretension_n"), 0
     while time.monotonic() < end_s:
-        refused += _refused(lambda: link.set_parameters("clarke_controller", {"pretension_n": pretension_n}))
+        refused += is_refused(lambda: link.set_parameters("clarke_controller", {"pretension_n": pretension_n}))
         count += 1
     return Effect(f"{count} changes in {_FLOOD_S:g} s, {refused} refused")
 
@@ -248,13 +248,14 @@ def hostile_requests(stand: Stand, _rng: Rng) -> Effect:
         ("limits.maximum_n", lambda: link.set_parameters("tendon_driver", {"limits.maximum_n": 1000.0})),
         ("limits NaN", lambda: link.set_parameters("tendon_driver", {"limits.maximum_n": math.nan})),
     )
-    accepted = [name for name, request in requests if not _refused(request)]
+    accepted = [name for name, request in requests if not is_refused(request)]
     if accepted:
         raise ParameterError("request", ", ".join(accepted), "a refusal")
     return Effect(f"{len(requests)} requests refused")
 
 
-def _refused(request: Callable[[], object]) -> bool:
+def is_refused(request: Callable[[], object]) -> bool:
+    """Whether a request ends with an error of this project."""
     try:
         request()
     except ContinuumRobotError:
@@ -296,7 +297,7 @@ def _reset(stand: Stand, _rng: Rng) -> Effect:
 
 def _concurrent_resets(stand: Stand, _rng: Rng) -> Effect:
     """Two operators at once: one of them may be refused."""
-    threads = [threading.Thread(target=_refused, args=(lambda: _reset(stand, _rng),)) for _ in range(2)]
+    threads = [threading.Thread(target=is_refused, args=(lambda: _reset(stand, _rng),)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -85,7 +85,7 @@ class StackStand:
     ----------
     robot : robot file, or the name of a shipped one
     folder : for truth, process ids and the stack's log
-    options : of :class:`StackOptions`, beside the robot
+    options : of :class:`StackOptions`, beside the robot; contacts are looked for
     look : called every :data:`POLL_S` with the process ids
 
     Attributes
@@ -114,7 +114,8 @@ class StackStand:
         self.peak_n = self.lived_s = 0.0
         self._overloads: list[Overload] = []
         self._robot_name, self._folder = robot, folder
-        self._options, self._look = dict(options or {}), look
+        self._options, self._look = {"contact": True, **(options or {})}, look
+        self._environment = dict(os.environ)
         self._ring = TruthRingReader(folder / TRUTH)
         self._newest: deque[dict[str, Vector]] = deque()
         self._lock = threading.Lock()
@@ -155,7 +156,7 @@ class StackStand:
         command = [*with_parent, *program, json.dumps(self._options)]
         with (self._folder / "stack.log").open("ab") as log:
             self._program = started = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, process_group=0
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, process_group=0, env=self._environment
             )
         wait_for(lambda: bool(self._pids()) or started.poll() is not None, UP_TIMEOUT_S, POLL_S)
         if not self._pids():

@@ -284,21 +284,14 @@ class SafetyCycle:
     def _limit(self, command: cython.double[::1]) -> cython.void:
         """Through the limits; beyond a part of the maximum, tensions rise slowly towards it.
 
-        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as commanded.
+        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as commanded. That also
+        holds for a tension that the limits raise, since another one is at its minimum.
         """
         j: cython.int
         ceiling: cython.double[::1] = self._limiter.ceiling
         highest: cython.double
-        blend: cython.double
         soft_n: cython.double = self._soft_n
-        softened: cython.bint = False
-        for j in indices(self._count):
-            if command[j] > soft_n:
-                softened = True
-        if not softened:
-            self._limiter.step(command, self._since_command_s)
-            return
-        blend = self._since_command_s / self._soft_time_s
+        blend: cython.double = self._since_command_s / self._soft_time_s
         blend = blend if blend < 1.0 else 1.0
         for j in indices(self._count):
             highest = self.command_n[j] + (self._highest_n - self.command_n[j]) * blend

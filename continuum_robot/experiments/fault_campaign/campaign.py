@@ -166,7 +166,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, injection_time: str, se
         stand.run(INJECTION_TIMES[injection_time])
         stand.forget_told()
         begin_s = stand.now_s
-        kind.action(stand, tendon)
+        begin_s = kind.action(stand, tendon) or begin_s
         while stand.now_s < begin_s + WATCH_S - 1e-9:
             stand.cycle()
         stopped = stand.safety.state != ACTIVE
@@ -291,7 +291,8 @@ _plant = lru_cache(maxsize=1)(make_plant)
 def run_virtual(run: VirtualRun) -> FaultRecord:
     """Do one run; the same for the same run, whatever was done before it."""
     kind = next(kind for kind in KINDS if kind.name == run.kind)
-    return run_one(run.robot, _plant(run.robot, run.campaign_seed), kind, run.injection_time, run.seed)
+    robot = run.robot if kind.robot is None else kind.robot(run.robot)
+    return run_one(robot, _plant(robot, run.campaign_seed), kind, run.injection_time, run.seed)
 
 
 def virtual_runs(

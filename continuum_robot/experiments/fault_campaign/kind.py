@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
 from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import OdriCan
 
 SAFE, TOLERATED, EITHER = "safe", "tolerated", "safe or tolerated"
@@ -35,7 +36,7 @@ DETECTABLE: dict[str, str] = {
 }
 """From when on a fault can be known at all; the time to the safe state counts from there."""
 
-Action = Callable[[VirtualRobot, int], None]
+Action = Callable[[VirtualRobot, int], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,9 @@ class FaultKind:
     name : of the record
     group : heading in the documentation
     cause : what happens
-    action : makes it happen to a robot, on a tendon (index from 0); None: in processes, by its name
+    action : makes it happen to a robot, on a tendon (index from 0), and returns when it began where that is later than
+        the call; None: in processes, by its name
+    robot : changes the robot's description, also that of the simulated one; None: nothing is to be changed
     detectors : beginnings of ``who: name``, of which one must have found it; empty: nobody has to
     reaction : "safe", "tolerated", or either, where it depends on the moment
     detectable : from when on it can be known, a key of :data:`DETECTABLE`
@@ -67,11 +70,12 @@ class FaultKind:
     name: str
     group: str
     cause: str
-    detectors: tuple[str, ...]
-    reaction: str
     seen: str
     cure: str
+    detectors: tuple[str, ...] = ()
+    reaction: str = TOLERATED
     action: Action | None = None
+    robot: Callable[[Robot], Robot] | None = None
     detectable: str = AT_ONCE
     recovery: str = RESET
     duration_s: float = 0.0

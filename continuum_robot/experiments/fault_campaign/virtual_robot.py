@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
-from continuum_robot.control.references import RestToRest
+from continuum_robot.control.references import Reference, RestToRest
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.protocols import ForceReading, StringReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
-from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
+from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE, TendonSafety
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.shape import ShapeEstimator
@@ -158,7 +158,7 @@ class VirtualRobot(QuietWatcher):
         self.reported: list[str] = []
         self.found: dict[str, float] = {}
         self.limited = 0
-        self.reference: RestToRest | None = None
+        self.reference: Reference | None = None
         self._reference_begin_s = 0.0
         self._newton_per_ampere = robot.newton_per_ampere
         self._manifold = clarke_manifold(robot)
@@ -268,6 +268,8 @@ class VirtualRobot(QuietWatcher):
         """
         loop, now_s = self.loop, self.now_s
         self.limited += any(row[loop.row.limited]) and loop.safety.state == ACTIVE
+        if not loop.powered and loop.safety.state == SAFE:
+            self.tell("tendon_driver: torque off", "the torque is off: brakes are closed")
         for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
             self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
@@ -378,7 +380,7 @@ class VirtualRobot(QuietWatcher):
     def _warn(self, sentence: str) -> None:
         raise DeviceError("tendons", sentence, "Look at the tendons.")
 
-    def follow(self, reference: RestToRest) -> None:
+    def follow(self, reference: Reference) -> None:
         """Begin a motion, and wait for it nowhere."""
         self.reference, self._reference_begin_s = reference, self.now_s
         self.loop.cycle.control_now(on=self._alter is None)

@@ -705,6 +705,18 @@ def test_a_command_far_outside_of_the_limits_is_a_fault_and_one_nearby_is_limite
     assert output.faults == ("command_out_of_range",)
 
 
+def test_a_tension_that_the_limits_raise_rises_slowly_too():
+    """One command below the minimum: its force is kept by raising the others, as if they had been asked for that."""
+    safety, reading = _active(ROBOT.tendon_count, 3.0)
+    command = np.array([3.0, 3.0, 9.0, -5.0, 9.0])
+    for number in range(1, 20):
+        now_s, swaying = number * 1e-3, MANIFOLD.displacement([1e-6 * number, 0])
+        moving = dataclasses.replace(reading, stamp_s=now_s, displacement_m=swaying)
+        output = safety.update(moving, command, 0.0, now_s, 1e-3, command_sequence=number)
+    soft_n = safety.settings.soft_fraction * ROBOT.limits.maximum_n
+    assert soft_n < output.tension.max() < soft_n + 0.25 * (ROBOT.limits.maximum_n - soft_n)
+
+
 def test_a_tension_approaches_its_maximum_slowly_and_reaches_it():
     safety, reading = _active(ROBOT.tendon_count, 3.0)
     highest = (1 - safety.settings.headroom_fraction) * ROBOT.limits.maximum_n

@@ -94,6 +94,16 @@ KNOWN_FAULTS = {
     "command of the wrong size": "command_wrong_size",
     "e-stop by service": "estop_service",
     "e-stop by topic": "estop_topic",
+    "e-stop in a ramp": "estop_in_ramp",
+    "e-stop with a brake": "estop_with_brake_in_safe",
+    "robot held against its limits": "robot_held",
+    "hanging cycle": "cycle_hangs",
+    "late call": "late_call",
+    "damaged cache of code": "damaged_cache",
+    "stiction": "motors_stick",
+    "late stamps of a tracker": "tracker_late",
+    "bunched stamps of a tracker": "tracker_bunched",
+    "retract from a contact": "contact_retract",
     "string counter jump": "strings_jump",
     "string counter freeze": "strings_frozen",
     "magnet out of reach": "strings_magnet",
@@ -113,6 +123,15 @@ KNOWN_FAULTS = {
     "driver killed and respawned": "driver_respawned",
     "controller killed and respawned": "controller_respawned",
     "supervisor stalled": "supervisor_stalled",
+    "setting that an own controller does not take": "own_controller_refuses",
+    "defect in an own observer": "own_observer_fails",
+    "two procedures at once": "two_procedures",
+    "idle connections to the page": "page_connections",
+    "long message to the page": "page_message",
+    "forged owner of references": "forged_owner",
+    "shape of another size": "wrong_shapes",
+    "flood of parameters": "parameter_flood",
+    "recording that vanishes": "recording_vanishes",
     "hostile robot file": "hostile_robot_file",
     "hostile request": "hostile_request",
 }
@@ -144,7 +163,7 @@ def test_every_kind_in_processes_has_an_action_there() -> None:
 def test_every_kind_on_a_stack_of_up_has_an_action_there() -> None:
     on_stacks = pytest.importorskip("continuum_robot.app.campaign.stack", reason="rclpy is not installed")
     assert on_stacks.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == STACK}
-    assert set(on_stacks.OWN_PROCESS) < on_stacks.ACTIONS.keys()
+    assert {*on_stacks.CONTROLLERS, *on_stacks.PAGES} < on_stacks.ACTIONS.keys()
 
 
 @pytest.mark.parametrize("text", HOSTILE_FILES)
@@ -264,6 +283,15 @@ def test_a_few_faults_end_safe_and_recover(records: list[FaultRecord]) -> None:
     for record in records:
         assert record.ended_safe, (record.fault, record.problems)
         assert record.recovered_without_restart, (record.fault, record.problems)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [kind.name for kind in KINDS if kind.runs == VIRTUAL])
+def test_each_kind_in_virtual_time_ends_safe_and_recovers(name: str) -> None:
+    (run,) = virtual_runs(ROBOT, kinds_by_name(name), 1)
+    record = run_virtual(run)
+    assert record.ended_safe, record.problems
+    assert record.recovered_without_restart, record.problems
 
 
 def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecord]) -> None:

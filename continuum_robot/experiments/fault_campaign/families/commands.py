@@ -6,22 +6,34 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from continuum_robot.control.references import RestToRest
+from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.fault_campaign.kind import (
     AT_ONCE,
     COMMAND,
     EITHER,
     FOUND,
     SAFE,
-    TOLERATED,
     Action,
     FaultKind,
 )
 from continuum_robot.experiments.fault_campaign.virtual_robot import Command, VirtualRobot
+from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.stop_policy import BRAKE, HOLD_TENSION, StopPolicy
 
 GROUP = "Commands, e-stop and settings"
+ASIDE_M, HELD_S = 2e-3, 0.3
+SLOW_N_PER_S = 10.0
+"""Of limits.safe_rate_n_per_s: not in time for an e-stop."""
+KEPT_COSINE = 0.99999
+"""Of the angle between the force that is asked for and the one that the limits leave."""
 
 
 def _commands(change: Callable[[Command, int], Command | None]) -> Action:
@@ -67,10 +79,63 @@ def _estop(*, held: bool) -> Action:
     return act
 
 
-def _estop_in_ramp(robot: VirtualRobot, _tendon: int) -> None:
+def _deactivate(robot: VirtualRobot) -> None:
     robot.loop.call(robot.safety.deactivate)
     robot.cycle()
-    robot.safety.ask_estop("service")
+
+
+def _lose_commands(robot: VirtualRobot, further_s: float) -> None:
+    robot.alter = lambda _command: None
+    robot.run(robot.limits.command_timeout_s + further_s)
+
+
+def _estop_after(before: Callable[[VirtualRobot], None]) -> Action:
+    def act(robot: VirtualRobot, _tendon: int) -> float:
+        before(robot)
+        robot.forget_told()
+        robot.safety.ask_estop("service")
+        return robot.now_s
+
+    return act
+
+
+def _limits(robot: Robot) -> TensionLimits:
+    if robot.limits is None:
+        raise ParameterError("robot.limits", None, "limits")
+    return robot.limits
+
+
+def _with_brakes(**stop: Any) -> Callable[[Robot], Robot]:
+    def change(robot: Robot) -> Robot:
+        if robot.actuators is None:
+            raise ParameterError("robot.actuators", None, "actuators")
+        actuators = dataclasses.replace(robot.actuators, brake_holds_n=2 * _limits(robot).maximum_n)
+        return robot.changed(actuators=actuators, stop=StopPolicy(operator=BRAKE, **stop))
+
+    return change
+
+
+def _slow_ramp(robot: Robot) -> Robot:
+    return robot.changed(limits=dataclasses.replace(_limits(robot), safe_rate_n_per_s=SLOW_N_PER_S))
+
+
+def _held_without_alarm(robot: Robot) -> Robot:
+    return robot.changed(limits=dataclasses.replace(_limits(robot), frozen_force_n=100.0))
+
+
+def _hold(robot: VirtualRobot, _tendon: int) -> None:
+    """Its motors, while the reference goes aside and comes back: the force may not turn where the limits cut it."""
+    here = robot.truth.clarke_m[-1]
+    there = here + np.full(here.shape, ASIDE_M)
+    robot.hardware.inject("stuck_motor", -1, 0.0, 2 * HELD_S)
+    robot.follow(RestToRest(here, there, 0.5 * HELD_S))
+    robot.run(HELD_S)
+    asked_n = np.array(robot.control.generalized_force)
+    realised_n = clarke_manifold(robot.robot).generalized_force(robot.safety.tension)
+    cosine = float(asked_n @ realised_n / np.linalg.norm(asked_n) / np.linalg.norm(realised_n))
+    if robot.control.output().terms.saturated.all() and cosine > KEPT_COSINE:
+        robot.tell("clarke_controller: saturated", "the controller is saturated")
+    robot.follow(RestToRest(there, here, 0.5 * HELD_S))
 
 
 def _new_gains(robot: VirtualRobot, _tendon: int) -> None:
@@ -194,19 +259,51 @@ KINDS: tuple[FaultKind, ...] = (
         name="estop_in_ramp",
         group=GROUP,
         cause="the e-stop is asked for in the slow ramp of a deactivation",
-        action=_estop_in_ramp,
+        robot=_slow_ramp,
+        action=_estop_after(_deactivate),
         detectors=("tendon_safety: estop",),
         reaction=SAFE,
         seen="`estop (service)`; the ramp becomes as fast as after any e-stop",
         cure="`reset_estop`, or reset of the stack",
+    ),
+    *(
+        FaultKind(
+            name=f"estop_with_brake_{name}",
+            group=GROUP,
+            cause=f"the e-stop is asked for {when}, and the robot file states `stop.operator: brake`",
+            robot=_with_brakes(**stop),
+            action=_estop_after(before),
+            detectors=("tendon_driver: torque off",),
+            reaction=SAFE,
+            seen="`estop (service)`; the torque goes off at once, which closes the brakes",
+            cure="`reset_estop`, or reset of the stack",
+        )
+        for name, when, before, stop in (
+            ("in_ramp", "in the slow ramp of a deactivation", _deactivate, {}),
+            ("in_safe", "after a command timeout released the tendons", partial(_lose_commands, further_s=0.3), {}),
+            (
+                "after_hold",
+                "after a command timeout and a hold, when the tensions ramp down slowly",
+                partial(_lose_commands, further_s=0.12),
+                {"commands": HOLD_TENSION, "hold_s": 0.1},
+            ),
+        )
+    ),
+    FaultKind(
+        name="robot_held",
+        group=GROUP,
+        cause="something holds the robot, and the controller asks for more than the limits allow",
+        robot=_held_without_alarm,
+        action=_hold,
+        detectors=("clarke_controller: saturated",),
+        seen="`tendon_states.limited` and `saturated`; the force keeps its direction, and the integral stays bounded",
+        cure="let go of it",
     ),
     FaultKind(
         name="gains_changed",
         group=GROUP,
         cause="the controller's gains are changed while the robot moves: p by 1.5, d by 1.2",
         action=_new_gains,
-        detectors=(),
-        reaction=TOLERATED,
         seen="nothing: exchanged between two cycles, without a jump of the integral",
         cure="none",
     ),

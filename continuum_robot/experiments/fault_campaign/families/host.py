@@ -3,10 +3,20 @@
 
 from __future__ import annotations
 
-from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, TOLERATED, Action, FaultKind
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+from continuum_robot.errors import DeviceError
+from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, Action, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
+from continuum_robot.rod.code.cache import cached_library
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
 from continuum_robot.runtime.cycle.driver_loop import HANG_S
+from continuum_robot.runtime.periodic import PeriodicThread
 
 GROUP = "The host"
 SLOW_S = 1.5
@@ -30,14 +40,60 @@ def _hang(robot: VirtualRobot, _tendon: int) -> None:
     robot.stall(HANG_S)
 
 
+def _call_late(robot: VirtualRobot, _tendon: int) -> None:
+    """A deactivation asked of a loop that hangs, in a thread of its own: the one of virtual time cannot."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def cycle(_now_s: float, _elapsed_s: float) -> None:
+        begun.set()
+        goes_on.wait()
+
+    failures: list[BaseException] = []
+    loop = PeriodicThread("loop", PERIOD_S, cycle, on_failure=failures.append, on_refused=lambda _lines: None)
+    loop.start()
+    begun.wait()
+    try:
+        loop.call(robot.safety.deactivate, 0.05)
+    except DeviceError as error:
+        robot.tell("loop: refused", str(error))
+    goes_on.set()
+    loop.call(lambda: None, 10.0)
+    loop.stop()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut short": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "overwritten": lambda file: file.write_bytes(file.read_bytes()[:1000] + b"x" + file.read_bytes()[1001:]),
+    "writable to others": lambda file: file.chmod(0o666),
+    "a link": lambda file: file.symlink_to(file.rename(file.with_suffix(".other"))),
+}
+"""What happens to a file in the cache of compiled code."""
+
+
+def _damage_cache(robot: VirtualRobot, _tendon: int) -> None:
+    code, made = bytes(4096), []
+
+    def build(folder: Path) -> Path:
+        made.append(Path(folder, "code"))
+        made[-1].write_bytes(code)
+        return made[-1]
+
+    with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, CONTINUUM_ROBOT_CACHE=name):
+        file = Path(name, "code.so")
+        whole = [cached_library(file.name, build, lambda path: Path(path).read_bytes().startswith(code))]
+        for damage in DAMAGES.values():
+            damage(file)
+            whole.append(cached_library(file.name, build, lambda path: Path(path).read_bytes().startswith(code)))
+    if all(whole) and len(made) == 1 + len(DAMAGES):
+        robot.tell("cache: made again", f"what is {', '.join(DAMAGES)} is made again")
+
+
 KINDS: tuple[FaultKind, ...] = (
     FaultKind(
         name="stall_50ms",
         group=GROUP,
         cause="the whole computer stands still for 50 ms",
         action=_stall(0.050),
-        detectors=(),
-        reaction=TOLERATED,
         duration_s=0.001,
         seen="an overrun of the loop in `/diagnostics`",
         cure="relieve the computer; docs/hardware.md has real-time settings",
@@ -77,5 +133,23 @@ KINDS: tuple[FaultKind, ...] = (
         duration_s=SLOW_S,
         seen="`loop_too_slow`, and before it a warning in `/diagnostics` with the missed cycles",
         cure="relieve the computer, docs/realtime.md has real-time settings; then reset",
+    ),
+    FaultKind(
+        name="late_call",
+        group=GROUP,
+        cause="a deactivation is asked of a loop that hangs, and the loop goes on after it was refused",
+        action=_call_late,
+        detectors=("loop: refused",),
+        seen="the call is answered: nothing was done; and it is never done later",
+        cure="ask again",
+    ),
+    FaultKind(
+        name="damaged_cache",
+        group=GROUP,
+        cause=f"a file in the cache of compiled code is {', '.join(DAMAGES)}",
+        action=_damage_cache,
+        detectors=("cache: made again",),
+        seen="it is not loaded, and made again",
+        cure="none",
     ),
 )

@@ -11,7 +11,6 @@ from continuum_robot.experiments.fault_campaign.kind import (
     MISMATCH,
     POWER,
     SAFE,
-    TOLERATED,
     FaultKind,
     injected,
 )
@@ -103,8 +102,6 @@ KINDS: tuple[FaultKind, ...] = (
         group=GROUP,
         cause="the position of the wire rolls over from 100 to -100 revolutions",
         action=lambda _robot, _tendon: None,
-        detectors=(),
-        reaction=TOLERATED,
         rollover=True,
         seen="nothing",
         cure="none",
