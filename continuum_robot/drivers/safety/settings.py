@@ -27,7 +27,7 @@ class SafetySettings:
         le=1,
     )
     soft_time_s: float = quantity(
-        "time constant with which a tension approaches its highest from there", "s", default=0.1, gt=0, le=10
+        "time constant with which a tension approaches its highest from there", "s", default=0.2, gt=0, le=10
     )
     headroom_fraction: float = quantity(
         "fraction of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1
