@@ -112,7 +112,7 @@ _WAITING = 256  # a second of a fast tracker
 _FORGET_AFTER = 20  # surprising poses in a row: then it is the robot that changed
 _TOGETHER = 0.25  # of the mean interval: stamps that are nearer were given on receipt, to poses that had waited
 _TOGETHER_S = 1e-3  # no tracker is as fast
-_BACKLOG_S, _POSES_OF_BACKLOG = 0.5, 30
+_BACKLOG_S = 0.5
 _POSES_OF_PERIOD = 100
 _POSES_OF_FAULT = 40
 _LARGEST_JITTER_S = 0.1
@@ -347,9 +347,8 @@ class TrackedTip:
             self._period_s += (interval_s - self._period_s) / self._intervals
             # Of poses taken at regular times each is later than the one before by what its interval is too long. What
             # a lost pose adds is forgotten with time; those that catch up come faster.
-            if self._intervals >= _POSES_OF_BACKLOG:
-                kept = math.exp(-interval_s / _BACKLOG_S)
-                self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
+            kept = math.exp(-interval_s / _BACKLOG_S)
+            self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
         if math.isfinite(stamp_s):
             self._newest_stamp_s = stamp_s
         if self._backlog_s > self._period_s:
