@@ -30,6 +30,7 @@ _CORRELATED_S, _COMPARED_S = 0.3, 0.1  # residuals within these times are one me
 _LEAST_RESIDUAL_M = 5e-4
 _LEAST_COMPARED_M = 3e-4
 _SETTLED_S = 0.03  # within this the delay stays, and memory grows
+_STATED_ODDS = 4.0  # before anything was measured, that the stated delay is right
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,14 @@ class StampDelay:
         gain = min(1.0, dt / 2.0)
         self._residual_m2 += gain * (float(left @ left) / 3 - self._residual_m2)
         self._residual_m2 = max(self._residual_m2, _LEAST_RESIDUAL_M**2)
-        self.delay_s = float(min(max(estimate[_DELAY], self._prior.least_s), self._prior.largest_s))
-        self.deviation_s = math.sqrt(covariance[_DELAY, _DELAY])
+        self._weigh_stated(float(estimate[_DELAY]) - self._prior.delay_s, math.sqrt(covariance[_DELAY, _DELAY]))
         if abs(self.delay_s - self._anchor_s) > _SETTLED_S:
             self._anchor_s, self._settled_s = self.delay_s, 0.0
+
+    def _weigh_stated(self, apart_s: float, deviation_s: float) -> None:
+        """Mean and deviation over both cases: the stated delay is right, or another one is (Savage and Dickey)."""
+        prior = self._prior
+        stated = _STATED_ODDS * prior.deviation_s / deviation_s * math.exp(-0.5 * (apart_s / deviation_s) ** 2)
+        other = 1 / (1 + stated)
+        self.delay_s = min(max(prior.delay_s + other * apart_s, prior.least_s), prior.largest_s)
+        self.deviation_s = math.sqrt(other * (deviation_s**2 + (1 - other) * apart_s**2))

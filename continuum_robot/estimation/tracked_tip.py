@@ -112,17 +112,20 @@ _WAITING = 256  # a second of a fast tracker
 _FORGET_AFTER = 20  # surprising poses in a row: then it is the robot that changed
 _TOGETHER = 0.25  # of the mean interval: stamps that are nearer were given on receipt, to poses that had waited
 _TOGETHER_S = 1e-3  # no tracker is as fast
-_BACKLOG_S, _POSES_OF_BACKLOG = 0.5, 30
+_HOLD_FIRST_S, _FIRST = 0.05, 2
+_BACKLOG_S = 0.5
 _POSES_OF_PERIOD = 100
 _POSES_OF_FAULT = 40
 _LARGEST_JITTER_S = 0.1
 _JITTER_S = 2e-3
 _JUDGED_S = 2.0
 _LONGEST_JUDGED_S = 0.1  # of a pose
-_EVIDENCE_S, _BEGIN_ANEW_S = 0.1, 1.0
+_EVIDENCE_S, _BEGIN_ANEW_S = 0.4, 1.0
 _CERTAIN = 2.0  # standard deviations of the mean by which a correction is better before it is used
 _CORRELATED_POSES = 4  # poses that are late together
 _FADE_S = 0.3
+_LARGEST_S = 20.0  # for which the largest distance from the model is remembered
+_LARGER = 1.2  # by which a correction may be larger
 _USELESS_S = 5.0
 _NO_ERROR = 50.0  # in variances of a pose: a smaller error of the model need not be corrected
 _MOVED_S = 5e-3  # by which the delay moves before the judgement of the correction begins anew
@@ -186,11 +189,11 @@ class _LateResidual:
         self._learned = LearnedResidual(polynomial, 6, expected)
         self.reset, self.wait = self._learned.reset, self._learned.wait
 
-    def at(self, coordinates: Vector, delay: StampDelay) -> tuple[Vector, float, float]:
-        """The residual, shape (3,), the standard deviation of a component, and that part of it that is the delay's."""
+    def at(self, coordinates: Vector, delay: StampDelay) -> tuple[Vector, float]:
+        """The residual, shape (3,), and the standard deviation of a component."""
         value, deviation = self._learned.at(coordinates)
         late = float(np.linalg.norm(value[3:])) * delay.deviation_s
-        return value[:3] + delay.delay_s * value[3:], math.hypot(deviation, late), late
+        return value[:3] + delay.delay_s * value[3:], math.hypot(deviation, late)
 
     def missing(self, coordinates: Vector, residual: Vector, rate: Vector, delay_s: float) -> tuple[Vector, Vector]:
         """What is not expected of a residual without its delay, and of the rate, shape (3,) each."""
@@ -246,7 +249,7 @@ class TrackedTip:
         # Mean squares of the residuals without and with the correction, m^2.
         self._without_m2 = self._with_m2 = self._refused_fraction = 0.0
         self._better_m2 = self._better_m4 = self._judged = self._judged_count = 0.0
-        self.weight = self._useless_s = 0.0
+        self.weight = self._useless_s = self._largest_m = 0.0
         self._surprises = self.accepted = self.refused = self.superseded = 0
         self.problem = self._refusal = ""
 
@@ -295,7 +298,9 @@ class TrackedTip:
         if not self.weight:
             return tip
         corrected = np.array(tip)
-        corrected[:3, 3] += self.weight * self._trusted(self._place, place)
+        shift = self._trusted(self._place, place)
+        size_m = float(np.linalg.norm(shift))
+        corrected[:3, 3] += self.weight * min(1.0, _LARGER * self._largest_m / max(size_m, 1e-12)) * shift
         corrected[:3, :3] = so3.exp(self.weight * self._trusted(self._turn, place)) @ tip[:3, :3]
         return corrected
 
@@ -314,10 +319,10 @@ class TrackedTip:
         self.weight = self._judged = self._judged_count = 0.0
 
     def _trusted(self, learned: _LateResidual, coordinates: Vector) -> Vector:
-        """The residual, less of it where it may be the delay's."""
-        value, _, late = learned.at(coordinates, self.delay)
+        """The residual, less of it where it is not certain."""
+        value, deviation = learned.at(coordinates, self.delay)
         square = float(value @ value)
-        return value * (square / (square + late**2)) if square > 0 else value
+        return value * (square / (square + deviation**2)) if square > 0 else value
 
     def see_pose(
         self, stamp_s: float, position: ArrayLike, orientation: Vector | None = None, covariance: Vector | None = None
@@ -347,9 +352,8 @@ class TrackedTip:
             self._period_s += (interval_s - self._period_s) / self._intervals
             # Of poses taken at regular times each is later than the one before by what its interval is too long. What
             # a lost pose adds is forgotten with time; those that catch up come faster.
-            if self._intervals >= _POSES_OF_BACKLOG:
-                kept = math.exp(-interval_s / _BACKLOG_S)
-                self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
+            kept = math.exp(-interval_s / _BACKLOG_S)
+            self._backlog_s = min(max(kept * self._backlog_s + interval_s - self._period_s, 0.0), _REMEMBERED_S)
         if math.isfinite(stamp_s):
             self._newest_stamp_s = stamp_s
         if self._backlog_s > self._period_s:
@@ -360,8 +364,9 @@ class TrackedTip:
     def _use_poses(self) -> None:
         """Use those whose instant has been passed by the shapes."""
         waiting, newest_s = self._waiting, self._instants[-1].time_s
-        # Where poses come in bunches, a newer one may still come with the newest.
+        # If poses come in bunches, as the first ones may, a newer one may still come with the newest.
         hold_s = _TOGETHER * self._period_s if self.superseded else 0.0
+        hold_s = max(hold_s, _HOLD_FIRST_S * (self._intervals < _FIRST))
         for _ in range(len(waiting)):
             pose = waiting.popleft()
             if newest_s < pose.stamp_s + max(hold_s, -self.delay.delay_s) < newest_s + _REMEMBERED_S:
@@ -394,7 +399,7 @@ class TrackedTip:
             self._turn.wait(dt)
         residual = pose.position - then.tip[:3, 3]
         delay_s, jitter2 = self.delay.delay_s, _CORRELATED_POSES * self.jitter_s**2
-        expected, deviation, _ = self._place.at(then.coordinates, self.delay)
+        expected, deviation = self._place.at(then.coordinates, self.delay)
         speed2 = float(velocity @ velocity)
         missing = residual - expected
         self._judge(residual, then.coordinates, min(max(dt, 1e-3), _LONGEST_JUDGED_S))
@@ -425,6 +430,7 @@ class TrackedTip:
         gain = dt / self._judged
         self._useless_s = 0.0 if self.weight else self._useless_s + dt
         left = residual - self._trusted(self._place, coordinates)
+        self._largest_m = max(math.exp(-dt / _LARGEST_S) * self._largest_m, float(np.linalg.norm(residual)))
         self._without_m2 += gain * (float(residual @ residual) - self._without_m2)
         self._with_m2 += gain * (float(left @ left) - self._with_m2)
         better_m2 = float(residual @ residual - left @ left)

@@ -21,6 +21,7 @@ from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
+from continuum_robot.rod.path_lengths import turn_cuts
 from continuum_robot.rod.step import step_functions
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -31,6 +32,7 @@ from continuum_robot.simulation.plant import Plant
 Array = NDArray[np.float64]
 
 STATIONS = 41
+_TURN_RAD = np.pi / 6  # of a tendon about the backbone between two points of its drawing
 _PLANAR = (
     "Two tendons a segment bend it in their plane alone: one coordinate each. Across the plane it is not controlled;"
     " only its stiffness holds it there."
@@ -56,7 +58,13 @@ class RodDrawing:
         self.disk_radii_m = np.repeat([disk.radius_m for disk in disks], counts)
         self.disk_thickness_m = np.repeat([disk.thickness_m for disk in disks], counts)
         self.plate_thickness_m = 0.0
-        self._places = np.concatenate([np.linspace(0.0, robot.length_m, STATIONS), robot.disk_arc_lengths_m])
+        turning = [
+            turn_cuts(path.start_m, path.end_m, [path], _TURN_RAD)[0]
+            for path in robot.tendon_paths
+            if not self._from_disks(path)
+        ]
+        even = np.linspace(0.0, robot.length_m, STATIONS)
+        self._places = np.concatenate([even, robot.disk_arc_lengths_m, *turning])
         self._tracks = [self._track(path) for path in robot.tendon_paths]
         self._from_clarke = coefficients_from_clarke(robot)
         parts = range(1, FRAMES_PER_SEGMENT + 1)
@@ -76,7 +84,7 @@ class RodDrawing:
     def geometry(self, coefficients: Array) -> Geometry:
         """Where all lies at ``coefficients`` (size,); parallel tendons run straight from disk to disk."""
         poses = self._rod.poses(coefficients, self._places)
-        backbone, disks = poses[:STATIONS], poses[STATIONS:]
+        backbone, disks = poses[:STATIONS], poses[STATIONS : STATIONS + len(self._robot.disk_arc_lengths_m)]
         tendons = tuple(poses[used, :3, 3] + np.einsum("kij,kj->ki", poses[used, :3, :2], offset)
                         for used, offset in self._tracks)  # fmt: skip
         return Geometry(backbone, disks, tendons, backbone[-1])
@@ -92,13 +100,16 @@ class RodDrawing:
 
     def _track(self, path: RoutedPath) -> tuple[NDArray[np.intp], Array]:
         """Which frames a tendon passes, and where in their cross-sections, shape (frames, 2), m."""
-        # Parallel tendons run from disk to disk, where there are disks everywhere.
-        from_disk = path.parallel and all(segment.disks.disk_count for segment in self._robot.segments)
-        first = [0, *range(STATIONS, len(self._places))] if from_disk else range(STATIONS)
-        places = self._places[list(first)]
-        used = np.array(first)[(places >= path.start_m - 1e-9) & (places <= path.end_m + 1e-9)]
+        disks = np.arange(STATIONS, STATIONS + len(self._robot.disk_arc_lengths_m))
+        on = np.append(disks, 0) if self._from_disks(path) else np.delete(np.arange(len(self._places)), disks)
+        on = on[np.unique(self._places[on].round(9), return_index=True)[1]]
+        used = on[(self._places[on] >= path.start_m - 1e-9) & (self._places[on] <= path.end_m + 1e-9)]
         x, y, _, _ = path.at(self._places[used])
         return used, np.stack([x, y], axis=1)
+
+    def _from_disks(self, path: RoutedPath) -> bool:
+        """Whether a tendon runs straight from disk to disk: parallel ones do, if there are disks everywhere."""
+        return path.parallel and all(segment.disks.disk_count for segment in self._robot.segments)
 
 
 Vector = NDArray[np.float64]

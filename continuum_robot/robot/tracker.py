@@ -37,6 +37,12 @@ class NdiSerial:
     tip_quaternion: tuple[float, ...] = quantity(
         "how the robot's tip is turned there: w, x, y, z", default=_UPRIGHT, length=4, ge=-1, le=1
     )
+    frame_hz: float = quantity(
+        "frames a second that the tracker counts: 60 for a Polaris, 40 for an Aurora", "Hz", default=60.0, ge=5, le=1000
+    )
+    latency_s: float = quantity(
+        "age of a pose when it can be read at the earliest", "s", default=0.02, ge=0, le=0.5
+    )
     sigma_m: float = quantity("standard deviation of a position in each axis", "m", default=2.5e-4, gt=0, le=0.1)
     sigma_rad: float = quantity("standard deviation of a turn about each axis", "rad", default=1e-2, gt=0, le=1)
 

@@ -168,16 +168,32 @@ def _quadrature(low_m: float, high_m: float, stretch: Stretch, paths: Sequence[R
     """Nodes and weights between kinks, as many as strains and turns of the paths need for rounding accuracy."""
     order = 6 + max(stretch.basis.degree, stretch.basis.highest_order)
     even = (high_m - low_m) / stretch.length_m * (order + (0 if all(path.parallel for path in paths) else 12))
-    grid = np.linspace(low_m, high_m, _TURN_PLACES)
-    turned = np.max([path.turned_rad(grid) for path in paths], axis=0)
-    pieces = max(1, math.ceil(turned[-1] / _TURN_RAD - 1e-9))
+    ends, turned_rad = turn_cuts(low_m, high_m, paths, _TURN_RAD)
+    pieces = len(ends) - 1
     # A path that turns by psi makes integrands with the frequencies of 2 psi and more.
-    count = max(_LEAST_NODES, math.ceil(even / pieces), order + math.ceil(2 * turned[-1] / pieces) if turned[-1] else 0)
-    ends = np.concatenate(
-        [[low_m], np.interp(turned[-1] * np.arange(1, pieces) / pieces, turned, grid), [high_m]]
-    )
+    count = max(_LEAST_NODES, math.ceil(even / pieces), order + math.ceil(2 * turned_rad / pieces) if turned_rad else 0)
     parts = [gauss_legendre(count, high - low) for low, high in pairwise(ends)]
     return (
         np.concatenate([low + nodes for low, (nodes, _) in zip(ends, parts, strict=False)]),
         np.concatenate([weights for _, weights in parts]),
     )
+
+
+def turn_cuts(low_m: float, high_m: float, paths: Sequence[RoutedPath], piece_rad: float) -> tuple[Vector, float]:
+    """Cut a length of rod so that no path turns about it by more than an angle in a piece.
+
+    Parameters
+    ----------
+    low_m, high_m : ends of the length, m
+    paths : at least one
+    piece_rad : largest turn in a piece, rad
+
+    Returns
+    -------
+    ends of the pieces (k,), m, from ``low_m`` to ``high_m``; the largest turn of a path over the length, rad
+    """
+    grid = np.linspace(low_m, high_m, _TURN_PLACES)
+    turned = np.max([path.turned_rad(grid) for path in paths], axis=0)
+    pieces = max(1, math.ceil(turned[-1] / piece_rad - 1e-9))
+    inner = np.interp(turned[-1] * np.arange(1, pieces) / pieces, turned, grid)
+    return np.concatenate([[low_m], inner, [high_m]]), float(turned[-1])

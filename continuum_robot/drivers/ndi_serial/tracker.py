@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.device_clock import DeviceClock
 from continuum_robot.drivers.protocols import TrackedPose
 from continuum_robot.errors import DeviceError
 from continuum_robot.geometry.so3 import matrix_from_quaternion
@@ -25,6 +26,9 @@ Vector = NDArray[np.float64]
 
 SETTING = "hardware.tracker"
 _MM = 1e-3
+_LARGEST_DRIFT = 0.01  # of the tracker's clock and of the frame rate that is stated
+_LATEST_S = 0.25  # that a pose waits to be read; if it seems longer, frames are not counted as stated
+_RECOUNTS = 3  # after which poses are stamped when they are read
 _FIRST_BPS = 9600  # of a tracker that was switched on or reset
 _TRANSFORMS = "0801"  # TX: transforms, of tools outside of the characterised volume too
 _TO_BE_FREED, _TO_BE_INITIALISED, _TO_BE_ENABLED = "01", "02", "03"  # PHSR
@@ -47,13 +51,15 @@ class NdiTracker:
     simulated : False
     frame : number of the newest pose's frame, of the tracker's own clock
     missed : readings in which the tool was not seen
+    recounted : times that the frames did not fit the stated rate, and their clock was begun anew
     """
 
     simulated = False
 
     def __init__(self, settings: NdiSerial, port: str = "") -> None:
         self.settings, self.port = settings, port or settings.port
-        self.frame = self.missed = 0
+        self.frame = self.missed = self.recounted = 0
+        self._clock = DeviceClock(_LARGEST_DRIFT)
         self._device: Any = None
         self._handle = 0
         self._line = threading.Lock()
@@ -100,7 +106,7 @@ class NdiTracker:
             raise
 
     def read(self, now_s: float) -> TrackedPose | None:
-        """The pose of a new frame; None where there is none yet, or the tool is not seen.
+        """The pose of a new frame, stamped with its exposure; None without a new one, or if the tool is not seen.
 
         Parameters
         ----------
@@ -120,15 +126,30 @@ class NdiTracker:
             return None
         if frame == self.frame:
             return None
+        stamp_s = self._exposed_s(frame, now_s)
         self.frame = frame
         tool = np.eye(4)
         tool[:3, :3] = matrix_from_quaternion(seen[:4])
         tool[:3, 3] = _MM * np.asarray(seen[4:7], dtype=float)
-        return TrackedPose(now_s, self._to_base @ tool @ self._tip_in_tool)
+        return TrackedPose(stamp_s, self._to_base @ tool @ self._tip_in_tool)
+
+    def _exposed_s(self, frame: int, now_s: float) -> float:
+        """When a frame was exposed: frames come evenly, whenever they are read."""
+        latency_s = self.settings.latency_s
+        time_us = round(1e6 * frame / self.settings.frame_hz) % (1 << 32)
+        if self.recounted > _RECOUNTS:
+            return now_s - latency_s
+        if frame > self.frame:
+            ready_s = self._clock.update(time_us, now_s)
+            if now_s - ready_s < _LATEST_S:
+                return ready_s - latency_s
+        self.recounted += 1
+        self._clock.reset()
+        return self._clock.update(time_us, now_s) - latency_s
 
     def statistics(self) -> dict[str, float]:
         """Counters by name, for the diagnostics."""
-        return {"frame": float(self.frame), "missed": float(self.missed)}
+        return {"frame": float(self.frame), "missed": float(self.missed), "recounted": float(self.recounted)}
 
     def close(self) -> None:
         """End tracking and close the port. Safe to call at any time."""

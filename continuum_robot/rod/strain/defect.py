@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.geometry import se3
+from continuum_robot.rod.path_lengths import turn_cuts
 from continuum_robot.rod.step import GAUSS_RATIOS, GAUSS_WEIGHTS
-from continuum_robot.rod.strain.kinematics import hat
+from continuum_robot.rod.strain.kinematics import MagnusChain, hat
 from continuum_robot.rod.strain.problem import StaticProblem
 from continuum_robot.rod.strain.rod import StrainRod
 
 Vector = NDArray[np.float64]
+
+_STEP_RAD = math.pi / 6  # of a tendon about the backbone
 
 
 def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, float]:
@@ -21,10 +27,12 @@ def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, f
     At every cross-section the wrench beyond it, less what the tendons bear, over the stiffness is the strain that
     equilibrium asks for; its difference from the basis' strain moves the tip by the geometric Jacobian.
     """
-    chain, count = problem.loaded.chain, len(GAUSS_RATIOS)
+    loaded, count = problem.loaded, len(GAUSS_RATIOS)
+    chain = _chain_of_turns(problem) if tension.any() else loaded.chain
     frames = chain.frames(c)
-    wrench = np.zeros((len(chain.s_m), 6)) if problem.loaded.empty else problem.loaded.terms(c, stiffness=False).wrench
-    beyond = np.tile(np.cumsum(wrench[::-1], axis=0)[::-1][1:], (count, 1))
+    wrench = np.zeros((len(loaded.chain.s_m), 6)) if loaded.empty else loaded.terms(c, stiffness=False).wrench
+    outward = np.cumsum(wrench[::-1], axis=0)[::-1]
+    beyond = np.tile(outward[np.searchsorted(loaded.chain.s_m, chain.s_m[1:])], (count, 1))
     # All Gauss nodes of every step in one batch, all first ones before all second ones.
     into_m = np.concatenate([fraction * chain.step_m for fraction in GAUSS_RATIOS])
     places_m = np.tile(chain.s_m[:-1], count) + into_m
@@ -45,6 +53,16 @@ def defect(problem: StaticProblem, c: Vector, tension: Vector) -> tuple[float, f
     turn = (rotation @ missing[:, :3, None])[..., 0]
     move = (rotation @ missing[:, 3:, None])[..., 0] - (hat(frames.position[-1] - position) @ turn[..., None])[..., 0]
     return float(np.linalg.norm(move.sum(axis=0))), float(np.linalg.norm(turn.sum(axis=0)))
+
+
+def _chain_of_turns(problem: StaticProblem) -> MagnusChain:
+    """The loads' chain with steps so short that no tendon begins, ends, bends off or turns far within one."""
+    rod = problem.rod
+    paths = rod.tendon_paths
+    places = {0.0, rod.length_m, *(place for path in paths for place in (path.start_m, path.end_m, *path.kinks_m))}
+    cuts = [turn_cuts(low, high, paths, _STEP_RAD)[0][1:-1] for low, high in pairwise(sorted(places))]
+    finer = np.concatenate([problem.loaded.chain.s_m, sorted(places), *cuts])
+    return rod.chain([place for place in finer.tolist() if 0 < place < rod.length_m])
 
 
 def _tendon_stress(rod: StrainRod, places_m: Vector, strain: Vector, tension: Vector) -> Vector:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,16 +90,57 @@ def test_the_tip_comes_in_the_base_frame(simulated, tracker):
     tracker.open()
     found = tracker.read(3.0)
     assert isinstance(found, TrackedPose)
-    assert found.time_s == 3.0
+    assert found.time_s == 3.0 - BASE.latency_s
     np.testing.assert_allclose(found.tip[:3, 3], TIP_IN_BASE[:3, 3], atol=2e-5)  # hundredths of a millimetre
     np.testing.assert_allclose(found.tip[:3, :3], TIP_IN_BASE[:3, :3], atol=3e-4)  # four decimals
-    assert tracker.read(3.1).time_s == 3.1
+    assert tracker.read(3.1).time_s == pytest.approx(3.0 + 1 / 60 - BASE.latency_s)
     assert simulated.baud_code == "50000"
     assert [one.split(":")[0] for one in simulated.commands[:3]] == ["INIT", "COMM", "PHSR"]
     tracker.close()
     assert simulated.commands[-2:] == ["TSTOP:", "COMM:00000"]
     with pytest.raises(DeviceError, match="not open"):
         tracker.read(4.0)
+
+
+def frames_read(monkeypatch, numbers, times_s, **settings):
+    """Stamps of frames that are read at some times, of a library that answers at once."""
+
+    library = SimpleNamespace(
+        ndiCommand=lambda _device, _command: "",
+        ndiGetTXTransform=lambda _device, _handle: (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1),
+    )
+    monkeypatch.setattr(driver, "ndicapy", library)
+    tracker = NdiTracker(dataclasses.replace(BASE, **settings))
+    tracker._device, stamps = object(), []
+    for number, time_s in zip(numbers, times_s, strict=True):
+        library.ndiGetTXFrame = lambda _device, _handle, number=number: number
+        stamps.append(tracker.read(float(time_s)).time_s)
+    return np.array(stamps), tracker
+
+
+def test_stamps_follow_the_frames_and_not_the_readings(monkeypatch):
+    """Readings up to 12 ms late, now and then 80 ms, and frames that are missed, on a clock that is 50 ppm fast."""
+    rng = np.random.default_rng(3)
+    numbers = np.flatnonzero(rng.random(1200) > 0.1) + 1000
+    exposed_s = numbers / 60 / (1 + 5e-5)
+    late_s = rng.uniform(0, 0.012, numbers.size) + 0.07 * (rng.random(numbers.size) < 0.05)
+    read_s = np.maximum.accumulate(exposed_s + 0.02 + late_s)
+    stamps, tracker = frames_read(monkeypatch, numbers.tolist(), read_s)
+    assert np.abs(stamps - exposed_s)[300:].max() < 1.5e-3
+    assert tracker.recounted == 0
+
+
+def test_frames_that_are_not_counted_as_stated_are_stamped_when_they_are_read(monkeypatch):
+    numbers = np.arange(1, 600)
+    stamps, tracker = frames_read(monkeypatch, numbers.tolist(), numbers / 20)
+    np.testing.assert_allclose(numbers[100:] / 20 - stamps[100:], BASE.latency_s)
+    assert tracker.statistics()["recounted"] == 4
+
+
+def test_frames_that_start_again_begin_a_new_clock(monkeypatch):
+    stamps, tracker = frames_read(monkeypatch, [500, 501, 1, 2], [10.0, 10.02, 20.0, 20.02])
+    np.testing.assert_allclose(stamps + BASE.latency_s, [10.0, 10.0 + 1 / 60, 20.0, 20.0 + 1 / 60])
+    assert tracker.recounted == 1
 
 
 @needs_library

@@ -143,7 +143,7 @@ def test_a_pose_that_is_not_credible_is_refused_and_many_of_them_are_believed():
     seen = see(tip[:3, 3] + [0.03, 0, 0], 1)
     assert "30.0 mm from the estimated tip" in tracked.problem
     assert np.linalg.norm(seen[:3, 3] - tip[:3, 3]) < 1e-5
-    seen = see(tip[:3, 3] + [0.03, 0, 0], 60)
+    seen = see(tip[:3, 3] + [0.03, 0, 0], 80)
     assert np.linalg.norm(seen[:3, 3] - tip[:3, 3] - [0.03, 0, 0]) < 1e-3
     assert tracked.problem == ""
 
@@ -180,7 +180,8 @@ def test_poses_that_come_together_are_of_one_instant_and_only_the_newest_counts(
         for j in range(4):
             tracked.see_pose(0.05 * k + 3e-6 * j, tip[:3, 3])
         tracked.see_shape(0.05 * k + 0.01, tip, clarke)
-    assert tracked.superseded == 300
+    assert 300 <= tracked.superseded < 340  # before the period is known, some of the newest too
+    assert tracked.accepted > 60
     assert tracked.refused == 0
 
 
@@ -214,7 +215,7 @@ def test_the_covariance_of_a_message_decides_how_a_pose_is_trusted():
         for k in range(60):
             tracked.see_shape(0.01 * k, tip, np.zeros(2))
             tracked.see_pose(0.01 * k, tip[:3, 3] + [1e-3, 0, 0], None, np.diag([variance] * 6))
-        results.append(tracked.see_shape(0.6, tip, np.zeros(2))[0, 3] - tip[0, 3])
+        results.append(tracked.see_shape(1.0, tip, np.zeros(2))[0, 3] - tip[0, 3])
     assert results[0] == pytest.approx(1e-3, rel=1e-3)
     assert 0 < results[1] < 0.95e-3
 

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.making import robot_model
+from continuum_robot.models.rod import RodDrawing
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot, shipped_robots
+from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -90,3 +94,15 @@ def test_coordinates_are_named_as_many_as_there_are():
         names = robot.traits.coordinate_names
         assert len(names) in (0, robot.coordinate_count), name
     assert clarke_manifold(load_robot("opencr_five_tendon")).displacement_matrix.shape[1] == 2
+
+
+def test_a_tendon_with_many_turns_is_drawn_as_one():
+    """41 stations along the rod cut the corners of more than a few turns, and all of twenty."""
+    robot = load_robot("rucker")
+    helical = robot.routed_tendons[0]
+    path = dataclasses.replace(helical, end_m=0.2, routing=HelicalRouting(turns=20.0))
+    drawing = RodDrawing(dataclasses.replace(robot, routed_tendons=(path, *robot.routed_tendons[1:])))
+    drawn = drawing.geometry(np.zeros(drawing.size)).tendons[4]
+    length_m = np.linalg.norm(np.diff(drawn, axis=0), axis=1).sum()
+    assert length_m == pytest.approx(np.hypot(0.2, 20 * 2 * np.pi * helical.pitch_radius_m), rel=0.02)
+    assert np.all(np.diff(drawn[:, 2]) > 0)

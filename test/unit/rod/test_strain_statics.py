@@ -297,6 +297,27 @@ def test_the_defect_falls_with_the_order():
     assert all(later < 0.5 * earlier for earlier, later in pairwise(defects))
 
 
+@pytest.mark.parametrize(("turns", "end_m"), [(1.0, LENGTH_M - 0.013), (20.0, LENGTH_M)])
+def test_the_defect_under_a_helical_tendon_is_that_of_a_fine_quadrature(turns, end_m):
+    """By the steps of the chain alone, a tendon that ended between two had 33 mm instead of 15 um."""
+    tendon = path(HelicalRouting(turns=turns), 0.5, end_m)
+    state = equilibrium(cantilever(basis(2), [tendon]), [3.0])
+    rod = state.problem.rod
+    places = (np.arange(4_000) + 0.5) / 4_000 * LENGTH_M
+    strain, poses = rod.strain(state.c, places), rod.poses(state.c, places)
+    x, y, x_slope, y_slope = tendon.at(places)
+    arm = np.stack([x, y, 0 * x], axis=1)
+    tangent = strain[:, 3:] + np.cross(strain[:, :3], arm) + np.stack([x_slope, y_slope, 0 * x], axis=1)
+    pull = 3.0 * tangent / np.linalg.norm(tangent, axis=1)[:, None]
+    pull[(places < tendon.start_m) | (places > tendon.end_m)] = 0.0
+    asked = -np.concatenate([np.cross(arm, pull), pull], axis=1) / rod.segments[0].stiffness
+    missing = asked - strain + [0, 0, 0, 0, 0, 1]
+    turn, move = ((poses[:, :3, :3] @ missing[:, part, None])[..., 0] for part in (slice(3), slice(3, 6)))
+    move = move + np.cross(turn, tip_of(state)[:3, 3] - poses[:, :3, 3])
+    np.testing.assert_allclose(state.defect_rad, np.linalg.norm(turn.mean(axis=0)) * LENGTH_M, rtol=5e-3, atol=1e-6)
+    np.testing.assert_allclose(state.defect_m, np.linalg.norm(move.mean(axis=0)) * LENGTH_M, rtol=5e-3, atol=1e-8)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
