@@ -25,6 +25,7 @@ from continuum_robot.models.robot_model import RobotModel
 _STYLE = """<style>
 .cr-banner{margin:0 12px 8px;padding:8px 10px;border-radius:6px;font-size:13px;line-height:1.35;color:#fff}
 .cr-banner b{font-size:15px} .cr-note{font-size:12px;line-height:1.4;color:#555;padding:2px 12px}
+.cr-answer{min-height:36px}
 .cr-scale{height:12px;border-radius:3px} .cr-ends{display:flex;justify-content:space-between;font-size:11px}
 .cr-ticks{margin-top:-7px;color:#555;font-size:10px}
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}

@@ -104,7 +104,7 @@ class Scene:
         self._server.initial_camera.position = _FROM
         self._server.initial_camera.look_at = _AT
         self._server.initial_camera.up = (0.0, 0.0, 1.0)
-        self._server.on_client_connect(lambda client: client.camera.on_update(_look_over_panel))
+        self._server.on_client_connect(_watch_camera)
         scene.add_grid(
             "/ground", width=3.0, height=3.0, cell_size=0.1, section_size=0.5,
             cell_thickness=0.5, section_thickness=0.8,
@@ -351,7 +351,11 @@ class Scene:
         return np.stack([self._drawing.pose(coefficients, float(place)) for place in places])
 
 
-def _look_over_panel(camera: Any) -> None:
+def _watch_camera(client: viser.ClientHandle) -> None:
+    client.camera.on_update(_look_over_panel)
+
+
+def _look_over_panel(camera: viser.CameraHandle) -> None:
     """On an upright screen, of a phone, the panel covers the lower half: the robot then stands in the upper one."""
     if camera.aspect < 1.0 and np.allclose(camera.position, _FROM) and np.allclose(camera.look_at, _AT, atol=1e-6):
         camera.position, camera.look_at = _FROM_UPRIGHT, _AT_UPRIGHT
