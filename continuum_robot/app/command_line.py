@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -13,13 +14,16 @@ from typer.core import TyperGroup
 from continuum_robot import __version__
 from continuum_robot.app.commands import experiments, hardware, recordings, robots, running
 from continuum_robot.app.commands.arguments import EXIT_REFUSED
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError, RecordingError, RobotFileError
+from continuum_robot.robot.file.shipped_files import did_you_mean
 
-EXIT_INTERRUPTED = 130
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+WRONG_USAGE = (ParameterError, RobotFileError, RecordingError)
+"""What is wrong with a command line or with a file that it names. All else has failed, a missing device too."""
 
 EPILOG = (
-    "Exit codes: 0 done; 1 it ran and failed (a fault latched, a node died); 2 refused: a wrong argument or file, "
-    "a busy DDS domain; 130 stopped by Ctrl-C; 143 stopped by SIGTERM. "
+    "Exit codes: 0 done; 1 failed: a fault latched, a node died, a device or the stack does not answer, the DDS domain "
+    "is busy; 2 wrong usage: an argument, or a file that it names; 130 stopped by Ctrl-C; 143 stopped by SIGTERM. "
     "DDS stays on the loopback unless ROS_AUTOMATIC_DISCOVERY_RANGE is set otherwise; "
     "ROS_DOMAIN_ID chooses the domain."
 )
@@ -32,17 +36,29 @@ class ReadableErrors(TyperGroup):
         """Run the chosen command; ``ctx`` is the parser's context. Turns errors into exit codes, see ``EPILOG``."""
         try:
             return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = _with_hint(error.message)
+            raise
         except ContinuumRobotError as error:
             typer.echo(f"continuum-robot: {' '.join(str(error).split())}", err=True)
-            raise typer.Exit(EXIT_REFUSED) from None
+            raise typer.Exit(EXIT_REFUSED if isinstance(error, WRONG_USAGE) else EXIT_FAILED) from None
         except BrokenPipeError:
             raise  # the reader of our output has gone; the parser ends quietly
         except OSError as error:
             typer.echo(f"continuum-robot: {error.strerror or error}: {error.filename or 'no file'}", err=True)
-            raise typer.Exit(EXIT_REFUSED) from None
+            raise typer.Exit(EXIT_FAILED) from None
         except KeyboardInterrupt:
             typer.echo("continuum-robot: stopped by Ctrl-C", err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _with_hint(message: str) -> str:
+    """The parser's sentence about a word that is none of an option's, with the word that may have been meant."""
+    message = message.removeprefix("Value error, ")
+    if "is not one of" not in message:
+        return message
+    word, *allowed = re.findall(r"'([^']*)'", message)
+    return message.rstrip(".") + (did_you_mean(word, allowed) or ".")
 
 
 application = typer.Typer(
@@ -139,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    the exit code: 0 done, 1 failed, 2 refused, 130 stopped by Ctrl-C, 143 stopped by SIGTERM
+    the exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 stopped by SIGTERM
     """
     try:
         application(args=None if arguments is None else list(arguments), prog_name="continuum-robot")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
+from continuum_robot.robot.file.shipped_files import did_you_mean
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 _SHOWN_DEVIATIONS = 5
@@ -218,9 +218,7 @@ def _print_numbers(experiment: Experiment, result: Mapping[str, Any], console: C
 def _find(name: str) -> Experiment:
     known = experiments()
     if name not in known:
-        near = difflib.get_close_matches(name, known, 1, 0.5)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ParameterError("experiment", name, f"one of {', '.join(known)}{hint}")
+        raise ParameterError("experiment", name, f"one of {', '.join(known)}{did_you_mean(name, known)}")
     return known[name]
 
 

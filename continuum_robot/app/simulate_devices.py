@@ -43,8 +43,8 @@ def run_simulate_devices(robot: str, folder: Path, console: Console | None = Non
     Raises
     ------
     RobotFileError : there is no such robot
-    ParameterError : a robot without actuators, or a mechanism
-    DeviceError : a folder that cannot be written to, or that has devices already
+    ParameterError : a robot without actuators, or a mechanism, or a folder that cannot be written to
+    DeviceError : a folder that has devices already
     """
     console = console or Console()
     loaded = load_robot(robot)
@@ -79,8 +79,8 @@ def write_robot_file(robot: Robot, folder: Path) -> Path:
 
     Raises
     ------
-    DeviceError : it cannot be written, or devices stand there already
-    ParameterError : a robot without actuators
+    DeviceError : devices stand there already
+    ParameterError : a robot without actuators, or a folder that cannot be written to
     """
     values = robot_on_ports(robot, folder)
     motors = values["hardware"]["tendon_actuators"]
@@ -95,7 +95,7 @@ def write_robot_file(robot: Robot, folder: Path) -> Path:
         write_whole(file, text)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DeviceError(str(file), f"cannot be written ({reason})", "Choose another folder with --out") from error
+        raise ParameterError("--out", str(folder), f"a folder that may be written to ({reason})") from error
     return file
 
 

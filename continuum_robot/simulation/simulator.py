@@ -195,16 +195,20 @@ class Simulator:
             self._busy_s += time.perf_counter() - begun_s
 
     def advance_to(self, t_ns: int) -> None:
-        """Move the robot up to a time in steps of a millisecond, and skip nothing: for lock-step, from 0 on.
+        """Move the robot up to a time in steps of a millisecond, and skip nothing: for lock-step.
+
+        It begins at the first time: after a reset of the stack, time does not begin at 0 again.
 
         Parameters
         ----------
         t_ns : ns; a time that is over moves nothing
         """
         with self._lock:
-            now_ns = -1 if self.now_s is None else round(self.now_s * 1e9)
+            if self.now_s is None:
+                self.step(t_ns * 1e-9)
+            now_ns = round(self.now_s * 1e9)
             while now_ns < t_ns:
-                now_ns = 0 if now_ns < 0 else min(t_ns, now_ns + STEP_NS)
+                now_ns = min(t_ns, now_ns + STEP_NS)
                 self.step(now_ns * 1e-9)
 
     def accept(self) -> None:

@@ -36,6 +36,7 @@ class Rig:
         self.server = LockstepServer(self.simulator)
         self.server.start()
         self.control.open()
+        self.control.advance_to(0)
 
     def close(self):
         self.control.close()

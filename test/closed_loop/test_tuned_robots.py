@@ -18,7 +18,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import load_robot
 
-NINE = str(Path(__file__).parents[1] / "robots/nine_servos.yaml")
+NINE = str(Path(__file__).parents[1] / "robots/untuned_nine_servos.yaml")
 
 
 class Blended:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.file.whole_file import make_folder
 from continuum_robot.workers import MOST_WORKERS
 
-EXIT_FAILED, EXIT_REFUSED = 1, 2
+EXIT_REFUSED = 2
 
 
 def output_file(file: Path | None) -> Path | None:
@@ -27,15 +26,23 @@ def output_file(file: Path | None) -> Path | None:
 
     Raises
     ------
-    DeviceError : it is a folder, or its folder cannot be made or written to
+    ParameterError : it is a folder, or its folder cannot be made or written to
     """
     if file is not None:
         if file.is_dir():
-            raise DeviceError(str(file), "is a folder", "Name a file in it")
-        make_folder(file.parent)
-        if not os.access(file if file.exists() else file.parent, os.W_OK):
-            raise DeviceError(str(file), "may not be written", "Choose a folder that may be written to")
+            raise ParameterError("output", str(file), "a file; this is a folder")
+        _writable(file.parent, file if file.exists() else file.parent)
     return file
+
+
+def _writable(folder: Path, path: Path) -> None:
+    """Make a folder; raise ParameterError where that fails, or where ``path`` may not be written."""
+    try:
+        make_folder(folder)
+    except DeviceError as error:
+        raise ParameterError("output", str(folder), f"a folder that may be written to: it {error.problem}") from error
+    if not os.access(path, os.W_OK):
+        raise ParameterError("output", str(path), "a file or folder that may be written to")
 
 
 def file_option(metavar: str, text: str) -> Any:
@@ -47,16 +54,6 @@ def file_option(metavar: str, text: str) -> Any:
     text : of the help
     """
     return typer.Option(metavar=metavar, callback=output_file, help=text)
-
-
-@contextlib.contextmanager
-def devices_answer() -> Iterator[None]:
-    """Exit code 1, as of ``up``, if a device does not answer: nothing was refused, it ran and failed."""
-    try:
-        yield
-    except DeviceError as error:
-        typer.echo(f"continuum-robot: {' '.join(str(error).split())}", err=True)
-        raise typer.Exit(EXIT_FAILED) from None
 
 
 def without_effect(where: str, given: Mapping[str, bool]) -> None:
@@ -85,12 +82,10 @@ def output_folder(folder: Path | None) -> Path | None:
 
     Raises
     ------
-    DeviceError : it cannot be made or written to
+    ParameterError : it cannot be made or written to
     """
     if folder is not None:
-        make_folder(folder)
-        if not os.access(folder, os.W_OK):
-            raise DeviceError(str(folder), "may not be written to", "Choose a folder that may be written to")
+        _writable(folder, folder)
     return folder
 
 

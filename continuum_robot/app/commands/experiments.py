@@ -84,14 +84,18 @@ def experiment(
         beside += ["--json"] if json_file is not None else []
         if beside:
             raise ParameterError("options", ", ".join(beside), "none with --check and --store")
+        if not every:
+            without_effect("with a single experiment", {"--workers": workers > 0})
         where = WorkerOptions(workers, scheduler)
         failed = module.run_stored([] if every else [name], store=store, plots=plots, where=where)
         raise typer.Exit(1 if failed else 0)
-    if show_list or name is None:
-        module.print_list()
-        raise typer.Exit(0 if show_list else EXIT_REFUSED)
     own = dict(own_options(context.args))
     own |= {key: str(value) for key, value in (("workers", workers), ("scheduler", scheduler)) if value}
+    if show_list or name is None:
+        given = {"NAME": name is not None, "--json": json_file is not None, "--plots": plots is not None}
+        without_effect("with --list", given | {f"--{key}": True for key in own})
+        module.print_list()
+        raise typer.Exit(0 if show_list else EXIT_REFUSED)
     module.run_experiment(name, own, json_file, plots)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, devices_answer, file_option
+from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, file_option
 from continuum_robot.app.commands.parts import part
 
 SimulatedOption = Annotated[
@@ -74,8 +74,7 @@ def home(
     now. The first time after power-on the rotors are aligned: slacken the tendons before. Ctrl-C releases the tendons.
     """
     module = part("procedures.run")
-    with devices_answer():
-        raise typer.Exit(module.run_home(robot, simulated, tension, json_file))
+    raise typer.Exit(module.run_home(robot, simulated, tension, json_file))
 
 
 def check_tendons(
@@ -98,8 +97,7 @@ def check_tendons(
     """
     ask = None if yes or not sys.stdin.isatty() else typer.confirm
     module = part("procedures.run")
-    with devices_answer():
-        raise typer.Exit(module.run_check_tendons(robot, simulated, pull, json_file, ask=ask))
+    raise typer.Exit(module.run_check_tendons(robot, simulated, pull, json_file, ask=ask))
 
 
 def calibrate_torque(
@@ -125,10 +123,9 @@ def calibrate_torque(
 
     module = part("procedures.calibrations")
     asked = None if yes or simulated else ask
-    with devices_answer():
-        raise typer.Exit(
-            module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
-        )
+    raise typer.Exit(
+        module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
+    )
 
 
 def calibrate_cogging(
@@ -157,7 +154,6 @@ def calibrate_cogging(
     the motors were aligned again the angles are lost, and it is due again. Ctrl-C releases the tendons.
     """
     module = part("procedures.calibrations")
-    with devices_answer():
-        raise typer.Exit(
-            module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
-        )
+    raise typer.Exit(
+        module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
+    )

@@ -13,7 +13,6 @@ from continuum_robot.app.commands.arguments import (
     RobotArgument,
     SchedulerOption,
     WorkersOption,
-    devices_answer,
     file_option,
 )
 from continuum_robot.app.commands.parts import part
@@ -160,20 +159,19 @@ def identify(
     """
     where = WorkerOptions(workers, scheduler)
     module = part("procedures.identify")
-    with devices_answer():
-        raise typer.Exit(
-            module.run_identify(
-                robot,
-                data,
-                out,
-                simulated=simulated,
-                duration_s=duration,
-                tension_n=tension,
-                json_file=json_file,
-                plot=plot,
-                where=where,
-            )
+    raise typer.Exit(
+        module.run_identify(
+            robot,
+            data,
+            out,
+            simulated=simulated,
+            duration_s=duration,
+            tension_n=tension,
+            json_file=json_file,
+            plot=plot,
+            where=where,
         )
+    )
 
 
 def calibrate(

@@ -385,7 +385,7 @@ def controller(
 
     clarke: the Clarke controller in the driver's cycle; tip: the same, and the tip is kept where it is or brought to
     its target; topic: the program that writes tendon_commands; hold_tension: the driver holds the tensions as they are.
-    Tensions do not jump. Every motion ends; after it the robot holds where it is. Exit code 2 where the driver
+    Tensions do not jump. Every motion ends; after it the robot holds where it is. Exit code 1 where the driver
     refuses or does not answer.
     """
     raise typer.Exit(part("running.controller").run_controller(name, namespace))
@@ -406,7 +406,7 @@ def learn_floor(
     Start a motion like those of the work first, and let nothing touch the robot. Its thresholds are raised above what
     free motion made; kalman_disturbance_observer learns the whole of its residual. The record is used where robot
     file, devices and settings of the monitor are the same: see its parameter free_motion. Where something touches, or
-    nothing moves, nothing is learnt, and the floor of before is used on: exit code 2. Ctrl-C cancels.
+    nothing moves, nothing is learnt, and the floor of before is used on: exit code 1. Ctrl-C cancels.
     """
     module = part("procedures.learn_floor")
     raise typer.Exit(module.run_learn_floor(duration, namespace, only_if_missing=only_if_missing))
@@ -436,7 +436,7 @@ def teleop(
     It moves while the dead man's switch is held: the shoulder button of a gamepad, or a key of the keyboard that
     repeats. Speed, acceleration and range come from the robot file. The e-stop key latches the e-stop. While this
     program steers, the reference source is silent; at the end it holds the robot where it is. The screen lists all keys
-    and shows the robot. Exit code 2 where there is no such device, no terminal or no robot.
+    and shows the robot. Exit code 1 where there is no such device, no terminal or no robot.
     """
     if keyboard + bool(gamepad) + joy > 1:
         raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad and --joy")

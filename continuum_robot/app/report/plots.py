@@ -156,10 +156,11 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
         f"{numbers.get('missed_cycles_percent', math.nan):.2f} % of the cycles missed",
         loc="left",
     )
-    _histogram(right, response_us, "state acquired → its command published [µs]")
+    # Not the control's: that is in the title. Messages leave after the write, from a thread that waits for a processor.
+    _histogram(right, response_us, "state acquired → its command on the topic [µs]")
     trip: list[Any] = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
     if all(isinstance(value, (int, float)) and math.isfinite(value) for value in trip):
-        right.set_title("in the loop: round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
+        right.set_title("in the loop, to the devices: p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
     return save_figure(figure, folder / "timing.png")
 
 

@@ -168,10 +168,11 @@ def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str
     plots : files that were drawn
     """
     get = numbers.get
+    trip = [get(f"round_trip_{name}_us", math.nan) for name in ("p50", "p99", "max")]
+    timed = all(value is not None and math.isfinite(value) for value in trip)
     lines = [
         f"loop      {get('loop_rate_hz', math.nan):.1f} Hz, {get('missed_cycles_percent', math.nan):.2f} % missed; "
-        f"round trip p50 {get('round_trip_p50_us', math.nan):.0f}, p99 {get('round_trip_p99_us', math.nan):.0f}, "
-        f"max {get('round_trip_max_us', math.nan):.0f} µs",
+        + ("round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip) if timed else "round trip not measured"),
         f"tracking  RMSE {_tracking_errors(numbers)} over {get('evaluated_s', 0.0):.1f} s "
         f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
         f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",

@@ -18,7 +18,7 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-_LEGEND = "since the recording\nbegan"
+_LEGEND = "time since the recording began"
 
 
 def seen_shapes(recording: Recording) -> tuple[Vector, Vector]:
@@ -52,7 +52,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     if not len(drawing.geometry(coefficients[0]).backbone):
         return _draw_parts(robot.name, drawing, times_s[moments], coefficients[moments], folder)
     figure = plt.figure(figsize=(7, 6))
-    axis: Any = figure.add_axes((0.0, 0.02, 0.92, 0.94), projection="3d", proj_type="ortho")
+    axis: Any = figure.add_axes((0.0, 0.05, 0.92, 0.92), projection="3d", proj_type="ortho")
     colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
     for moment, colour in zip(moments, colours, strict=True):
         geometry = drawing.geometry(coefficients[moment])
@@ -70,6 +70,9 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     axis.set_box_aspect(spans)
     for name, span in zip("xyz", spans, strict=True):  # an axis seen at an angle has room for few numbers
         axis.locator_params(axis=name, nbins=max(2, round((4 if name == "y" else 8) * span / max(spans))))
+    low, high = axis.get_ylim()
+    if high - low < 0.5 * max(spans):
+        axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high][::2])
     axis.set_xlabel("x [mm]")
     axis.set_ylabel("y [mm]")
     axis.set_zlabel("z [mm]")
@@ -77,7 +80,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     if robot.gravity_m_per_s2[2] > 0:
         axis.invert_zaxis()
     figure.text(0.03, 0.96, f"{robot.name}: estimated shape at {count} moments", fontsize=12)
-    axis.legend(title=_LEGEND, loc="upper left", frameon=False)
+    figure.legend(title=_LEGEND, loc="lower center", ncols=count, frameon=False)
     return save_figure(figure, folder / "shapes.png")
 
 

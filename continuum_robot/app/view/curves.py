@@ -100,13 +100,15 @@ def drawn_range(values: Array, drawn: tuple[float, float]) -> tuple[float, float
 DURATION_S = 15.0
 SAMPLE_RATE_HZ = 30
 _POINTS = 150
-_HEIGHT = 108
+_HEIGHT = 84
+_LEFT, _RIGHT = 50, 14
 
 
 @dataclass
 class _Plot:
     history: History
     handle: Any
+    ticks: Any
     drawn: tuple[float, float] = (0.0, 1.0)
 
 
@@ -147,7 +149,7 @@ class Curves:
         self._loop = self._plot(
             "Loop, µs", "99 % take less", [("reading to command", False), ("driver's cycle", False)], [0, 2]
         )
-        self._loop.handle.visible = False
+        self._loop.handle.visible = self._loop.ticks.visible = False
         self._unmeasured = server.gui.add_html(note("Not measured: in lock-step a cycle takes no time of its own."))
 
     def add(self, snapshot: RobotState) -> None:
@@ -169,6 +171,7 @@ class Curves:
             self._contact.history.add(now_s, [fraction, 1.0 if contact.state else math.nan])
         timed = math.isfinite(snapshot.loop.execution_p99_us)
         show(self._loop.handle, "visible", timed)
+        show(self._loop.ticks, "visible", timed)
         show(self._unmeasured, "visible", not timed)
         self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
 
@@ -206,12 +209,17 @@ class Curves:
             empty,
             tuple(styles),
             scales=_scales((0.0, 1.0)),
-            axes=({"size": 28, "font": "10px sans-serif"}, {"size": 50, "font": "10px sans-serif", "space": 22}),
+            axes=({"show": False}, {"size": _LEFT, "font": "10px sans-serif", "space": 22}),
             legend={"show": False},
             height=_HEIGHT,
-            padding=(8, 14, 0, 0),
+            padding=(8, _RIGHT, 4, 0),
         )
-        return _Plot(History(len(series), int(DURATION_S * SAMPLE_RATE_HZ)), handle)
+        # Where a browser is slow, uPlot forgets its own axis of time: width and data come to it together.
+        words = "".join(f"<span>{-DURATION_S * k / 3:g}</span>" for k in (3, 2, 1)) + "<span>0 s</span>"
+        ticks = self._server.gui.add_html(
+            f'<div class="cr-ends cr-ticks" style="padding:0 {_RIGHT + 6}px 0 {_LEFT + 4}px">{words}</div>'
+        )
+        return _Plot(History(len(series), int(DURATION_S * SAMPLE_RATE_HZ)), handle, ticks)
 
 
 def _scales(drawn: tuple[float, float]) -> dict[str, Any]:

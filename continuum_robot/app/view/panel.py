@@ -25,7 +25,9 @@ from continuum_robot.models.robot_model import RobotModel
 _STYLE = """<style>
 .cr-banner{margin:0 12px 8px;padding:8px 10px;border-radius:6px;font-size:13px;line-height:1.35;color:#fff}
 .cr-banner b{font-size:15px} .cr-note{font-size:12px;line-height:1.4;color:#555;padding:2px 12px}
+.cr-answer{min-height:36px}
 .cr-scale{height:12px;border-radius:3px} .cr-ends{display:flex;justify-content:space-between;font-size:11px}
+.cr-ticks{margin-top:-7px;color:#555;font-size:10px}
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 .cr-table{font-size:11.5px;overflow:hidden;border-collapse:collapse;width:100%}
 .cr-table td{padding:0 5px 0 0;white-space:nowrap}
@@ -35,7 +37,7 @@ div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;
 font-size:11.5px;line-height:1.3;color:#555;padding:5px 8px 0 10px}
 .cr-title b{color:#222;font-size:12.5px}
 label,input,.mantine-Text-root{letter-spacing:normal!important}
-input.mantine-NumberInput-input{padding-left:4px;padding-right:2px;font-size:11px}
+input.mantine-NumberInput-input{padding-left:4px;padding-right:2px;font-size:10px}
 canvas{opacity:1!important}
 </style>"""
 

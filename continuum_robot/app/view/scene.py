@@ -25,6 +25,8 @@ _BAND_STATIONS = 12
 _ARROW = 0.3
 _LABEL_PERIOD_S = 0.2
 _TIP_AXES = 0.13
+_FROM, _AT = (1.35, -1.2, 0.85), (0.0, 0.0, 0.45)
+_FROM_UPRIGHT, _AT_UPRIGHT = (2.3, -2.05, 1.45), (0.0, 0.0, -0.9)
 _AXES = np.array([[225, 40, 40], [60, 180, 60], [40, 80, 225]], dtype=np.uint8)
 
 
@@ -99,9 +101,10 @@ class Scene:
     def _prepare_world(self) -> None:
         scene = self._server.scene
         scene.set_up_direction("+z")
-        self._server.initial_camera.position = (1.35, -1.2, 0.85)
-        self._server.initial_camera.look_at = (0.0, 0.0, 0.45)
+        self._server.initial_camera.position = _FROM
+        self._server.initial_camera.look_at = _AT
         self._server.initial_camera.up = (0.0, 0.0, 1.0)
+        self._server.on_client_connect(_watch_camera)
         scene.add_grid(
             "/ground", width=3.0, height=3.0, cell_size=0.1, section_size=0.5,
             cell_thickness=0.5, section_thickness=0.8,
@@ -346,6 +349,16 @@ class Scene:
         least = 0.005 * self._drawing.length_m
         places = np.linspace(low, max(high, low + least), _BAND_STATIONS)
         return np.stack([self._drawing.pose(coefficients, float(place)) for place in places])
+
+
+def _watch_camera(client: viser.ClientHandle) -> None:
+    client.camera.on_update(_look_over_panel)
+
+
+def _look_over_panel(camera: viser.CameraHandle) -> None:
+    """On an upright screen, of a phone, the panel covers the lower half: the robot then stands in the upper one."""
+    if camera.aspect < 1.0 and np.allclose(camera.position, _FROM) and np.allclose(camera.look_at, _AT, atol=1e-6):
+        camera.position, camera.look_at = _FROM_UPRIGHT, _AT_UPRIGHT
 
 
 def pair_words(contact: ContactState) -> str:

@@ -42,8 +42,7 @@ class LockstepServer:
         self._thread = threading.Thread(target=self._run, name="lock-step", daemon=True)
 
     def start(self) -> None:
-        """Put the robot at time 0 and begin to answer."""
-        self._simulator.advance_to(0)
+        """Begin to answer; the robot is put at the first time that is asked for."""
         self._thread.start()
 
     def stop(self) -> None:

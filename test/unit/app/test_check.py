@@ -83,7 +83,7 @@ def test_abilities_name_what_is_missing() -> None:
     assert "limits" in abilities(load_robot("ftdcr_v4"))["up"]
 
 
-NINE = Path(__file__).parents[2] / "robots/nine_servos.yaml"
+NINE = Path(__file__).parents[2] / "robots/untuned_nine_servos.yaml"
 TUNED = {"p: 6000.0": "p: 37000.0", "i: 30000.0": "i: 67000.0", "d: 300.0": "d: 5100.0"}
 
 

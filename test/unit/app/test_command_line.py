@@ -17,9 +17,19 @@ import pytest
 
 from continuum_robot import __version__
 from continuum_robot.app.command_line import main
-from continuum_robot.app.commands import parts
+from continuum_robot.app.commands import parts, robots
 from continuum_robot.app.commands.experiments import own_options
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import (
+    ConvergenceError,
+    DeviceError,
+    IdentifiabilityError,
+    MissingPackageError,
+    ParameterError,
+    RecordingError,
+    RobotFaultError,
+    RobotFileError,
+    RobotTimeoutError,
+)
 from continuum_robot.robot.loading import find_robot_file, shipped_robots
 
 COMMANDS = (
@@ -120,6 +130,34 @@ def test_bad_input_is_one_message_and_exit_code_2(
     captured = capsys.readouterr()
     assert words in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ParameterError("duration_s", 0, "more"), 2),
+        (RobotFileError(None, "rod", 1, "a rod"), 2),
+        (RecordingError("a.mcap", "is empty", "Record again"), 2),
+        (DeviceError("can0", "is not there", "Plug it in"), 1),
+        (RobotFaultError("robot", "estop", "Reset it"), 1),
+        (RobotTimeoutError("robot", "is silent", "Start it"), 1),
+        (MissingPackageError("mujoco is not installed"), 1),
+        (ConvergenceError("statics", 1.0, 0.1, 9), 1),
+        (IdentifiabilityError(("mass",), "no motion", "Move it"), 1),
+        (OSError(28, "No space left on device", "a.json"), 1),
+    ],
+)
+def test_the_exit_code_follows_from_the_error(
+    error: Exception, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong usage is 2; a device that is missing, and all else that fails, is 1, whatever the command."""
+
+    def fail(_name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(robots, "part", fail)
+    assert main(["check", "two_segment"]) == code
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
 def test_an_error_of_the_project_is_a_single_line(capsys: pytest.CaptureFixture[str]) -> None:

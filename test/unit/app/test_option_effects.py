@@ -10,7 +10,7 @@ import pytest
 
 from continuum_robot.app.command_line import main
 from continuum_robot.app.commands.arguments import output_file
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import ParameterError
 
 ROBOT = "rolling_five_link"
 
@@ -29,6 +29,11 @@ ROBOT = "rolling_five_link"
         ("up two_segment --composed --respawn 1", "--respawn"),
         ("identify two_segment --out {0}/x.yaml --workers 2", "--workers"),
         ("identify two_segment --out {0}/x.yaml --data x.csv --hardware", "--hardware"),
+        ("experiment --list --workers 2", "--workers"),
+        ("experiment --json {0}/x.json", "--json"),
+        ("experiment muhmann.energies --workers 2", "workers"),
+        ("experiment muhmann.energies --check --workers 2", "--workers"),
+        ("demo --clock lock-step", "'lock-step' is not one of 'auto', 'real', 'lockstep'; did you mean lockstep?"),
         ("check twosegment", "did you mean two_segment?"),
         ("up two_segment --world tubee.yaml", "did you mean tube.yaml?"),
         ("calibrate-torque two_segment --tendon 1 --mass 300g", "the unit is kg"),
@@ -45,18 +50,12 @@ def test_what_would_have_no_effect_is_refused(
     assert named in capfd.readouterr().err
 
 
-def test_a_missing_device_gives_the_code_of_up(capfd: pytest.CaptureFixture[str]) -> None:
-    file = Path(__file__).parents[3] / "examples/five_servos.yaml"
-    assert main(["home", str(file), "--hardware"]) == 1
-    assert "there is no such port" in capfd.readouterr().err
-
-
 def test_the_folder_of_an_output_is_made_before_the_work(tmp_path: Path) -> None:
     assert output_file(tmp_path / "a" / "b.json") == tmp_path / "a" / "b.json"
     assert (tmp_path / "a").is_dir()
     (tmp_path / "file").write_text("", encoding="utf-8")
     for wrong in (tmp_path, tmp_path / "file" / "b.json"):
-        with pytest.raises(DeviceError):
+        with pytest.raises(ParameterError):
             output_file(wrong)
 
 

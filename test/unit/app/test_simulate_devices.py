@@ -112,7 +112,7 @@ def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
             time.sleep(0.01)
     finally:
         strings.close()
-    assert main(["simulate-devices", ROBOT, "--out", str(folder)]) == 2
+    assert main(["simulate-devices", ROBOT, "--out", str(folder)]) == 1
     assert "devices stand there already" in capsys.readouterr().err
     process.send_signal(signal.SIGINT)
     assert process.wait(300.0) == 130

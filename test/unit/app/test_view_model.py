@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import types
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from continuum_robot.robot.loading import load_robot
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
 from continuum_robot.app.client.state import ContactState, RobotState, loop_timing
-from continuum_robot.app.view import colors, meshes
+from continuum_robot.app.view import colors, meshes, scene
 from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.controls.status import banner
 from continuum_robot.app.view.curves import History, drawn_range
@@ -307,3 +308,13 @@ def test_picture_size() -> None:
     for wrong in ("1280", "axb", "1280x", "1x1", "99999x800"):
         with pytest.raises(ParameterError, match="--size"):
             picture_size(wrong)
+
+
+def test_on_an_upright_screen_the_robot_stands_above_the_panel() -> None:
+    for aspect, moved in ((0.46, True), (1.6, False)):
+        camera = types.SimpleNamespace(aspect=aspect, position=np.array(scene._FROM), look_at=np.array(scene._AT))
+        scene._look_over_panel(camera)
+        assert (tuple(camera.look_at) == scene._AT_UPRIGHT) is moved
+    turned = types.SimpleNamespace(aspect=0.46, position=np.ones(3), look_at=np.zeros(3))
+    scene._look_over_panel(turned)
+    assert tuple(turned.position) == (1.0, 1.0, 1.0), "what a hand turned stays"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
 import numpy as np
@@ -36,6 +37,7 @@ class Bench:
         self.server.start()
         self.control = SimulatorControl(namespace, robot.name)
         self.control.open()
+        self.control.advance_to(0)
 
     @property
     def now_s(self):
@@ -145,6 +147,17 @@ def test_nothing_is_skipped_however_far_the_time_is_advanced(make):
     assert report.simulated_s == pytest.approx(0.7305)
     bench.control.advance_to(5)  # is over
     assert bench.simulator.now_s == pytest.approx(0.7305)
+
+
+def test_a_simulator_that_is_started_later_begins_at_the_time_of_the_others(tmp_path):
+    """After a reset of the stack the whole run before was simulated once more."""
+    simulator = Simulator(ROBOT, "dynamics", namespace=tmp_path.name)
+    simulator.open()
+    with contextlib.closing(simulator):
+        simulator.advance_to(round(3600e9))
+        assert simulator.report().simulated_s == 0.0
+        simulator.advance_to(round(3600e9) + 5 * MS)
+        assert simulator.report().simulated_s == pytest.approx(0.005)
 
 
 def test_a_second_simulator_of_the_same_robot_is_refused_and_disturbs_nobody(make):

@@ -46,9 +46,9 @@ class Pushing:
             return
         gui.add_html(
             note(
-                "Push on the simulated robot and see what the controller does about it. The violet arrow is your push;"
-                " the red one, where a contact monitor runs, is what the robot feels: its force, its place, and the"
-                " stretch of backbone that holds the place with 90 % probability."
+                "Push on the simulated robot and see how the controller answers. The violet arrow is your push. The red"
+                " one is what the contact monitor detects: the force, its place, and the stretch of backbone that holds"
+                " the place with 90 % probability."
             )
         )
         length_mm = 1e3 * model.robot.length_m
@@ -63,8 +63,7 @@ class Pushing:
         self.push.on_click(lambda _event: self._push())
         gui.add_html(
             note(
-                "A contact monitor that calls itself invalid has lost the robot for a moment. It stays invalid until"
-                " somebody has looked at it:"
+                "A contact monitor that is invalid has lost track of the robot. It stays so until it is reset:"
             )
         )
         look = gui.add_button("Reset contact monitor", color="gray")

@@ -46,7 +46,7 @@ class Status:
         self.reset.on_click(lambda _event: self._reset())
         self.start = gui.add_button("Start", disabled=True, hint="Plays the trajectory of reference_source.")
         self.start.on_click(lambda _event: self._commander.play(self.show_if_refused))
-        self._answer = gui.add_html("", visible=False)
+        self._answer = gui.add_html(_answer(""))
 
     def update(self, snapshot: RobotState) -> None:
         """Bring words and buttons up to date."""
@@ -62,8 +62,7 @@ class Status:
         ----------
         sentence : plain; "" takes away what was reported
         """
-        self._answer.content = note(sentence)
-        self._answer.visible = bool(sentence)
+        self._answer.content = _answer(sentence)
 
     def show_if_refused(self, success: bool, sentence: str) -> None:
         """An answer of the stack, where it is a no.
@@ -87,6 +86,11 @@ class Status:
         self._commander.reset(
             lambda success, sentence: self.show("" if success else f"The reset did not succeed: {sentence}")
         )
+
+
+def _answer(sentence: str) -> str:
+    """Room for two lines also where there is none: what stands below must not move under a mouse."""
+    return f'<div class="cr-answer">{note(sentence)}</div>'
 
 
 def banner(snapshot: RobotState) -> str:
