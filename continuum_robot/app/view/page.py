@@ -199,7 +199,7 @@ class Page:
         """A condition in JavaScript that is true once a browser has taken everything that was sent until now."""
         name = f"cr-mark-{self.frames}"
         self._server.gui.add_html(f'<span id="{name}"></span>')
-        return f"document.getElementById('{name}')"
+        return f"document.getElementById('{name}') !== null"
 
     def close(self) -> None:
         """Give the reference back, end the server, leave DDS."""
