@@ -35,10 +35,10 @@ from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 
-pytestmark = [
-    pytest.mark.ros,
-    pytest.mark.skipif(find_browser() is None, reason="no chromium is installed: the page is not tested in a browser"),
-]
+WITHOUT_BROWSER = pytest.mark.skipif(
+    find_browser() is None, reason="no chromium is installed: the page is not tested in a browser"
+)
+pytestmark = [pytest.mark.ros, pytest.mark.long, WITHOUT_BROWSER]
 
 ROBOT = "opencr_five_tendon"
 OPTIONS = StackOptions(

@@ -118,7 +118,7 @@ def test_loop_follows_an_adaptive_integrator(two_segments):
     """The same held tensions, cycle by cycle, through the adaptive method with tight tolerances."""
     robot = two_segments
     control = ControlSettings(gains=robot.gains(GainRule(stiffness_ratio=3)), tendon_forces="shift", pretension_n=0.0)
-    reference = Chirp(np.array([0.01, 0.005, 0.005, 0.02]), np.array([1.0, 0.5, 1.5, 2.0]), 0.5)
+    reference = Chirp(np.array([0.01, 0.005, 0.005, 0.02]), np.array([1.0, 0.5, 1.5, 2.0]), 0.5, 60.0)
     run = robot.run(control, reference, 0.15)
     c, c_rate = np.zeros(4), np.zeros(4)
     for index in range(150):
@@ -131,7 +131,7 @@ def test_loop_follows_an_adaptive_integrator(two_segments):
 def test_shift_gives_the_asked_force_and_clip_does_not(two_segments):
     robot = two_segments
     gains = robot.gains(GainRule(stiffness_ratio=3))
-    reference = Chirp(np.array([0.01, 0.005, 0.005, 0.02]), np.array([1.0, 0.5, 1.5, 2.0]), 0.5)
+    reference = Chirp(np.array([0.01, 0.005, 0.005, 0.02]), np.array([1.0, 0.5, 1.5, 2.0]), 0.5, 60.0)
     runs = {
         method: robot.run(ControlSettings(gains=gains, tendon_forces=method, pretension_n=0.0), reference, 0.3)
         for method in ("shift", "clip")
@@ -162,7 +162,7 @@ def test_spectral_radius_is_the_decay_of_the_simulated_loop(two_segments):
     assert radius == pytest.approx(1.0)  # the integral that does nothing
     stable = robot.gains(GainRule(stiffness_ratio=3))
     assert robot.spectral_radius(stable, straight) < 1
-    reference = Chirp(np.array([0.002, 0.0, 0.001, 0.0]), np.full(4, 3.0), 0.0)
+    reference = Chirp(np.array([0.002, 0.0, 0.001, 0.0]), np.full(4, 3.0), 0.0, 60.0)
     ultimate = robot.ultimate_ratio(GainRule(), straight)
     beyond = ControlSettings(gains=robot.gains(GainRule(stiffness_ratio=1.5 * ultimate)), pretension_n=0.0)
     with pytest.raises(ConvergenceError, match="unstable"):
