@@ -138,8 +138,7 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
 
 
 def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
-    """Plot histograms of the loop's period and of the response to each state, to ``timing.png``.
-
+    """Plot histograms of the time between readings and of the response to each state, to ``timing.png``.
 
     Parameters
     ----------
@@ -150,7 +149,7 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
     period_us = 1e6 * periods_s(states)
     response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-    _histogram(left, period_us, "period of the driver's loop [µs]")
+    _histogram(left, period_us, "from a state's reading to the next one's [µs]")
     left.set_title(
         f"{numbers.get('loop_rate_hz', math.nan):.1f} Hz, "
         f"{numbers.get('missed_cycles_percent', math.nan):.2f} % of the cycles missed",
@@ -160,7 +159,7 @@ def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) 
     _histogram(right, response_us, "state acquired → its command on the topic [µs]")
     trip: list[Any] = [numbers.get(f"round_trip_{name}_us") for name in ("p50", "p99", "max")]
     if all(isinstance(value, (int, float)) and math.isfinite(value) for value in trip):
-        right.set_title("in the loop, to the devices: p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
+        right.set_title("in the loop: p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip), loc="left")
     return save_figure(figure, folder / "timing.png")
 
 
