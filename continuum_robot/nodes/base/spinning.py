@@ -38,8 +38,10 @@ from continuum_robot.runtime.periodic import ask_for_short_slices, give_way, use
 SPIN_TIMEOUT_S = 30.0
 LARGEST_DOMAIN = 232
 JOIN_TIMEOUT_S = 5.0
-EXIT_LIMIT_S = 30.0
-"""Time for a program to end once it was asked to, s; then it logs where it hangs, and ends all the same."""
+EXIT_LIMIT_S = 15.0
+"""Time for a program to end once its stack is down, beside the ramp, s; then it logs where it hangs, and ends all the
+same.
+"""
 # A thread that wakes up waits this long for Python's interpreter lock. Shorter ones: threads take it from each other
 # in the middle of their work: a loop in one process ran at 398 to 532 Hz with 50 us, at 708 to 784 with 0.5 to 5 ms.
 SWITCH_INTERVAL_S = 0.0005
@@ -365,8 +367,10 @@ def run_nodes(
             return fail(error)
         finally:
             # The middleware was seen to hang here. Nothing cancels it but the end of the process, since that hangs in
-            # the last destructors too. Ramping down takes less, and boards that are no longer talked to let go.
-            faulthandler.dump_traceback_later(EXIT_LIMIT_S, exit=True)
+            # the last destructors too. It comes before whoever started the program loses patience, and after the ramp;
+            # boards that are no longer talked to let go.
+            ramp_s = max(node.longest_ramp_s for node in nodes)
+            faulthandler.dump_traceback_later(EXIT_LIMIT_S + ramp_s, exit=True)
             spinner.stop()
             for node in reversed(nodes):
                 node.destroy_node()
