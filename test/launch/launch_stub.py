@@ -68,12 +68,6 @@ class ProcessExited:
     returncode: int
 
 
-@dataclass
-class LaunchConfiguration:
-    variable_name: str
-    default: str = field(kw_only=True)
-
-
 @dataclass(kw_only=True)
 class Node(Action):
     executable: str
@@ -86,7 +80,7 @@ class Node(Action):
     arguments: list[str] = field(default_factory=list)
     output: str = "log"
     emulate_tty: bool = False
-    prefix: list[Any] = field(default_factory=list)
+    prefix: str = ""
     sigterm_timeout: str = "5"
     sigkill_timeout: str = "5"
     respawn: bool = False
@@ -101,7 +95,6 @@ _MODULES: dict[str, tuple[type, ...]] = {
     "launch.event_handlers": (OnProcessExit,),
     "launch.events": (),
     "launch.events.process": (ProcessExited,),
-    "launch.substitutions": (LaunchConfiguration,),
     "launch_ros": (),
     "launch_ros.actions": (Node,),
 }

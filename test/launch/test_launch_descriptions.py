@@ -14,7 +14,6 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from launch_stub import (
-    LaunchConfiguration,
     LaunchContext,
     LaunchDescription,
     LogInfo,
@@ -84,11 +83,17 @@ def test_every_value_of_every_argument_starts_nodes(file: str, name: str, value:
     assert all(one.exec_name == one.executable for one in started)
     # No program goes on without launch.
     tether = f"{sys.executable} -m continuum_robot.app.running.child_process {os.getpid()} "
-    assert all(one.prefix == [tether, LaunchConfiguration("launch-prefix", default="")] for one in started)
+    assert all(one.prefix == tether for one in started)
     if name == "namespace":
         assert {one.namespace for one in started} == {"left"}
     if name == "params_file":
         assert all(one.parameters[-1] == str(PARAMS) for one in started)
+
+
+def test_a_launch_prefix_comes_behind_what_binds_a_program_to_launch() -> None:
+    for file in FILES:
+        for one in nodes_of(file, **({} if file == "rviz" else QUICK | {"rviz": "true"}), **{"launch-prefix": "gdb"}):
+            assert one.prefix.endswith(f"child_process {os.getpid()} gdb")
 
 
 def test_the_end_of_the_supervisor_ends_launch() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 from launch import LaunchContext, LaunchDescription
@@ -20,7 +20,6 @@ from launch.actions import (
 )
 from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
-from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
@@ -98,7 +97,7 @@ def _stack(context: LaunchContext) -> list[Action]:
             ros_arguments=["--log-level", given["log_level"]],
             output="screen",
             emulate_tty=True,
-            prefix=_with_launch(),
+            prefix=_with_launch(given),
             # launch's own 5 s would cut a slow ramp short.
             sigterm_timeout=f"{program.grace_s:g}",
             respawn=program.respawns > 0,
@@ -110,12 +109,12 @@ def _stack(context: LaunchContext) -> list[Action]:
     return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=_ended)), *rviz]
 
 
-def _with_launch() -> list[str | LaunchConfiguration]:
+def _with_launch(given: Mapping[str, str]) -> str:
     """The prefix of a program that is stopped in order should launch be killed: no robot stays under power without it.
     What ``--launch-prefix`` gives comes behind.
     """
     command = shlex.join([sys.executable, "-m", CHILD_MODULE, str(os.getpid())])
-    return [f"{command} ", LaunchConfiguration("launch-prefix", default="")]
+    return f"{command} {given.get('launch-prefix', '')}"
 
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:
@@ -144,5 +143,5 @@ def _rviz(context: LaunchContext, configuration: str = "") -> Node:
         # The configuration's topics are relative: rviz looks for them in its own namespace.
         arguments=["-d", configuration, "-f", f"{given['prefix']}base"],
         output="screen",
-        prefix=_with_launch(),
+        prefix=_with_launch(given),
     )
