@@ -30,7 +30,7 @@ from continuum_robot.nodes.supervision.manage_service import ManageService
 from continuum_robot.nodes.supervision.managed import HEARTBEAT_TIMEOUT_S, UNKNOWN, VANISHED_S, Managed
 from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.nodes.topics.owned_topic import full_name_of, subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.own_gap import OwnGap
 from continuum_robot.srv import ManageStack
@@ -610,7 +610,7 @@ class Supervisor(ManagedNode):
     def _reporter(self, message: DiagnosticArray) -> str:
         """The node of this stack that alone may report these; "" where they are of none."""
         own = (status.name.partition(": ")[0] for status in message.status)
-        names = {f"{self.get_namespace().rstrip('/')}/{name}" for name in (self.get_name(), *self._nodes)}
+        names = {full_name_of(self, name) for name in (self.get_name(), *self._nodes)}
         return next((name for name in own if name in names), "")
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:

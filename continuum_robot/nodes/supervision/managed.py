@@ -17,7 +17,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.nodes.topics.owned_topic import full_name_of, subscribe_to_owner
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.base.lifecycle import ManagedNode
@@ -115,7 +115,7 @@ class Managed:
         self._presence = Presence(HEARTBEAT_TIMEOUT_S, VANISHED_S)
         self._change: Any = supervisor.create_client(ChangeState, f"{name}/change_state")
         self._get: Any = supervisor.create_client(GetState, f"{name}/get_state")
-        topic, owner = f"{name}/transition_event", f"{supervisor.get_namespace().rstrip('/')}/{name}"
+        topic, owner = f"{name}/transition_event", full_name_of(supervisor, name)
         subscribe_to_owner(supervisor, TransitionEvent, topic, self._on_transition, owner, qos.events())
 
     def back(self) -> None:

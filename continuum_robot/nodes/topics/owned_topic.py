@@ -107,7 +107,7 @@ def of_stream(node: ManagedNode, topic: str, callback: Callable[[Any], None]) ->
 def stream_claim(node: Node, topic: str) -> TopicClaim:
     """Whose messages of one of :data:`STREAM_OWNERS` ``node`` takes."""
     owner = STREAM_OWNERS[topic]
-    return TopicClaim(node, topic, STREAM_SILENCE_S, f"{node.get_namespace().rstrip('/')}/{owner}" if owner else "")
+    return TopicClaim(node, topic, STREAM_SILENCE_S, full_name_of(node, owner) if owner else "")
 
 
 def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
@@ -127,7 +127,12 @@ def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
 
 def owner_of(node: Node, topic: str) -> str:
     """Full name of the node that publishes one of :data:`OWNERS` in the namespace of ``node``."""
-    return f"{node.get_namespace().rstrip('/')}/{OWNERS[topic]}"
+    return full_name_of(node, OWNERS[topic])
+
+
+def full_name_of(node: Node, name: str) -> str:
+    """Full name of the node ``name`` in the namespace of ``node``."""
+    return f"{node.get_namespace().rstrip('/')}/{name}"
 
 
 class _OwnedTopic:
