@@ -28,6 +28,7 @@ from continuum_robot.drivers.safety.reading_watch import ReadingWatch
 from continuum_robot.drivers.safety.safe_ramp import SafeRamp
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_RELEASE, StopAction
+from continuum_robot.drivers.safety.tendon_swing import TendonSwing
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
@@ -136,9 +137,7 @@ class SafetyCycle:
     _maximum_step_s: cython.double
     _minimum_n: cython.double
     _maximum_n: cython.double
-    _highest_n: cython.double
-    _soft_n: cython.double
-    _soft_time_s: cython.double
+    _swing: TendonSwing
 
     def __init__(
         self,
@@ -184,9 +183,7 @@ class SafetyCycle:
         self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
         self._maximum_step_s = settings.maximum_step_s
         self._minimum_n, self._maximum_n = limits.minimum_n, limits.maximum_n
-        self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n
-        self._soft_n = min(self._highest_n, settings.soft_fraction * limits.maximum_n)
-        self._soft_time_s = settings.soft_time_s
+        self._swing = TendonSwing(robot, limits, settings)
 
     @stepped
     def step(
@@ -214,6 +211,7 @@ class SafetyCycle:
         step_s: cython.double
         if not (dt >= 0.0):
             dt = 0.0
+        self._swing.step(self.tension_n, dt)
         self._obey_estop()
         late = self._lateness.step(now_s, self.latency_s, self.missed, self.state_code == STATE_ACTIVE)
         self.missed = 0
@@ -282,20 +280,13 @@ class SafetyCycle:
 
     @stepped
     def _limit(self, command: cython.double[::1]) -> cython.void:
-        """Through the limits; beyond a part of the maximum, tensions rise slowly towards it.
+        """Through the limits, below what swings leave of the maximum.
 
-        A step to the maximum would let a motor swing on its elastic tendon, up to twice as far as commanded. That also
-        holds for a tension that the limits raise, since another one is at its minimum.
+        That also holds for a tension that the limits raise, since another one is at its minimum.
         """
         j: cython.int
         ceiling: cython.double[::1] = self._limiter.ceiling
-        highest: cython.double
-        soft_n: cython.double = self._soft_n
-        blend: cython.double = self._since_command_s / self._soft_time_s
-        blend = blend if blend < 1.0 else 1.0
-        for j in indices(self._count):
-            highest = self.command_n[j] + (self._highest_n - self.command_n[j]) * blend
-            ceiling[j] = highest if highest > soft_n else soft_n
+        self._swing.ceilings(self.command_n, self._since_command_s, ceiling)
         self._limiter.step(command, self._since_command_s)
         for j in indices(self._count):
             ceiling[j] = self._maximum_n

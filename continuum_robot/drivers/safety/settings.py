@@ -20,14 +20,25 @@ class SafetySettings:
         le=1e3,
     )
     soft_fraction: float = quantity(
-        "fraction of maximum_n above which a tension rises slowly: motors that swing on elastic tendons overshoot",
+        "fraction of maximum_n above which a tension rises slowly while its motor swings on its elastic tendon",
         "",
         default=0.5,
         gt=0,
         le=1,
     )
     soft_time_s: float = quantity(
-        "time constant with which a tension approaches its highest from there", "s", default=0.2, gt=0, le=10
+        "time constant with which a tension then approaches its highest, and with which swings are taken to decay",
+        "s",
+        default=0.2,
+        gt=0,
+        le=10,
+    )
+    swing_fraction: float = quantity(
+        "fraction of maximum_n by which motors may swing in motion; within it, tensions rise freely",
+        "",
+        default=0.1,
+        ge=0,
+        le=1,
     )
     headroom_fraction: float = quantity(
         "fraction of maximum_n that commands leave to what swinging adds to them", "", default=0.05, ge=0, lt=1

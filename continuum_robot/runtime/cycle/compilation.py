@@ -39,6 +39,7 @@ MODULES = (
     "drivers.safety.lateness_watch",
     "drivers.safety.heat_watch",
     "drivers.safety.safe_ramp",
+    "drivers.safety.tendon_swing",
     "drivers.safety.stop_action",
     "drivers.safety.cycle",
     "drivers.safety.tendon_safety",

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far motors swing on their elastic tendons, and up to what tension they may be commanded meanwhile.
+
+Stepped code: see :mod:`continuum_robot.stepped`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import cython
+from cython.cimports.libc.math import sqrt
+
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.description import Robot
+from continuum_robot.stepped.buffers import INFINITE, copy_into, indices, stepped, vector
+
+
+@cython.cclass
+class TendonSwing:
+    """Ceilings of commanded tensions that leave room for swings.
+
+    A motor of mass m (as it moves with its tendon) on a tendon of stiffness k is an oscillator: its tension T follows
+    the command u by T'' = w^2 (u - T) - (2 / tau) T' with w = sqrt(k / m). A step doubles itself; motion that is slow
+    beside w hardly swings. The amplitude about the command, sqrt((T - u)^2 + (T' / w)^2), tells the one from the other.
+
+    - Up to ``soft_fraction`` of the maximum, any command is free.
+    - Above, while the swing with the command's own step stays within ``swing_fraction`` of the maximum, so is what
+      leaves room for twice that below the highest tension (the maximum less ``headroom_fraction``).
+    - Else a command may approach the highest tension with the time constant tau = ``soft_time_s``.
+
+    Parameters
+    ----------
+    robot : without actuators, or with motors without inertia, nothing swings
+    limits : of the robot
+    settings : the fractions and the time constant
+    """
+
+    _half_rad_per_s: cython.double
+    _count: cython.int
+    _soft_n: cython.double
+    _soft_time_s: cython.double
+    _highest_n: cython.double
+    _swing_n: cython.double
+    _tension_n: cython.double[::1]
+    # The tension's rate, divided by w.
+    _rise_n: cython.double[::1]
+
+    def __init__(self, robot: Robot, limits: TensionLimits, settings: SafetySettings) -> None:
+        mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
+        stiffness_n_per_m = robot.simulation.tendon_stiffness_n_per_m
+        self._half_rad_per_s = 0.5 * math.sqrt(stiffness_n_per_m / mass_kg) if mass_kg > 0 else INFINITE
+        self._count = robot.tendon_count
+        self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n
+        self._soft_n = min(self._highest_n, settings.soft_fraction * limits.maximum_n)
+        self._swing_n = settings.swing_fraction * limits.maximum_n
+        self._soft_time_s = settings.soft_time_s
+        self._tension_n, self._rise_n = vector(self._count), vector(self._count)
+
+    def swing_tension_n(self, j: int) -> float:
+        """Tension of tendon ``j`` (an index) as it swings, N."""
+        return float(self._tension_n[j])
+
+    @stepped
+    def step(self, command_n: cython.double[::1], dt: cython.double) -> cython.void:
+        """Swing for ``dt``, s, about ``command_n``, N: by the implicit midpoint rule, which neither adds nor takes."""
+        j: cython.int
+        half: cython.double = self._half_rad_per_s * dt
+        kept: cython.double = self._soft_time_s / (self._soft_time_s + dt)
+        cosine: cython.double
+        sine: cython.double
+        away_n: cython.double
+        rise_n: cython.double
+        if not (half < 1e6):
+            copy_into(self._tension_n, command_n, self._count)
+            return
+        cosine = kept * (1.0 - half * half) / (1.0 + half * half)
+        sine = kept * 2.0 * half / (1.0 + half * half)
+        for j in indices(self._count):
+            away_n = self._tension_n[j] - command_n[j]
+            rise_n = self._rise_n[j]
+            self._tension_n[j] = command_n[j] + cosine * away_n + sine * rise_n
+            self._rise_n[j] = cosine * rise_n - sine * away_n
+
+    @stepped
+    def ceilings(
+        self, command_n: cython.double[::1], since_s: cython.double, ceiling_n: cython.double[::1]
+    ) -> cython.void:
+        """Into ``ceiling_n`` what may follow ``command_n`` after ``since_s``; all tensions in N."""
+        j: cython.int
+        blend: cython.double = since_s / self._soft_time_s
+        away_n: cython.double
+        rise_n: cython.double
+        free_n: cython.double
+        slow_n: cython.double
+        room_n: cython.double = self._highest_n - 2.0 * self._swing_n
+        blend = blend if blend < 1.0 else 1.0
+        for j in indices(self._count):
+            away_n = self._tension_n[j] - command_n[j]
+            rise_n = self._rise_n[j]
+            free_n = command_n[j] + self._swing_n - sqrt(away_n * away_n + rise_n * rise_n)
+            free_n = free_n if free_n < room_n else room_n
+            slow_n = command_n[j] + (self._highest_n - command_n[j]) * blend
+            slow_n = slow_n if slow_n > self._soft_n else self._soft_n
+            ceiling_n[j] = slow_n if slow_n > free_n else free_n
