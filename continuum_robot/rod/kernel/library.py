@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled kernel, found beside this package's generated half; None where no library could be built."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import continuum_robot
+
+NAME, WIDE = "librod_kernel.so", "librod_kernel_wide.so"
+_WIDE_FLAGS = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+
+Pointer = C.c_void_p
+
+
+class Shape(C.Structure):
+    """As in arrays.hpp."""
+
+    _fields_ = [
+        *((name, C.c_int) for name in ("n", "pieces", "places", "bodies", "paths", "path_nodes", "straight")),
+        *(
+            (name, Pointer)
+            for name in (
+                *("piece", "place", "row", "phi", "at_node", "weight"),
+                *("path_node", "path_phi", "path_index"),
+            )
+        ),
+    ]
+
+
+class Numbers(C.Structure):
+    """As in arrays.hpp."""
+
+    _fields_ = [
+        (name, Pointer)
+        for name in ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
+    ]
+
+
+class Terms(C.Structure):
+    """As in arrays.hpp."""
+
+    _fields_ = [
+        (name, Pointer)
+        for name in ("momentum", "force", "bias", "mass", "momentum_by_c", "force_by_c", "pose", "jacobian")
+    ]
+
+
+PIECE = np.dtype([("piece", np.int32, 5)])
+PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
+
+
+def at(array: NDArray[np.generic] | None) -> int | None:
+    """Address of an array's values, which must be contiguous and stay alive; None of None."""
+    if array is None:
+        return None
+    if not array.flags.c_contiguous:
+        raise ValueError("the kernel reads contiguous arrays only")
+    return array.ctypes.data
+
+
+@lru_cache(maxsize=1)
+def library() -> C.CDLL | None:
+    """The kernel, for the widest vectors that this processor has; loaded once."""
+    return load(WIDE if _has_wide() else NAME) or load(NAME)
+
+
+def load(name: str) -> C.CDLL | None:
+    """One of the two libraries; None where it was not built."""
+    folders = [Path(folder, "rod", "kernel") for folder in continuum_robot.__path__]
+    if "CONTINUUM_ROBOT_KERNEL" in os.environ:
+        folders = [Path(os.environ["CONTINUUM_ROBOT_KERNEL"])]
+    for folder in folders:
+        if (folder / name).is_file():
+            return C.CDLL(str(folder / name))
+    return None
+
+
+def _has_wide() -> bool:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
+    return _WIDE_FLAGS <= set(flags)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel in NumPy, as its README derives it: to read, as an oracle, and where no library could be built."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import expm
+
+from continuum_robot.rod.kernel.arrays import RodArrays
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Results at (c, v), as arrays.hpp names them.
+
+    Attributes
+    ----------
+    momentum, force, bias : (n,)
+    mass, momentum_by_c, force_by_c : (n, n)
+    rotation, position : of each body, (bodies, 3, 3), (bodies, 3)
+    jacobian : of each body, (linear, angular) in its axes, (bodies, 6, n)
+    """
+
+    momentum: Vector
+    force: Vector
+    bias: Vector
+    mass: Vector
+    momentum_by_c: Vector
+    force_by_c: Vector
+    rotation: Vector
+    position: Vector
+    jacobian: Vector
+
+
+def hat(a: Vector) -> Vector:
+    """hat(a) b = a x b, (..., 3, 3)."""
+    x, y, z = np.moveaxis(np.asarray(a), -1, 0)
+    zero = np.zeros_like(x)
+    return np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))
+
+
+def ad(twist: Vector) -> Vector:
+    """ad(x) y of twists, angular part first, (6, 6)."""
+    w, v = hat(twist[:3]), hat(twist[3:])
+    return np.block([[w, np.zeros((3, 3))], [v, w]])
+
+
+def adjoint(rotation: Vector, position: Vector) -> Vector:
+    """From the axes and origin of a frame to those of the base, (6, 6)."""
+    return np.block([[rotation, np.zeros((3, 3))], [hat(position) @ rotation, rotation]])
+
+
+def exponential(twist: Vector) -> tuple[Vector, Vector]:
+    """Rotation and position of exp(twist)."""
+    matrix = np.zeros((4, 4))
+    matrix[:3, :3], matrix[:3, 3] = hat(twist[:3]), twist[3:]
+    found = expm(matrix)
+    return found[:3, :3], found[:3, 3]
+
+
+def magnus(strains: Vector, step_m: float) -> Vector:
+    """Twist of a step from strains at its three Gauss points, (3, 6): Blanes, Casas and Ros (2000), sixth order."""
+    first, middle, last = strains
+    a = step_m * middle
+    b = math.sqrt(15) / 3 * step_m * (last - first)
+    c = 10 / 3 * step_m * (last - 2 * middle + first)
+    inner = ad(b) @ a
+    outer = b + ad(a) @ (2 * c + inner) / 60
+    return np.asarray(a + c / 12 - ad(inner - 20 * a - c) @ outer / 240)
+
+
+def inertia(numbers: Vector, rotation: Vector, position: Vector) -> Vector:
+    """Inertia of a body about the base's origin, (6, 6): momentum (moment, force) of a twist."""
+    mass, s = numbers[0], rotation @ numbers[1:4]
+    xx, yy, zz, xy, xz, yz = numbers[4:10]
+    first = mass * position + s
+    second = rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ rotation.T
+    second = second + (position @ first + s @ position) * np.eye(3) - np.outer(position, first) - np.outer(s, position)
+    return np.block([[second, hat(first)], [-hat(first), mass * np.eye(3)]])
+
+
+def wrench(numbers: Vector, gravity: Vector, body: Vector, rotation: Vector, position: Vector) -> tuple[Vector, Vector]:
+    """Weight and load (moment, force) about the base's origin, and their derivative by a twist of the place, (6, 6)."""
+    mass, first = body[5, 5], body[[2, 0, 1], [4, 5, 3]]
+    point, dead, dead_moment, own, own_moment = numbers[10:25].reshape(5, 3)
+    y, own, own_moment = position + rotation @ point, rotation @ own, rotation @ own_moment
+    force = dead + own
+    load = np.concatenate(
+        [np.cross(first, gravity) + np.cross(y, force) + dead_moment + own_moment, mass * gravity + force]
+    )
+    by_twist = np.zeros((6, 6))
+    by_twist[:3, :3] = hat(gravity) @ hat(first) + hat(force) @ hat(y) - hat(own_moment) - hat(y) @ hat(own)
+    by_twist[:3, 3:] = -hat(mass * gravity) - hat(force)
+    by_twist[3:, :3] = -hat(own)
+    return load, by_twist
+
+
+def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> Terms:
+    """Everything that L = T - V and the loads have to say; stiffness, damping and tendons are apart.
+
+    Parameters
+    ----------
+    arrays : of the rod
+    c, v : coefficients and their rates, (n,)
+    a : accelerations, (n,); None: none
+    """
+    n, bodies, shape = arrays.n, len(arrays.body), (arrays.n, arrays.n)
+    momentum, force, bias = np.zeros(n), np.zeros(n), np.zeros(n)
+    mass, momentum_by_c, force_by_c = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    rotations, positions, jacobians = np.zeros((bodies, 3, 3)), np.zeros((bodies, 3)), np.zeros((bodies, 6, n))
+    rotation, position = np.eye(3), np.zeros(3)
+    J0, Y0, A0 = np.zeros((6, n)), np.zeros((6, n)), np.zeros(6)  # at the piece's start
+    nodes: list[tuple[Vector, Vector, Vector]] = []  # e, J and Y
+    ends: list[float] = []  # of the nodes of the pieces before: integral to their piece's end
+    reach, momenta, loads = np.zeros((bodies, int(arrays.piece[:, 3].sum()))), np.zeros((bodies, 6)), np.zeros((bodies, 6))
+    place = 0
+    phi, at_node, weight = iter(arrays.phi), iter(arrays.at_node), iter(arrays.weight)
+    for first, count, places, many, _ in arrays.piece:
+        own, rows = slice(first, first + count), arrays.rows[first : first + count]
+        frames, units = [], np.zeros((many, 6, n))
+        for k in range(place, place + places):
+            strains = arrays.rest[k].copy()
+            for strain in strains:
+                for row, value in zip(rows, c[own], strict=True):
+                    strain[row] += next(phi) * value
+            step_rotation, step = exponential(magnus(strains, arrays.step_m[k]))
+            position, rotation = position + rotation @ step, rotation @ step_rotation
+            frames.append((rotation, position))
+            if arrays.place[k, 0] >= 0:
+                values = [next(at_node) for _ in rows]
+                units[arrays.place[k, 0]][:, own] = adjoint(rotation, position)[:, rows] * values
+        W = np.array([next(weight) for _ in range(places * many)]).reshape(places, many)
+        at_nodes = W[arrays.place[place : place + places, 0] >= 0]
+        J_nodes = J0 + np.tensordot(at_nodes, units, 1)
+        turning = np.array([ad(J @ v) @ e for J, e in zip(J_nodes, units, strict=True)])
+        growth = turning @ v + (0.0 if a is None else units @ a)
+        nodes += list(zip(units, J_nodes, Y0 + np.tensordot(at_nodes, turning, 1), strict=True))
+        for w, (R, x), body in zip(W, frames, arrays.place[place : place + places, 1], strict=True):
+            J, Y, A = J0 + np.tensordot(w, units, 1), Y0 + np.tensordot(w, turning, 1), A0 + w @ growth
+            if body < 0:
+                continue
+            I, V = inertia(arrays.body[body], R, x), J @ v
+            H = I @ V
+            G, N = wrench(arrays.body[body], arrays.gravity, I, R, x)
+            momentum += J.T @ H
+            force += Y.T @ H + J.T @ G
+            bias += J.T @ (I @ A - ad(V).T @ H - G)
+            mass += J.T @ I @ J
+            momentum_by_c += J.T @ I @ Y
+            force_by_c += Y.T @ I @ Y + J.T @ N @ J
+            rotations[body], positions[body] = R, x
+            twist = np.linalg.solve(adjoint(R, x), J)
+            jacobians[body] = np.vstack([twist[3:], twist[:3]])
+            reach[body, : len(ends) + many] = [*ends, *w]
+            momenta[body], loads[body] = H, G
+        J0, Y0, A0, ends, place = J, Y, A, [*ends, *w], place + places
+    for (e, J, Y), H, G in zip(nodes, reach.T @ momenta, reach.T @ loads, strict=True):  # H, G: beyond the node
+        z, z_load = -ad_columns(e).transpose(0, 2, 1) @ H, -ad_columns(e).transpose(0, 2, 1) @ G
+        momentum_by_c += J.T @ z.T
+        force_by_c += Y.T @ z.T + z @ Y + z_load @ J
+    return Terms(momentum, force, bias, mass, momentum_by_c, force_by_c, rotations, positions, jacobians)
+
+
+def ad_columns(twists: Vector) -> Vector:
+    """ad of each column of (6, n), (n, 6, 6)."""
+    return np.array([ad(twist) for twist in twists.T])
+
+
+def lengths(arrays: RodArrays, c: Vector, count: int) -> tuple[Vector, Vector]:
+    """Lengths of ``count`` paths, and their gradient, (count,) and (count, n): rucker (11)."""
+    length, gradient = np.zeros(count), np.zeros((count, arrays.n))
+    phi, index, path = iter(arrays.path_phi), iter(arrays.path_index), iter(arrays.path)
+    for (piece, paths), strain in zip(arrays.path_node, arrays.path_rest.copy(), strict=True):
+        own = slice(arrays.piece[piece, 0], arrays.piece[piece, 0] + arrays.piece[piece, 1])
+        rows = arrays.rows[own]
+        values = np.array([next(phi) for _ in rows])
+        np.add.at(strain, rows, values * c[own])
+        for _ in range(paths):
+            j, (weight, x, y, x_rate, y_rate) = next(index), next(path)
+            r = np.array([x, y, 0.0])
+            t = strain[3:] + np.cross(strain[:3], r) + [x_rate, y_rate, 0.0]
+            size = float(np.linalg.norm(t))
+            by_strain = np.concatenate([np.cross(r, t), t]) / size
+            length[j] += weight * size
+            gradient[j, own] += weight * values * by_strain[rows]
+    return length, gradient
