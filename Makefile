@@ -13,7 +13,7 @@ LOCKED ?= $(if $(wildcard $(VENV)/.locked),1)
 INSTALLED := $(VENV)/$(if $(LOCKED),.locked,.installed)
 # The package's Python modules are used where they lie; only these change what is installed.
 SOURCES := $(if $(LOCKED),$(wildcard requirements/*)) requirements/messages.txt pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
-  $(shell find cmake -type f)
+  $(shell find cmake -type f) $(wildcard $(addprefix continuum_robot/rod/kernel/,CMakeLists.txt *.hpp *.cpp))
 # Only the loopback, unless the caller opens it.
 export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
 # cmake 3.20 or newer builds the messages; where there is none it comes from PyPI.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pip build: Python modules by setuptools, the messages by the same CMakeLists.txt that colcon uses.
+"""pip build: Python modules by setuptools, messages and the rod's kernel by the same CMakeLists.txt that colcon uses.
 
 Set CONTINUUM_ROBOT_WITHOUT_ROS=1 to install the algorithms alone, without ROS 2 and without building messages.
 """
@@ -19,6 +19,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.dist import Distribution
 
 ROOT = Path(__file__).parent.resolve()
+KERNEL = ROOT / "continuum_robot" / "rod" / "kernel"
 BUILD = ROOT / "build" / f"pip-{sys.implementation.cache_tag}"
 GENERATED = ("msg", "srv", "action")
 WITHOUT_ROS = bool(os.environ.get("CONTINUUM_ROBOT_WITHOUT_ROS"))
@@ -35,15 +36,28 @@ class PlatformDistribution(Distribution):
         return bool(self.data_files)
 
 
-class BuildInterfaces(build_ext):
-    """Builds the ROS 2 interfaces with CMake and adds what it installs as data files of the environment."""
+class BuildWithCMake(build_ext):
+    """Builds the ROS 2 interfaces and the kernel with CMake; adds what it installs as data files of the environment."""
 
     def run(self) -> None:
         super().run()
-        data_files = build_interfaces(ROOT)
+        if WITHOUT_ROS:
+            self.distribution.data_files = shared_files() + build_kernel_alone()
+            return
+        data_files = build_with_cmake(ROOT)
         if needs_tf2_msgs():
-            data_files += build_interfaces(ROOT / "cmake" / "tf2_msgs")
+            data_files += build_with_cmake(ROOT / "cmake" / "tf2_msgs")
         self.distribution.data_files = data_files
+
+
+def build_kernel_alone() -> list[tuple[str, list[str]]]:
+    """The rod's kernel; where no C++ compiler is found, its form in NumPy has to serve."""
+    folder = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
+    try:
+        return build_with_cmake(KERNEL, f"-DROD_KERNEL_FOLDER={folder / 'continuum_robot' / 'rod' / 'kernel'}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"The rod's kernel was not built ({error}): its slow form in NumPy serves.", file=sys.stderr)
+        return []
 
 
 def needs_tf2_msgs() -> bool:
@@ -54,8 +68,8 @@ def needs_tf2_msgs() -> bool:
     return Path(sysconfig.get_path("purelib"), "tf2_msgs") in map(Path, found.submodule_search_locations)
 
 
-def build_interfaces(source: Path) -> list[tuple[str, list[str]]]:
-    """Configure, build and stage the ament package at ``source``; its files as setuptools' data_files."""
+def build_with_cmake(source: Path, *options: str) -> list[tuple[str, list[str]]]:
+    """Configure, build and stage the project at ``source``; its files as setuptools' data_files."""
     build = BUILD / source.name
     stage = build / "stage"
     shutil.rmtree(build, ignore_errors=True)
@@ -70,6 +84,7 @@ def build_interfaces(source: Path) -> list[tuple[str, list[str]]]:
             "-DCMAKE_BUILD_TYPE=Release",
             "-DBUILD_TESTING=OFF",
             f"-DCMAKE_INSTALL_PREFIX={stage}",
+            *options,
             f"-DPython3_EXECUTABLE={sys.executable}",
             "--no-warn-unused-cli",
         ],
@@ -98,7 +113,7 @@ def is_ours(folder: Path, name: str, site_packages: Path) -> bool:
         return True
     if inside[:1] != ("continuum_robot",):
         return False
-    return inside[1] in GENERATED if len(inside) > 1 else name.endswith(".so")
+    return name.endswith(".so") or inside[1:2] != () and inside[1] in GENERATED
 
 
 def shared_files() -> list[tuple[str, list[str]]]:
@@ -111,8 +126,5 @@ def shared_files() -> list[tuple[str, list[str]]]:
     return list(folders.items())
 
 
-# The plain .pth of `package_dir` lets the checkout and the generated half of the package be found together.
-if WITHOUT_ROS:
-    setup(package_dir={"": "."}, data_files=shared_files())
-else:
-    setup(package_dir={"": "."}, cmdclass={"build_ext": BuildInterfaces}, distclass=PlatformDistribution)
+# The plain .pth of `package_dir` lets the checkout and the built half of the package be found together.
+setup(package_dir={"": "."}, cmdclass={"build_ext": BuildWithCMake}, distclass=PlatformDistribution)

@@ -13,9 +13,9 @@ MESSAGES = Path(__file__).with_name("messages.txt")
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:  # noqa: ARG001
-    """The lines of messages.txt, or nothing with CONTINUUM_ROBOT_WITHOUT_ROS."""
+    """The lines of messages.txt, or CMake alone with CONTINUUM_ROBOT_WITHOUT_ROS."""
     if os.environ.get("CONTINUUM_ROBOT_WITHOUT_ROS"):
-        return []
+        return ["cmake>=3.20"]
     return [line for line in MESSAGES.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 
 

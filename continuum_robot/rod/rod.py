@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rod of any strains: terms of its Lagrangian, poses, lengths of its tendons; numbers may change at any time."""
+"""A rod of any strains: its dynamics, statics, poses and the lengths of its tendons; numbers may change at any time."""
 
 from __future__ import annotations
 
 import ctypes as C
-from collections.abc import Sequence
+import os
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.kernel import library as kernel
@@ -35,6 +38,56 @@ class Lengths:
     gradient: Vector
 
 
+@dataclass(frozen=True, slots=True)
+class Equilibrium:
+    """Where all forces vanish.
+
+    Attributes
+    ----------
+    c : (n,)
+    hessian : minus the derivative of the force by c, (n, n); its eigenvalues are positive where it is stable
+    iterations : of Newton's method
+    """
+
+    c: Vector
+    hessian: Vector
+    iterations: int
+
+    @property
+    def stable(self) -> bool:
+        """Whether small pushes bring it back."""
+        return bool(np.linalg.eigvalsh((self.hessian + self.hessian.T) / 2)[0] > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """Of a function of a motion's end, and the end.
+
+    Attributes
+    ----------
+    c, momentum : at the end, (n,)
+    by_c, by_momentum : gradient by the start's, (n,)
+    by_tension : (steps, N)
+    along : along each direction of the numbers, (directions,)
+    """
+
+    c: Vector
+    momentum: Vector
+    by_c: Vector
+    by_momentum: Vector
+    by_tension: Vector
+    along: Vector
+
+
+METHODS = {"midpoint": 0, "sdirk": 1}
+MOST_ITERATIONS = 60
+_NUMBERS = ("gravity", "body", "stiffness", "damping", "rest", "path_rest", "path")
+
+
+class NotConvergedError(ContinuumRobotError):
+    """An equilibrium or a motion that Newton's method does not find."""
+
+
 class Rod:
     """Made of a robot's description in milliseconds, without a compiler.
 
@@ -49,6 +102,8 @@ class Rod:
     ----------
     arrays : what the kernel reads; its numbers (gravity, body, stiffness, damping, rest, path) may be written between
         two calls
+    scale : by which each coefficient turns or stretches its whole segment, (n,)
+    rest_m : lengths of the tendons on the straight rod, (N,), m
 
     Raises
     ------
@@ -56,6 +111,8 @@ class Rod:
     """
 
     arrays: RodArrays
+    scale: Vector
+    rest_m: Vector
 
     def __init__(
         self,
@@ -68,7 +125,11 @@ class Rod:
         if not robot.segments:
             raise ParameterError("robot", robot.name, "a rod with segments")
         self.arrays = rod_arrays(robot, nodes=nodes, paths=paths, stations_m=stations_m)
+        self.scale = np.concatenate(
+            [np.where(np.array(segment.basis.rows) < 3, segment.length_m, 1.0) for segment in robot.segments]
+        )
         self._prepare()
+        self.rest_m = self.lengths(np.zeros(self.n)).length_m
 
     @property
     def n(self) -> int:
@@ -81,10 +142,10 @@ class Rod:
         return int(self.arrays.path_index.max()) + 1 if self.arrays.path_index.size else 0
 
     def __getstate__(self) -> dict[str, object]:
-        return {"arrays": self.arrays}
+        return {name: getattr(self, name) for name in ("arrays", "scale", "rest_m")}
 
-    def __setstate__(self, state: dict[str, RodArrays]) -> None:
-        self.arrays = state["arrays"]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.arrays, self.scale, self.rest_m = state["arrays"], state["scale"], state["rest_m"]
         self._prepare()
 
     def _prepare(self) -> None:
@@ -150,6 +211,189 @@ class Rod:
             C.c_void_p(kernel.at(length)), C.c_void_p(kernel.at(gradient)), None,
         )  # fmt: skip
         return Lengths(length, gradient)
+
+    def equilibrium(
+        self,
+        tension: ArrayLike,
+        start: ArrayLike | None = None,
+        *,
+        stiffness: ArrayLike = 0.0,
+        spooled: ArrayLike = 0.0,
+        tolerance: float = 1e-10,
+    ) -> Equilibrium:
+        """Where all forces vanish, by Newton's method from a start.
+
+        Parameters
+        ----------
+        tension : given tensions, (N,), N
+        start : (n,); None: straight
+        stiffness, spooled : of tendons as springs that only pull, (N,), N/m, and what was taken in, (N,), m
+        tolerance : last change of a coefficient, as angle or strain over its segment
+
+        Raises
+        ------
+        NotConvergedError : none was found from this start
+        """
+        c = np.zeros(self.n) if start is None else self._state("start", start).copy()
+        pull = [self._tendons(name, x) for name, x in (("tension", tension), ("stiffness", stiffness), ("spooled", spooled))]
+        hessian = np.empty((self.n, self.n))
+        iterations = self._compiled().rod_equilibrium(
+            C.byref(self._shape), C.byref(self._numbers), *self._at(self.scale, *pull, self.rest_m, c),
+            C.c_double(tolerance), MOST_ITERATIONS, *self._at(hessian),
+        )  # fmt: skip
+        if iterations < 0:
+            raise NotConvergedError(f"no equilibrium was found in {-iterations} iterations: start nearer to it")
+        return Equilibrium(c, hessian, iterations)
+
+    def motions(
+        self,
+        c: ArrayLike,
+        v: ArrayLike,
+        tension: ArrayLike,
+        step_s: float,
+        *,
+        stiffness: ArrayLike = 0.0,
+        spooled: ArrayLike | None = None,
+        numbers: Sequence[RodArrays] | None = None,
+        method: str = "sdirk",
+        tolerance: float = 1e-8,
+        threads: int | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> tuple[Vector, Vector]:
+        """Motions of many robots, without the interpreter's lock; the same bits for any number of threads.
+
+        Parameters
+        ----------
+        c, v : where each begins, (robots, n)
+        tension : constant in each step, (robots, steps, N), N
+        step_s : length of a step, s
+        stiffness : of tendons as springs that only pull, (N,), N/m
+        spooled : what their motors have taken in, constant in each step, (robots, steps, N), m; None: nothing
+        numbers : the arrays of each robot, of the same shape as this rod's; None: all have this rod's
+        method : sdirk (damps what is too fast for the step) or midpoint (keeps energy)
+        tolerance : last change of a coefficient in a stage, as angle or strain over its segment
+        threads : None: one a processor
+        progress : receives the fraction that is done
+
+        Returns
+        -------
+        c and v at the end, (robots, n)
+
+        Raises
+        ------
+        ParameterError : shapes that do not fit
+        NotConvergedError : of which robots, and why
+        """
+        c, v, tension = (np.array(x, dtype=float, order="C") for x in (c, v, tension))
+        robots, steps = self._check_motions(c, v, tension)
+        wound = np.zeros_like(tension) if spooled is None else np.array(spooled, dtype=float, order="C")
+        if wound.shape != tension.shape:
+            raise ParameterError("spooled", wound.shape, f"the shape of tension, {tension.shape}")
+        if method not in METHODS:
+            raise ParameterError("method", method, " or ".join(METHODS))
+        springs, rest_m, given = self._tendons("stiffness", stiffness), self.rest_m, self._numbers
+        held: list[Vector] = []
+        if numbers is not None:
+            if len(numbers) != robots:
+                raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
+            held = [np.ascontiguousarray([getattr(one, name) for one in numbers]) for name in _NUMBERS]
+            given = kernel.Numbers(**{name: kernel.at(x) for name, x in zip(_NUMBERS, held, strict=True)})
+            springs, rest_m = np.tile(springs, (robots, 1)), np.tile(rest_m, (robots, 1))
+        going, done, failed = C.c_int(1), C.c_int(0), []
+        library = self._compiled()
+
+        def run() -> None:
+            failed.append(
+                library.rod_motions(
+                    C.byref(self._shape), C.byref(given), int(numbers is not None), *self._at(self.scale),
+                    METHODS[method], C.c_double(step_s), steps, robots, *self._at(c, v, tension, springs, wound, rest_m),
+                    C.c_double(tolerance), threads or os.cpu_count() or 1, C.byref(going), C.byref(done),
+                )
+            )  # fmt: skip
+
+        worker = threading.Thread(target=run)
+        worker.start()
+        try:
+            while worker.is_alive():
+                worker.join(0.1)
+                if progress is not None:
+                    progress(done.value / robots)
+        finally:
+            going.value = 0
+            worker.join()
+        if failed[0]:
+            raise NotConvergedError(f"{failed[0]} of {robots} motions did not converge: take shorter steps")
+        return c, v
+
+    def gradient_of_end(
+        self,
+        c: ArrayLike,
+        v: ArrayLike,
+        tension: ArrayLike,
+        step_s: float,
+        by_c: ArrayLike,
+        by_momentum: ArrayLike,
+        *,
+        method: str = "sdirk",
+        directions: Sequence[tuple[Vector, Vector, Vector]] = (),
+    ) -> Gradient:
+        """Gradient of by_c . c + by_momentum . p at the end of a motion: by its start, by all tensions, by numbers.
+
+        Parameters
+        ----------
+        c, v : where it begins, (n,)
+        tension : constant in each step, (steps, N), N
+        step_s : length of a step, s
+        by_c, by_momentum : (n,)
+        method : sdirk or midpoint
+        directions : changes of body, stiffness and damping along which a slope is wanted, of the shapes of the arrays
+
+        Raises
+        ------
+        NotConvergedError : a step that Newton's method does not find
+        """
+        C_, V = self._state("c", c).copy(), self._state("v", v)
+        tension = np.array(tension, dtype=float, order="C")
+        self._check_motions(C_[None], V[None], tension[None])
+        momentum = self.terms(C_, V).momentum.copy()
+        on_c, on_p = self._state("by_c", by_c).copy(), self._state("by_momentum", by_momentum).copy()
+        on_tension, along = np.zeros_like(tension), np.zeros(len(directions))
+        changes = [np.ascontiguousarray([one[i] for one in directions], dtype=float) for i in range(3)]
+        wanted = kernel.Directions(len(directions), *(kernel.at(x) for x in changes))
+        good = self._compiled().rod_gradient(
+            C.byref(self._shape), C.byref(self._numbers), *self._at(self.scale), METHODS[method], C.c_double(step_s),
+            len(tension), *self._at(C_, momentum, V, tension, on_c, on_p, on_tension), C.byref(wanted), *self._at(along),
+        )  # fmt: skip
+        if not good:
+            raise NotConvergedError("the motion did not converge: take shorter steps")
+        return Gradient(C_, momentum, on_c, on_p, on_tension, along)
+
+    def _compiled(self) -> C.CDLL:
+        if self._library is None:
+            raise NotConvergedError(
+                "the kernel's library was not built: install a C++ compiler and the package again"
+            )
+        return self._library
+
+    def _at(self, *arrays: Vector) -> list[C.c_void_p]:
+        return [C.c_void_p(kernel.at(array)) for array in arrays]
+
+    def _check_motions(self, c: Vector, v: Vector, tension: Vector) -> tuple[int, int]:
+        robots = len(c)
+        for name, array in (("c", c), ("v", v)):
+            if array.shape != (robots, self.n) or not np.isfinite(array).all():
+                raise ParameterError(name, array.shape, f"({robots}, {self.n}) finite numbers")
+        if tension.ndim != 3 or (len(tension), tension.shape[2]) != (robots, self.tendon_count):
+            raise ParameterError("tension", tension.shape, f"({robots}, steps, {self.tendon_count})")
+        if not np.isfinite(tension).all():
+            raise ParameterError("tension", tension, "finite numbers")
+        return robots, tension.shape[1]
+
+    def _tendons(self, name: str, values: ArrayLike) -> Vector:
+        array = np.ascontiguousarray(np.broadcast_to(np.asarray(values, dtype=float), (self.tendon_count,)))
+        if not np.isfinite(array).all():
+            raise ParameterError(name, values, f"{self.tendon_count} finite numbers")
+        return array
 
     def _state(self, name: str, values: ArrayLike) -> Vector:
         array = np.ascontiguousarray(values, dtype=float)

@@ -52,7 +52,12 @@ class Terms(C.Structure):
     ]
 
 
-PIECE = np.dtype([("piece", np.int32, 5)])
+class Directions(C.Structure):
+    """As in gradient.hpp."""
+
+    _fields_ = [("count", C.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
+
+
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 
