@@ -7,6 +7,7 @@ Set CONTINUUM_ROBOT_WITHOUT_ROS=1 to install the algorithms alone, without ROS 2
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ def build_kernel_alone() -> list[tuple[str, list[str]]]:
     try:
         return build_with_cmake(KERNEL, f"-DROD_KERNEL_FOLDER={folder / 'continuum_robot' / 'rod' / 'kernel'}")
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"The rod's kernel was not built ({error}): its slow form in NumPy serves.", file=sys.stderr)
+        logging.getLogger(__name__).warning("the rod's kernel was not built (%s): its slow NumPy form serves", error)
         return []
 
 
@@ -113,7 +114,7 @@ def is_ours(folder: Path, name: str, site_packages: Path) -> bool:
         return True
     if inside[:1] != ("continuum_robot",):
         return False
-    return name.endswith(".so") or inside[1:2] != () and inside[1] in GENERATED
+    return name.endswith(".so") or inside[1:2] in {(folder,) for folder in GENERATED}
 
 
 def shared_files() -> list[tuple[str, list[str]]]:

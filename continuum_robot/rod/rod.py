@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes as C
+import ctypes as ct
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -157,15 +157,15 @@ class Rod:
         at = kernel.at
         self._shape = kernel.Shape(
             arrays.n, len(arrays.piece), len(arrays.place), len(arrays.body), self.tendon_count, len(arrays.path_node),
-            0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node), at(arrays.weight),
-            at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
+            0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
+            at(arrays.weight), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
         self._numbers = kernel.Numbers(
             at(arrays.gravity), at(arrays.body), None, at(arrays.stiffness), at(arrays.damping), at(arrays.rest),
             at(arrays.path_rest), at(arrays.path),
         )  # fmt: skip
         if self._library is not None:
-            self._library.rod_prepare(C.byref(self._shape))
+            self._library.rod_prepare(ct.byref(self._shape))
 
     def terms(self, c: ArrayLike, v: ArrayLike, a: ArrayLike | None = None) -> Terms:
         """Everything that L = T - V and the loads have to say at (c, v).
@@ -179,10 +179,10 @@ class Rod:
         ------
         ParameterError : not n finite numbers
         """
-        C_, V = self._state("c", c), self._state("v", v)
-        A = None if a is None else self._state("a", a)
+        c_now, v_now = self._state("c", c), self._state("v", v)
+        a_now = None if a is None else self._state("a", a)
         if self._library is None:
-            return reference.terms(self.arrays, C_, V, A)
+            return reference.terms(self.arrays, c_now, v_now, a_now)
         n, bodies = self.n, len(self.arrays.body)
         pose = np.empty((bodies, 12))
         found = {name: np.empty(n) for name in ("momentum", "force", "bias")}
@@ -190,8 +190,7 @@ class Rod:
         jacobian = np.empty((bodies, 6, n))
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
         self._library.rod_terms(
-            C.byref(self._shape), C.byref(self._numbers), C.c_void_p(kernel.at(C_)), C.c_void_p(kernel.at(V)),
-            C.c_void_p(kernel.at(A)), C.byref(out),
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, v_now, a_now), ct.byref(out),
         )  # fmt: skip
         return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian)
 
@@ -202,13 +201,12 @@ class Rod:
         ----------
         c : coefficients, (n,)
         """
-        C_ = self._state("c", c)
+        c_now = self._state("c", c)
         if self._library is None:
-            return Lengths(*reference.lengths(self.arrays, C_, self.tendon_count))
+            return Lengths(*reference.lengths(self.arrays, c_now, self.tendon_count))
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         self._library.rod_lengths(
-            C.byref(self._shape), C.byref(self._numbers), C.c_void_p(kernel.at(C_)), None,
-            C.c_void_p(kernel.at(length)), C.c_void_p(kernel.at(gradient)), None,
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
 
@@ -235,11 +233,12 @@ class Rod:
         NotConvergedError : none was found from this start
         """
         c = np.zeros(self.n) if start is None else self._state("start", start).copy()
-        pull = [self._tendons(name, x) for name, x in (("tension", tension), ("stiffness", stiffness), ("spooled", spooled))]
+        given = {"tension": tension, "stiffness": stiffness, "spooled": spooled}
+        pull = [self._tendons(name, values) for name, values in given.items()]
         hessian = np.empty((self.n, self.n))
         iterations = self._compiled().rod_equilibrium(
-            C.byref(self._shape), C.byref(self._numbers), *self._at(self.scale, *pull, self.rest_m, c),
-            C.c_double(tolerance), MOST_ITERATIONS, *self._at(hessian),
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(self.scale, *pull, self.rest_m, c),
+            ct.c_double(tolerance), MOST_ITERATIONS, *self._at(hessian),
         )  # fmt: skip
         if iterations < 0:
             raise NotConvergedError(f"no equilibrium was found in {-iterations} iterations: start nearer to it")
@@ -299,15 +298,16 @@ class Rod:
             held = [np.ascontiguousarray([getattr(one, name) for one in numbers]) for name in _NUMBERS]
             given = kernel.Numbers(**{name: kernel.at(x) for name, x in zip(_NUMBERS, held, strict=True)})
             springs, rest_m = np.tile(springs, (robots, 1)), np.tile(rest_m, (robots, 1))
-        going, done, failed = C.c_int(1), C.c_int(0), []
+        going, done, failed = ct.c_int(1), ct.c_int(0), []
         library = self._compiled()
 
         def run() -> None:
             failed.append(
                 library.rod_motions(
-                    C.byref(self._shape), C.byref(given), int(numbers is not None), *self._at(self.scale),
-                    METHODS[method], C.c_double(step_s), steps, robots, *self._at(c, v, tension, springs, wound, rest_m),
-                    C.c_double(tolerance), threads or os.cpu_count() or 1, C.byref(going), C.byref(done),
+                    ct.byref(self._shape), ct.byref(given), int(numbers is not None), *self._at(self.scale),
+                    METHODS[method], ct.c_double(step_s), steps, robots,
+                    *self._at(c, v, tension, springs, wound, rest_m), ct.c_double(tolerance),
+                    threads or os.cpu_count() or 1, ct.byref(going), ct.byref(done),
                 )
             )  # fmt: skip
 
@@ -352,31 +352,32 @@ class Rod:
         ------
         NotConvergedError : a step that Newton's method does not find
         """
-        C_, V = self._state("c", c).copy(), self._state("v", v)
+        c_now, v_now = self._state("c", c).copy(), self._state("v", v)
         tension = np.array(tension, dtype=float, order="C")
-        self._check_motions(C_[None], V[None], tension[None])
-        momentum = self.terms(C_, V).momentum.copy()
+        self._check_motions(c_now[None], v_now[None], tension[None])
+        momentum = self.terms(c_now, v_now).momentum.copy()
         on_c, on_p = self._state("by_c", by_c).copy(), self._state("by_momentum", by_momentum).copy()
         on_tension, along = np.zeros_like(tension), np.zeros(len(directions))
         changes = [np.ascontiguousarray([one[i] for one in directions], dtype=float) for i in range(3)]
         wanted = kernel.Directions(len(directions), *(kernel.at(x) for x in changes))
         good = self._compiled().rod_gradient(
-            C.byref(self._shape), C.byref(self._numbers), *self._at(self.scale), METHODS[method], C.c_double(step_s),
-            len(tension), *self._at(C_, momentum, V, tension, on_c, on_p, on_tension), C.byref(wanted), *self._at(along),
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(self.scale), METHODS[method],
+            ct.c_double(step_s), len(tension), *self._at(c_now, momentum, v_now, tension, on_c, on_p, on_tension),
+            ct.byref(wanted), *self._at(along),
         )  # fmt: skip
         if not good:
             raise NotConvergedError("the motion did not converge: take shorter steps")
-        return Gradient(C_, momentum, on_c, on_p, on_tension, along)
+        return Gradient(c_now, momentum, on_c, on_p, on_tension, along)
 
-    def _compiled(self) -> C.CDLL:
+    def _compiled(self) -> ct.CDLL:
         if self._library is None:
             raise NotConvergedError(
                 "the kernel's library was not built: install a C++ compiler and the package again"
             )
         return self._library
 
-    def _at(self, *arrays: Vector) -> list[C.c_void_p]:
-        return [C.c_void_p(kernel.at(array)) for array in arrays]
+    def _at(self, *arrays: Vector | None) -> list[ct.c_void_p]:
+        return [ct.c_void_p(kernel.at(array)) for array in arrays]
 
     def _check_motions(self, c: Vector, v: Vector, tension: Vector) -> tuple[int, int]:
         robots = len(c)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes as C
+import ctypes as ct
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -16,14 +16,14 @@ import continuum_robot
 NAME, WIDE = "librod_kernel.so", "librod_kernel_wide.so"
 _WIDE_FLAGS = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
-Pointer = C.c_void_p
+Pointer = ct.c_void_p
 
 
-class Shape(C.Structure):
+class Shape(ct.Structure):
     """As in arrays.hpp."""
 
     _fields_ = [
-        *((name, C.c_int) for name in ("n", "pieces", "places", "bodies", "paths", "path_nodes", "straight")),
+        *((name, ct.c_int) for name in ("n", "pieces", "places", "bodies", "paths", "path_nodes", "straight")),
         *(
             (name, Pointer)
             for name in (
@@ -34,7 +34,7 @@ class Shape(C.Structure):
     ]
 
 
-class Numbers(C.Structure):
+class Numbers(ct.Structure):
     """As in arrays.hpp."""
 
     _fields_ = [
@@ -43,7 +43,7 @@ class Numbers(C.Structure):
     ]
 
 
-class Terms(C.Structure):
+class Terms(ct.Structure):
     """As in arrays.hpp."""
 
     _fields_ = [
@@ -52,10 +52,10 @@ class Terms(C.Structure):
     ]
 
 
-class Directions(C.Structure):
+class Directions(ct.Structure):
     """As in gradient.hpp."""
 
-    _fields_ = [("count", C.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
+    _fields_ = [("count", ct.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
 
 
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
@@ -71,19 +71,19 @@ def at(array: NDArray[np.generic] | None) -> int | None:
 
 
 @lru_cache(maxsize=1)
-def library() -> C.CDLL | None:
+def library() -> ct.CDLL | None:
     """The kernel, for the widest vectors that this processor has; loaded once."""
     return load(WIDE if _has_wide() else NAME) or load(NAME)
 
 
-def load(name: str) -> C.CDLL | None:
+def load(name: str) -> ct.CDLL | None:
     """One of the two libraries; None where it was not built."""
     folders = [Path(folder, "rod", "kernel") for folder in continuum_robot.__path__]
     if "CONTINUUM_ROBOT_KERNEL" in os.environ:
         folders = [Path(os.environ["CONTINUUM_ROBOT_KERNEL"])]
     for folder in folders:
         if (folder / name).is_file():
-            return C.CDLL(str(folder / name))
+            return ct.CDLL(str(folder / name))
     return None
 
 
@@ -93,4 +93,4 @@ def _has_wide() -> bool:
     except OSError:
         return False
     flags = next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), [])
-    return _WIDE_FLAGS <= set(flags)
+    return _WIDE_FLAGS.issubset(flags)

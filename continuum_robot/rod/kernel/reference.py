@@ -118,7 +118,8 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
     J0, Y0, A0 = np.zeros((6, n)), np.zeros((6, n)), np.zeros(6)  # at the piece's start
     nodes: list[tuple[Vector, Vector, Vector]] = []  # e, J and Y
     ends: list[float] = []  # of the nodes of the pieces before: integral to their piece's end
-    reach, momenta, loads = np.zeros((bodies, int(arrays.piece[:, 3].sum()))), np.zeros((bodies, 6)), np.zeros((bodies, 6))
+    reach = np.zeros((bodies, int(arrays.piece[:, 3].sum())))
+    momenta, loads = np.zeros((bodies, 6)), np.zeros((bodies, 6))
     place = 0
     phi, at_node, weight = iter(arrays.phi), iter(arrays.at_node), iter(arrays.weight)
     for first, count, places, many, _ in arrays.piece:
@@ -145,15 +146,15 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
             J, Y, A = J0 + np.tensordot(w, units, 1), Y0 + np.tensordot(w, turning, 1), A0 + w @ growth
             if body < 0:
                 continue
-            I, V = inertia(arrays.body[body], R, x), J @ v
-            H = I @ V
-            G, N = wrench(arrays.body[body], arrays.gravity, I, R, x)
+            own_inertia, V = inertia(arrays.body[body], R, x), J @ v
+            H = own_inertia @ V
+            G, N = wrench(arrays.body[body], arrays.gravity, own_inertia, R, x)
             momentum += J.T @ H
             force += Y.T @ H + J.T @ G
-            bias += J.T @ (I @ A - ad(V).T @ H - G)
-            mass += J.T @ I @ J
-            momentum_by_c += J.T @ I @ Y
-            force_by_c += Y.T @ I @ Y + J.T @ N @ J
+            bias += J.T @ (own_inertia @ A - ad(V).T @ H - G)
+            mass += J.T @ own_inertia @ J
+            momentum_by_c += J.T @ own_inertia @ Y
+            force_by_c += Y.T @ own_inertia @ Y + J.T @ N @ J
             rotations[body], positions[body] = R, x
             twist = np.linalg.solve(adjoint(R, x), J)
             jacobians[body] = np.vstack([twist[3:], twist[:3]])
@@ -168,7 +169,7 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
 
 
 def ad_columns(twists: Vector) -> Vector:
-    """ad of each column of (6, n), (n, 6, 6)."""
+    """The ad of each column of (6, n), (n, 6, 6)."""
     return np.array([ad(twist) for twist in twists.T])
 
 

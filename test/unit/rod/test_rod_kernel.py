@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel against other formulations: CasADi's Lagrangian, the Magnus chain, differences of dual numbers, NumPy."""
 
-import ctypes as C
+import ctypes as ct
 import dataclasses
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rod_robots import uneven
-from scipy.integrate import quad
+from scipy.integrate import quad, solve_ivp
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
@@ -19,7 +20,7 @@ from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.rod import NotConvergedError, Rod
 from continuum_robot.rod.strain.rod import StrainRod
 
 SHIPPED = ("opencr_five_tendon", "two_segment", "vanderbilt_two_segment", "mixed_routing", "rucker_helical", "ftdcr_v4")
@@ -65,7 +66,7 @@ def test_the_library_is_built_where_the_messages_are():
     assert kernel.load(kernel.NAME) is not None
 
 
-@pytest.mark.parametrize("name", ("opencr_five_tendon", "two_segment", "vanderbilt_two_segment"))
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_two_segment"])
 @pytest.mark.parametrize(("nodes", "relative"), [(24, 1e-10), (None, 1e-6)])
 def test_terms_are_those_of_the_symbolic_lagrangian(name, nodes, relative):
     robot = load_robot(name)
@@ -155,8 +156,8 @@ def slopes(rod, c, v):
         at_c[:, 1] = 0.0
         at_c[i, 1] = 1.0
         library.rod_terms_along(
-            C.byref(rod._shape), C.byref(numbers), C.c_void_p(kernel.at(at_c)), C.c_void_p(kernel.at(at_v)), None,
-            C.byref(out),
+            ct.byref(rod._shape), ct.byref(numbers), ct.c_void_p(kernel.at(at_c)), ct.c_void_p(kernel.at(at_v)), None,
+            ct.byref(out),
         )  # fmt: skip
         momentum_by_c[:, i], force_by_c[:, i] = momentum[:, 1], force[:, 1]
     return momentum_by_c, force_by_c
@@ -179,7 +180,7 @@ def test_lengths_of_a_helix_are_integrals_whatever_its_turns(turns):
             return np.linalg.norm(xi[3:] + np.cross(xi[:3], [x, y, 0.0]) + [x_rate, y_rate, 0.0])
 
         pieces = np.linspace(0.0, end_m, 1 + max(4, int(4 * turns)))
-        return sum(quad(rate, low, high, epsabs=1e-15)[0] for low, high in zip(pieces, pieces[1:], strict=False))
+        return sum(quad(rate, low, high, epsabs=1e-15)[0] for low, high in pairwise(pieces))
 
     found = rod.lengths(c)
     assert found.length_m[0] == pytest.approx(length(c), rel=1e-11)
@@ -201,7 +202,7 @@ def test_each_build_and_each_lane_gives_the_same_bits():
         library = kernel.load(name)
         if library is None or (name == kernel.WIDE and not kernel._has_wide()):
             continue
-        library.rod_prepare(C.byref(rod._shape))
+        library.rod_prepare(ct.byref(rod._shape))
         rod._library = kernel.load(kernel.NAME)
         expected = [rod.terms(*pair) for pair in states]
         rod._library = library
@@ -210,8 +211,8 @@ def test_each_build_and_each_lane_gives_the_same_bits():
             assert getattr(one, field).tobytes() == getattr(expected[0], field).tobytes()
         momentum, force, mass = np.empty((11, rod.n)), np.empty((11, rod.n)), np.empty((11, rod.n, rod.n))
         library.rod_terms_of_many(
-            C.byref(rod._shape), C.byref(rod._numbers), 11,
-            *(C.c_void_p(kernel.at(x)) for x in (cs, vs, momentum, force, mass)),
+            ct.byref(rod._shape), ct.byref(rod._numbers), 11,
+            *(ct.c_void_p(kernel.at(x)) for x in (cs, vs, momentum, force, mass)),
         )  # fmt: skip
         for k in range(11):
             assert momentum[k].tobytes() == expected[k].momentum.tobytes()
@@ -275,3 +276,170 @@ def test_stations_have_poses_and_no_mass():
 def test_bad_arguments_are_refused_by_name(make, key):
     with pytest.raises(ParameterError, match=key):
         make()
+
+
+# --- statics, motion, gradients
+
+
+def pulled(robot, seed=0):
+    """Tensions that bend the rod by a few tenths of a radian."""
+    largest = 40.0 if "vanderbilt" in robot.name else 4.0
+    return np.random.default_rng(seed).uniform(0.2 * largest, largest, robot.tendon_count)
+
+
+@needs_library
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_two_segment", "mixed_routing"])
+def test_at_an_equilibrium_stiffness_weight_and_tendons_balance(name):
+    robot = load_robot(name)
+    rod, tension = Rod(robot), pulled(load_robot(name))
+    found = rod.equilibrium(tension)
+    assert found.stable
+    still = rod.terms(found.c, np.zeros(rod.n))
+    tendons = tension @ rod.lengths(found.c).gradient
+    left = still.force - rod.arrays.stiffness @ found.c - tendons
+    np.testing.assert_allclose(left, 0.0, atol=1e-9 * np.abs(tendons).max())
+    step = 1e-5 / rod.scale
+    slopes = []
+    for i in range(rod.n):
+        ends = []
+        for sign in (1, -1):
+            c = found.c.copy()
+            c[i] += sign * step[i]
+            ends.append(
+                rod.terms(c, np.zeros(rod.n)).force - rod.arrays.stiffness @ c - tension @ rod.lengths(c).gradient
+            )
+        slopes.append((ends[1] - ends[0]) / (2 * step[i]))
+    close(found.hessian, np.array(slopes).T, 1e-5)
+
+
+@needs_library
+def test_springs_pull_as_far_as_they_are_stretched_and_never_push():
+    robot = load_robot("two_segment")
+    rod = Rod(robot)
+    spooled, stiffness = np.zeros(10), 2e4
+    spooled[[0, 6]] = 2e-3, -5e-3
+    found = rod.equilibrium(np.zeros(10), stiffness=stiffness, spooled=spooled)
+    stretch_m = rod.lengths(found.c).length_m - rod.rest_m + spooled
+    tension = stiffness * np.maximum(stretch_m, 0.0)
+    assert tension[0] > 0
+    assert tension[6] == 0
+    again = rod.equilibrium(tension, found.c)
+    np.testing.assert_allclose(again.c, found.c, atol=1e-8)
+
+
+@needs_library
+@pytest.mark.parametrize(("method", "step_s", "relative"), [("sdirk", 2e-4, 3e-3), ("midpoint", 2e-4, 3e-3)])
+def test_motions_are_those_of_an_ordinary_differential_equation(method, step_s, relative):
+    """Oracle: scipy's Radau on c'' of the NumPy form."""
+    robot = load_robot("opencr_five_tendon")
+    rod, tension = Rod(robot), np.array([3.0, 0.5, 0.5, 1.0, 2.0])
+
+    def rates(_t, y):
+        c, v = y[: rod.n], y[rod.n :]
+        terms = rod.terms(c, v)
+        force = -terms.bias - rod.arrays.stiffness @ c - rod.arrays.damping @ v - tension @ rod.lengths(c).gradient
+        return np.concatenate([v, np.linalg.solve(terms.mass, force)])
+
+    steps = 300
+    exact = solve_ivp(rates, (0, steps * step_s), np.zeros(2 * rod.n), method="Radau", rtol=1e-9, atol=1e-12).y[:, -1]
+    c, v = rod.motions(np.zeros((1, 2)), np.zeros((1, 2)), np.tile(tension, (1, steps, 1)), step_s, method=method)
+    close(c[0], exact[: rod.n], relative)
+    close(v[0], exact[rod.n :], 10 * relative)
+
+
+@needs_library
+def test_midpoint_keeps_energy_and_sdirk_loses_a_little():
+    robot = load_robot("two_segment")
+    rod = Rod(robot)
+    rod.arrays.damping[:] = 0.0
+    rod.arrays.gravity[:] = 0.0
+    start = rod.equilibrium(pulled(robot)).c
+
+    def energy(c, v):
+        return v @ rod.terms(c, v).momentum / 2 + c @ rod.arrays.stiffness @ c / 2
+
+    before = energy(start, np.zeros(4))
+    after = {}
+    for method in ("midpoint", "sdirk"):
+        c, v = rod.motions(start[None], np.zeros((1, 4)), np.zeros((1, 100, 10)), 1e-2, method=method)
+        after[method] = energy(c[0], v[0])
+    assert after["midpoint"] == pytest.approx(before, rel=0.1)
+    assert 0.9 * before < after["sdirk"] < 0.999 * before
+
+
+@needs_library
+def test_robots_move_alike_for_any_number_of_threads_and_each_with_its_own_numbers():
+    robot = load_robot("two_segment")
+    rod, rng = Rod(robot), np.random.default_rng(0)
+    tension = np.tile(pulled(robot), (11, 20, 1)) * rng.uniform(0.5, 1.5, (11, 20, 1))
+    still = np.zeros((11, 4))
+    one, three = (rod.motions(still, still, tension, 1e-3, threads=threads) for threads in (1, 3))
+    assert one[0].tobytes() == three[0].tobytes()
+    assert one[1].tobytes() == three[1].tobytes()
+    heavier = []
+    for k in range(11):
+        other = Rod(dataclasses.replace(robot, payload_kg=2e-3 * k))
+        heavier.append(other)
+    own = rod.motions(still, still, tension, 1e-3, numbers=[other.arrays for other in heavier], tolerance=1e-10)
+    for k in (0, 7, 10):
+        alone = heavier[k].motions(still[:1], still[:1], tension[k : k + 1], 1e-3, tolerance=1e-10)
+        np.testing.assert_allclose(own[0][k], alone[0][0], atol=1e-7)
+    assert np.abs(own[0][10] - one[0][10]).max() > 1e-3
+
+
+@needs_library
+@pytest.mark.parametrize("method", ["sdirk", "midpoint"])
+def test_the_gradient_of_an_end_is_that_of_differences(method):
+    robot = load_robot("two_segment")
+    rod, rng = Rod(robot), np.random.default_rng(0)
+    tension, start = np.tile(pulled(robot), (40, 1)) * rng.uniform(0.5, 1.5, (40, 1)), rng.normal(size=4)
+    by_c, by_p = rng.normal(size=4), 100 * rng.normal(size=4)
+
+    def end(c, tension):
+        c, v = rod.motions(c[None], np.zeros((1, 4)), tension[None], 1e-3, method=method, tolerance=1e-12)
+        return by_c @ c[0] + by_p @ rod.terms(c[0], v[0]).momentum
+
+    zero = np.zeros_like(rod.arrays.stiffness)
+    masses = rod.arrays.body * np.r_[np.ones(10), np.zeros(15)]
+    directions = [(masses, zero, zero), (0 * masses, rod.arrays.stiffness, rod.arrays.damping)]
+    found = rod.gradient_of_end(start, np.zeros(4), tension, 1e-3, by_c, by_p, method=method, directions=directions)
+    for k, j in ((0, 0), (20, 6), (39, 9)):
+        steps = np.zeros_like(tension)
+        steps[k, j] = 1e-3
+        slope = (end(start, tension + steps) - end(start, tension - steps)) / 2e-3
+        assert found.by_tension[k, j] == pytest.approx(slope, rel=1e-3, abs=1e-7)
+    kept = {name: getattr(rod.arrays, name).copy() for name in ("body", "stiffness", "damping")}
+    for along, change in zip(found.along, directions, strict=True):
+        ends = []
+        for sign in (1, -1):
+            for name, one in zip(kept, change, strict=True):
+                getattr(rod.arrays, name)[:] = kept[name] + sign * 1e-4 * one
+            ends.append(end(start, tension))
+        for name, values in kept.items():
+            getattr(rod.arrays, name)[:] = values
+        assert along == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3)
+
+
+@needs_library
+def test_what_does_not_converge_is_said():
+    robot = load_robot("opencr_five_tendon")
+    rod = Rod(robot)
+    with pytest.raises(NotConvergedError, match="1 of 1 motions"):
+        rod.motions(np.zeros((1, 2)), np.zeros((1, 2)), np.full((1, 3, 5), 1e9) * [1, 0, 0, 0, 0], 0.1)
+    with pytest.raises(ParameterError, match="tension"):
+        rod.motions(np.zeros((1, 2)), np.zeros((1, 2)), np.zeros((1, 3, 4)), 1e-3)
+
+
+@needs_library
+def test_ctrl_c_ends_motions_between_robots():
+    robot = load_robot("mixed_routing")
+    rod, seen = Rod(robot), []
+
+    def stop(fraction):
+        seen.append(fraction)
+        raise KeyboardInterrupt
+
+    still = np.zeros((4000, rod.n))
+    with pytest.raises(KeyboardInterrupt):
+        rod.motions(still, still, np.zeros((4000, 50, robot.tendon_count)), 1e-3, threads=1, progress=stop)
+    assert 0 <= seen[0] < 1
