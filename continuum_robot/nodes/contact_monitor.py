@@ -175,7 +175,7 @@ class ContactMonitorNode(ManagedNode):
             observer_settings=self.own_settings,
             progress=self.say,
         )
-        pose = monitor.functions.backbone_pose(self.say)
+        pose = monitor.functions.backbone_pose()
         self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
         names = [string.name for string in robot.strings]
         self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))

@@ -18,7 +18,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import RodArrays, rod_arrays
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.kernel.arrays import ALL, GAUSS, Piece, RodArrays, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 
 Vector = NDArray[np.float64]
@@ -96,7 +97,8 @@ class Rod:
     robot : a rod
     nodes : Gauss nodes a piece, at least 6; None: as many as give about 1e-7
     paths : tendons and strings whose lengths are wanted; None: all tendons
-    stations_m : arc lengths whose poses are wanted, m
+    stations_m : arc lengths at which bodies without mass stand, m
+    parts : what has inertia; all has
 
     Attributes
     ----------
@@ -121,10 +123,11 @@ class Rod:
         nodes: int | None = None,
         paths: Sequence[RoutedPath] | None = None,
         stations_m: Sequence[float] = (),
+        parts: Parts = ALL,
     ) -> None:
         if not robot.segments:
             raise ParameterError("robot", robot.name, "a rod with segments")
-        self.arrays = rod_arrays(robot, nodes=nodes, paths=paths, stations_m=stations_m)
+        self.arrays = rod_arrays(robot, nodes=nodes, paths=paths, stations_m=stations_m, parts=parts)
         self.scale = np.concatenate(
             [np.where(np.array(segment.basis.rows) < 3, segment.length_m, 1.0) for segment in robot.segments]
         )
@@ -183,16 +186,67 @@ class Rod:
         a_now = None if a is None else self._state("a", a)
         if self._library is None:
             return reference.terms(self.arrays, c_now, v_now, a_now)
+        found, out = self._results()
+        self._library.rod_terms(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, v_now, a_now), ct.byref(out)
+        )
+        return found
+
+    def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
+        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
+        if self._library is None:
+            return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
+        state = np.zeros((2, self.n))
+        found, out = self._results()
+        call = self._library.rod_terms
+        given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
+        kept = (self, out)  # what the addresses belong to
+
+        def evaluate(c: ArrayLike, v: ArrayLike) -> Terms:
+            state[0], state[1] = c, v
+            call(*given)
+            return found
+
+        evaluate.kept = kept  # type: ignore[attr-defined]
+        return evaluate
+
+    def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
-        pose = np.empty((bodies, 12))
+        pose, jacobian = np.empty((bodies, 12)), np.empty((bodies, 6, n))
         found = {name: np.empty(n) for name in ("momentum", "force", "bias")}
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
-        jacobian = np.empty((bodies, 6, n))
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
-        self._library.rod_terms(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, v_now, a_now), ct.byref(out),
-        )  # fmt: skip
-        return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian)
+        return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian), out
+
+    def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
+        """Poses of the backbone, (k, 4, 4).
+
+        Parameters
+        ----------
+        c : coefficients, (n,)
+        arc_lengths_m : from the base, (k,), m
+
+        Raises
+        ------
+        ParameterError : an arc length off the rod
+        """
+        c_now, places = self._state("c", c), np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
+        arrays, end_m = self.arrays, self.arrays.bodies_m[-1]
+        if not np.all((places >= 0) & (places <= end_m * (1 + 1e-9))):
+            raise ParameterError("arc_lengths_m", arc_lengths_m, f"arc lengths in [0, {end_m:g}] m")
+        at = self.terms(c_now, np.zeros(self.n))
+        found = np.tile(np.eye(4), (places.size, 1, 1))
+        for k, s_m in enumerate(places):
+            piece = next((one for one in arrays.pieces if s_m <= one.start_m + one.length_m), arrays.pieces[-1])
+            body = int(np.searchsorted(arrays.bodies_m, s_m, side="right")) - 1
+            from_m = arrays.bodies_m[body] if body >= 0 else 0.0
+            if body >= 0:
+                found[k, :3, :3], found[k, :3, 3] = at.rotation[body], at.position[body]
+            strains = np.array([self._strain(c_now, piece, from_m + part * (s_m - from_m)) for part in GAUSS])
+            rotation, position = reference.exponential(reference.magnus(strains, s_m - from_m))
+            found[k, :3, 3] += found[k, :3, :3] @ position
+            found[k, :3, :3] = found[k, :3, :3] @ rotation
+        return found
 
     def lengths(self, c: ArrayLike) -> Lengths:
         """Lengths of the tendons, and their gradient.
@@ -209,6 +263,20 @@ class Rod:
             ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
+
+    def _strain(self, c: Vector, piece: Piece, s_m: float) -> Vector:
+        """Strain at an arc length of a piece, (6,)."""
+        arrays = self.arrays
+        ends_m = np.cumsum(arrays.step_m)
+        place = min(int(np.searchsorted(ends_m, s_m)), len(ends_m) - 1)
+        at = 1 - (ends_m[place] - s_m) / arrays.step_m[place]
+        strain = sum(
+            arrays.rest[place, g] * np.prod([(at - other) / (one - other) for other in GAUSS if other != one])
+            for g, one in enumerate(GAUSS)
+        )
+        own = slice(piece.first, piece.first + piece.count)
+        np.add.at(strain, arrays.rows[own], piece.values((s_m - piece.start_m) / piece.length_m) * c[own])
+        return strain
 
     def equilibrium(
         self,

@@ -72,6 +72,4 @@ def measure_contact_monitor(
                 key = f"contact_monitor_{robot.name}_{name}"
                 results[f"{key}_median_us"] = statistics.median(values)
                 results[f"{key}_p99_us"] = float(np.percentile(values, 99))
-        results[f"contact_monitor_{robot.name}_instructions"] = monitor.functions.instructions
-        results["contact_monitor_compiled"] = monitor.functions.compiled
     return results

@@ -141,7 +141,7 @@ class ContactMonitor:
                 # Against torsion there is only the backbone's own inertia.
                 quadrature_nodes = max(2 + segment.basis.highest_order for segment in robot.segments)
             model = RodModel(robot, quadrature_nodes=quadrature_nodes)
-            functions = ContactFunctions(model, shapes, compile=compile, progress=progress)
+            functions = ContactFunctions(model, shapes)
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
         self._rod = DrivenRod(
             robot, functions, friction, modes=self.modes, motors=motors, compile=compile, progress=progress

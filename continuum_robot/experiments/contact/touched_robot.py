@@ -127,7 +127,7 @@ class Sensing:
     def __init__(self, robot: Robot, progress: Progress) -> None:
         self.robot = robot
         self.monitor = ContactMonitor(robot, motors=True, progress=progress)
-        pose = self.monitor.functions.backbone_pose(progress)
+        pose = self.monitor.functions.backbone_pose()
         self._kinds, self._screws = ContactKinds(robot, pose), ScrewDeviations(robot, pose)
         self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
         self._stack: VirtualStack | None = None

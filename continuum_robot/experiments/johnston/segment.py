@@ -241,9 +241,9 @@ class CapstanRobot:
 
     @property
     def contact_functions(self) -> ContactFunctions:
-        """Momentum, forces, derivatives and Jacobians in one call; derived and compiled at the first use."""
+        """Momentum, forces, derivatives and Jacobians in one call; made at the first use."""
         if self._terms is None:
-            self._terms = ContactFunctions(self.model, progress=self._progress)
+            self._terms = ContactFunctions(self.model)
         return self._terms
 
     def ramped(self, torque: Array, wrench: Array, ramp_s: float, duration_s: float, rate_hz: float) -> Loaded:

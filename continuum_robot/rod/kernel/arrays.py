@@ -40,6 +40,7 @@ class Piece:
     start_m, length_m : arc length of its start from the base, and its length, m
     first, count : its coefficients, in the rod's
     own : the same, in the segment's
+    basis : of the segment
     nodes : fractions of the piece, (L,)
     constant : whether the basis does not change along it
     """
@@ -52,8 +53,13 @@ class Piece:
     first: int
     count: int
     own: slice
+    basis: Basis
     nodes: Vector
     constant: bool
+
+    def values(self, at: float) -> Vector:
+        """Of each coefficient, its function at a fraction of the piece, (count,)."""
+        return _values(self.basis, self.low + (self.high - self.low) * at)[self.own]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,7 @@ def rod_arrays(
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
     pieces = _pieces(robot, nodes)
     places = _Places(robot, pieces, stations_m, parts)
-    lengths = _Lengths(robot, pieces, robot.tendon_paths if paths is None else paths, path_nodes)
+    lengths = _Lengths(pieces, robot.tendon_paths if paths is None else paths, path_nodes)
     rows = [row for segment in robot.segments for row in segment.basis.rows]
     return RodArrays(
         n=len(rows),
@@ -189,9 +195,8 @@ def _pieces(robot: Robot, nodes: int | None) -> tuple[Piece, ...]:
             own = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 0)
             start, length = float(start_m) + low * segment.length_m, (high - low) * segment.length_m
             constant = bool(np.ptp(values, axis=0).max() == 0.0)
-            found.append(
-                Piece(index, low, high, start, length, column + own.start, own.stop - own.start, own, places, constant)
-            )
+            first, count = column + own.start, own.stop - own.start
+            found.append(Piece(index, low, high, start, length, first, count, own, basis, places, constant))
         column += basis.coefficient_count
     return tuple(found)
 
@@ -247,7 +252,7 @@ class _Places:
                     numbers[0] += weights[node] * density
                     if self._parts.rotational_energy:
                         numbers[4:7] += weights[node] * moment * np.array([1.0, 1.0, 2.0])
-                self.at_node.append(self._values(piece, at))
+                self.at_node.append(piece.values(at))
             own = [mass for place, mass in masses if abs(place - at) < SAME_PLACE]
             for mass in own:
                 _add_mass(numbers, mass, turns=self._parts.rotational_energy)
@@ -258,14 +263,10 @@ class _Places:
                 self.bodies_m.append(piece.start_m + at * piece.length_m)
             self.place.append((node, body))
             self.step_m.append((at - before) * piece.length_m)
-            self.phi += [self._values(piece, before + part * (at - before)) for part in GAUSS]
+            self.phi += [piece.values(before + part * (at - before)) for part in GAUSS]
             self.weight.append(integrals(piece.nodes, at) * piece.length_m)
             before = at
         self.counts.append(len(kept))
-
-    def _values(self, piece: Piece, at: float) -> Vector:
-        basis = self._robot.segments[piece.segment].basis
-        return _values(basis, piece.low + (piece.high - piece.low) * at)[piece.own]
 
 
 def _add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
@@ -282,9 +283,7 @@ def _add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
 class _Lengths:
     """Nodes of the paths' lengths: between ends and kinks, as many as their turns ask for."""
 
-    def __init__(
-        self, robot: Robot, pieces: Sequence[Piece], paths: Sequence[RoutedPath], path_nodes: int | None
-    ) -> None:
+    def __init__(self, pieces: Sequence[Piece], paths: Sequence[RoutedPath], path_nodes: int | None) -> None:
         self.node: list[tuple[int, int]] = []
         self.phi: list[Vector] = []
         self.index: list[int] = []
@@ -294,18 +293,16 @@ class _Lengths:
             close = SAME_PLACE * piece.length_m
             places = (place for path in paths for place in (path.start_m, path.end_m, *path.kinks_m))
             cuts = [low, *sorted({place for place in places if low + close < place < high - close}), high]
-            basis = robot.segments[piece.segment].basis
             for begin, end in pairwise(cuts):
                 run = [j for j, path in enumerate(paths) if path.start_m < end - close and path.end_m > begin + close]
                 if not run or end - begin < close:
                     continue
-                count = path_nodes or _nodes_of([paths[j] for j in run], begin, end, basis)
+                count = path_nodes or _nodes_of([paths[j] for j in run], begin, end, piece.basis)
                 at, weights = gauss_legendre(count)
                 s_m = begin + at * (end - begin)
                 where = [np.array(paths[j].at(s_m)) for j in run]
                 for k in range(count):
-                    ratio = piece.low + (piece.high - piece.low) * (s_m[k] - low) / piece.length_m
-                    self.phi.append(_values(basis, ratio)[piece.own])
+                    self.phi.append(piece.values((s_m[k] - low) / piece.length_m))
                     self.node.append((number, len(run)))
                     self.index += run
                     self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]

@@ -512,7 +512,7 @@ def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
         dynamics, lambda t: np.array([10.0, -10.0]) * min(t, 1.0), lambda _: np.zeros(4), 2.0, robot.length_m
     )
     truth = np.minimum(np.arange(len(motion[0])) * DT, 1)[:, None] * [10, -10]
-    functions = ContactFunctions(dynamics.symbolic, collocation_nodes=3)
+    functions = ContactFunctions(dynamics.symbolic)
     errors = {}
     for method, amplitude in (
         ("gmo", 0.0),

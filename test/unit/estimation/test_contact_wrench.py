@@ -281,7 +281,7 @@ SHAPES = {
 @pytest.fixture(scope="module", params=sorted(SHAPES))
 def bent(request):
     model = RodModel(load_robot(request.param), quadrature_nodes=3)
-    functions = ContactFunctions(model, compile="never")
+    functions = ContactFunctions(model)
     c = np.array(SHAPES[request.param])
     return model, functions, c, functions(c, np.zeros(model.size)).jacobians
 
@@ -359,7 +359,7 @@ def test_what_the_data_does_not_decide_is_said(bent):
 
 
 def test_constant_curvature_cannot_tell_a_place():
-    functions = ContactFunctions(RodModel(load_robot("opencr_five_tendon")), compile="never")
+    functions = ContactFunctions(RodModel(load_robot("opencr_five_tendon")))
     locator = ContactLocator(functions, np.eye(6)[:, :2])
     jacobians = functions([1.0, 2.0], [0.0, 0.0]).jacobians
     found = locator.update(jacobians, np.array([0.3, 0.1]), np.eye(2) * 1e-8, 0.01)

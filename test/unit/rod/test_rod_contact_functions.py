@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed form of the contact terms against automatic differentiation of the rod model."""
+"""The contact terms against automatic differentiation of the rod model."""
 
 import casadi as ca
 import numpy as np
@@ -31,7 +31,7 @@ def directional(function, point, step=1e-5):
 @pytest.fixture(scope="module")
 def segment():
     model = RodModel(load_robot("vanderbilt_segment"))
-    return model, ContactFunctions(model, collocation_nodes=3, compile="never")
+    return model, ContactFunctions(model)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def segment():
 def test_terms_are_those_of_the_lagrangian(robot, tendon_inertia):
     made = uneven() if robot == "uneven" else load_robot(robot)
     model = RodModel(made, rotational_energy=True, tendon_inertia=tendon_inertia)
-    functions = ContactFunctions(model, collocation_nodes=3, compile="never")
+    functions = ContactFunctions(model)
     for c, rate in shapes(made, 3, 3, bending_rad=1.0):
         terms = functions(c, rate)
         close(terms.momentum, model.momentum(c, rate).full().ravel(), 1e-5)
@@ -53,7 +53,7 @@ def test_terms_are_those_of_the_lagrangian(robot, tendon_inertia):
 @pytest.fixture(scope="module", params=["rucker_helical", "mixed_routing"])
 def general(request):
     model = RodModel(load_robot(request.param), quadrature_nodes=6)
-    return model, ContactFunctions(model, np.eye(model.size), collocation_nodes=4)
+    return model, ContactFunctions(model, np.eye(model.size))
 
 
 def general_states(rod, count=3):
@@ -106,8 +106,8 @@ def test_jacobians_of_any_strain_are_those_of_the_rod(general):
 def test_a_rod_that_only_bends_has_the_same_terms_in_numbers():
     robot = load_robot("opencr_five_tendon")
     model = RodModel(robot, rotational_energy=True, quadrature_nodes=6)
-    symbolic = ContactFunctions(model, collocation_nodes=4, compile="never")
-    numbers = ContactFunctions(model, np.eye(model.size), collocation_nodes=4)
+    symbolic = ContactFunctions(model)
+    numbers = ContactFunctions(model, np.eye(model.size))
     for c, rate in shapes(robot, 3, 2, bending_rad=1.0):
         one, other = symbolic(c, rate), numbers(c, rate)
         for name in ("momentum", "known_force", "mass", "momentum_by_c", "force_by_c"):
@@ -117,7 +117,7 @@ def test_a_rod_that_only_bends_has_the_same_terms_in_numbers():
 def test_coupled_segments_with_a_higher_basis():
     robot = with_basis(load_robot("two_segment"), [2, 1])
     model = RodModel(robot, rotational_energy=True)
-    functions = ContactFunctions(model, collocation_nodes=3, compile="never")
+    functions = ContactFunctions(model)
     for c, rate in shapes(robot, 8, 2, bending_rad=1.0):
         terms = functions(c, rate)
         close(terms.momentum, model.momentum(c, rate).full().ravel(), 1e-4)
@@ -168,7 +168,7 @@ def test_mass_times_rate_is_the_momentum_and_symmetry_holds(segment):
 def test_jacobians_anywhere_on_the_backbone(name):
     robot = load_robot(name)
     model = RodModel(robot, quadrature_nodes=3)
-    functions = ContactFunctions(model, compile="never")
+    functions = ContactFunctions(model)
     places = np.linspace(0, robot.length_m, 17)
     for c, rate in shapes(robot, 9, 2, bending_rad=1.0):
         found = np.tensordot(functions.interpolation(places), functions(c, rate).jacobians, axes=1)
@@ -180,8 +180,8 @@ def test_places_off_the_robot_and_absurd_accuracy_are_refused(segment):
     model, functions = segment
     with pytest.raises(ParameterError, match="s_m"):
         functions.interpolation([0.1, 1.0])
-    with pytest.raises(ParameterError, match="collocation_nodes"):
-        ContactFunctions(model, collocation_nodes=0, compile="never")
+    with pytest.raises(ParameterError, match="nodes"):
+        ContactFunctions(model, nodes=0)
 
 
 def test_friction_terms_are_the_friction_and_its_derivatives():

@@ -263,6 +263,31 @@ def test_stations_have_poses_and_no_mass():
         close(stations.terms(c, v).position[k], chain.poses(c, [s_m])[0][:3, 3], 1e-7)
 
 
+@pytest.mark.parametrize("name", ["vanderbilt_two_segment", "mixed_routing"])
+def test_poses_anywhere_are_those_of_the_magnus_chain(name):
+    robot = load_robot(name)
+    c = state(robot)[0]
+    places = np.linspace(0.0, robot.length_m, 23)
+    expected = StrainRod.from_robot(robot, magnus_steps=60).poses(c, places)
+    np.testing.assert_allclose(Rod(robot, nodes=16).poses(c, places), expected, atol=1e-8)
+    with pytest.raises(ParameterError, match="arc_lengths_m"):
+        Rod(robot).poses(c, [robot.length_m + 1e-3])
+
+
+def test_what_is_prepared_gives_the_same_and_keeps_one_result():
+    robot = load_robot("two_segment")
+    c, v, _ = state(robot)
+    rod = Rod(robot)
+    evaluate = rod.prepared()
+    found, expected = evaluate(c, v), rod.terms(c, v)
+    for name in MATRICES:
+        assert getattr(found, name).tobytes() == getattr(expected, name).tobytes()
+    del rod
+    again = evaluate(2 * c, v)
+    assert kernel.library() is None or again is found
+    assert not np.array_equal(again.mass, expected.mass)
+
+
 @pytest.mark.parametrize(
     ("make", "key"),
     [
