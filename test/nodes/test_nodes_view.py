@@ -22,13 +22,14 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 import msgspec
 import viser
 from continuum_robot.msg import ClarkeState, Contact
+from continuum_robot.srv import TakeReference
 from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from std_msgs.msg import String
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from continuum_robot.app.view.browser import Browser, find_browser
-from continuum_robot.app.view.controls.steering import PLANE, SLIDERS, TIP, TRAJECTORY
+from continuum_robot.app.view.controls.steering import HOLDS, PLANE, PLAYS, SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.guarded_server import HOST
 from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
@@ -184,6 +185,28 @@ def test_slider_takes_the_reference_and_moves_the_robot(shown: Shown, probe: Pro
     assert {desired_mm(message) for message in probe.received["clarke_reference"]} == {4.0}, "two writers fight"
     steering.mode.value = TRAJECTORY
     probe.wait(lambda: probe.newest("reference_writer").data == "reference_source", LONG_S)
+
+
+def test_another_program_takes_the_turn_and_the_page_takes_it_back(shown: Shown, probe: Probe) -> None:
+    page, mode = shown.page, shown.page.panel.steering.mode
+
+    def writes(name: str) -> None:
+        probe.wait(lambda: probe.newest("reference_writer").data.startswith(name), LONG_S, f"{name} does not write")
+
+    with joined(page) as connection:
+        look(connection)
+        for choice, writer in ((SLIDERS, "view_"), (TRAJECTORY, "reference_source"), (PLANE, "view_")):
+            send_value(mode, choice, connection)
+            writes(writer)
+            probe.call(TakeReference, "reference_source/take", TakeReference.Request(writer="a_program"))
+            shown.wait(lambda: mode.value == "a_program steers", "the page does not name who steers")
+        send_value(mode, TRAJECTORY, connection)
+        writes("reference_source")
+        shown.wait(lambda: mode.value == PLAYS, "the page does not name the trajectory")
+        probe.trigger("reference_source/hold")
+        shown.wait(lambda: mode.value == HOLDS, "the page does not show that the robot holds")
+        send_value(mode, TRAJECTORY, connection)
+        shown.wait(lambda: mode.value == PLAYS and not page.snapshot.holding, "nothing plays again")
 
 
 # Every control by the message that a browser sends; test_nodes_page_controls.py moves them in one

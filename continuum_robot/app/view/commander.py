@@ -103,6 +103,7 @@ class Commander:
             link.client(kind, service)
         self._lock = threading.Lock()
         self._motion: LimitedMotion | None = None
+        self._turn: object = None
         self._target: Vector = np.zeros(0)
         self._stepped_s = 0.0
         self._push: tuple[float, Vector, float] | None = None
@@ -146,6 +147,11 @@ class Commander:
         return self._link.writer
 
     @property
+    def name(self) -> str:
+        """The page's own name as a writer."""
+        return self._link.name
+
+    @property
     def namespace(self) -> str:
         """ROS namespace of the stack."""
         return self._link.namespace
@@ -172,13 +178,16 @@ class Commander:
         limits : of the motion
         answer : gets whether the page steers, and a sentence
         """
+        turn = self._turn = object()
 
         def taken(success: bool, sentence: str) -> None:
-            if success:
-                with self._lock:
+            with self._lock:
+                if success and self._turn is not turn:
+                    success, sentence = False, "another order came before the answer"
+                if success:
                     self._motion, self._target = LimitedMotion(limits, start), np.array(start, dtype=float)
                     self._stepped_s = time.monotonic()
-                self._reference_timer.reset()
+                    self._reference_timer.reset()
             answer(success, sentence)
 
         self._call(f"{SOURCE}/take", TakeReference.Request(writer=self._link.name), taken)
@@ -215,9 +224,9 @@ class Commander:
 
     def drop_reference(self) -> None:
         """Fall silent; the controller holds the position."""
-        self._reference_timer.cancel()
         with self._lock:
-            self._motion = None
+            self._reference_timer.cancel()
+            self._motion = self._turn = None
 
     def play(self, answer: Answer) -> None:
         """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
