@@ -398,13 +398,12 @@ def test_push_moves_the_simulated_robot_and_ends(shown: Shown, probe: Probe) -> 
 
 
 def test_recording_of_a_stack_without_recorder(shown: Shown) -> None:
+    """The page says that it records once the recorder does."""
     recording, out = shown.page.panel.recording, shown.page.options.out
-
-    def recorded() -> list[Path]:
-        return list(out.glob("*/*.mcap"))
-
     recording.record.value = True
-    shown.wait(recorded, "nothing is recorded")
+    shown.wait(lambda: "nothing is written yet" in recording._note.content, "the page does not say that it waits")
+    shown.wait(lambda: "All topics are written" in recording._note.content, "nothing is recorded")
+    assert list(out.glob("*/*.mcap"))
     recording.record.value = False
     shown.wait(lambda: list(out.glob("*/metadata.yaml")), "the recording is not closed")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetState
 from numpy.typing import NDArray
 from rcl_interfaces.msg import ParameterDescriptor
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParametersAtomically
@@ -53,6 +53,7 @@ _SERVICES = {
     f"{SOURCE}/hold": Trigger,
     f"{SOURCE}/resume": Trigger,
     "recorder/change_state": ChangeState,
+    "recorder/get_state": GetState,
     "shape_estimator/reset": Trigger,
     "contact_monitor/reset": Trigger,
     **{
@@ -308,7 +309,7 @@ class Commander:
 
         self._call("shape_estimator/reset", None, then)
 
-    # Recorder of the stack
+    # Recorder
 
     @property
     def has_recorder(self) -> bool:
@@ -325,6 +326,14 @@ class Commander:
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if desired else Transition.TRANSITION_DEACTIVATE
         self._call("recorder/change_state", request, answer)
+
+    def ask_recorder(self, answer: Answer) -> None:
+        """Ask whether the recorder is active; one that is there and does not answer yet is not."""
+
+        def done(response: Any, problem: str) -> None:
+            answer(bool(response and response.current_state.label == "active"), problem)
+
+        self._link.request(GetState, "recorder/get_state", None, done)
 
     # Parameters
 
