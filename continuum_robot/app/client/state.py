@@ -173,8 +173,8 @@ class RobotState:
 
     @property
     def alive(self) -> bool:
-        """Whether the driver speaks."""
-        return self.silent_s < SILENCE_S
+        """Whether the driver speaks; in lock-step, where time may wait for a node, whether the supervisor does."""
+        return self.silent_s < SILENCE_S or (self.in_lockstep and self.stack != "")
 
     @property
     def obeys(self) -> bool:

@@ -177,6 +177,16 @@ def test_a_choice_stays_while_its_callback_and_its_answer_are_late(controls: Con
     assert controls.orders.asked == ["take_reference"]
 
 
+def test_in_lockstep_a_time_that_waits_is_no_silence(controls: Controls) -> None:
+    """A node that plans takes seconds, in which no state comes."""
+    waiting = {"in_lockstep": True, "silent_s": 9.0}
+    assert controls.see(**waiting) == PLAYS
+    controls.choose(SLIDERS)
+    controls.orders.answer()
+    assert controls.see(**waiting) == SLIDERS
+    assert controls.see(**waiting, stack="") == NOBODY
+
+
 def test_the_answer_to_an_earlier_choice_changes_nothing(controls: Controls) -> None:
     controls.choose(SLIDERS)
     late = controls.orders.answers.pop()
@@ -194,6 +204,15 @@ def test_what_is_refused_is_no_choice(controls: Controls) -> None:
     controls.see(driver="safe")
     controls.choose(PLANE)
     assert controls.see(driver="safe") == NOBODY
+
+
+def test_a_slider_that_moves_before_the_answer_counts(controls: Controls) -> None:
+    """The announcement that the page writes may come before the answer that it may."""
+    controls.choose(SLIDERS)
+    controls.orders.writer = controls.orders.name
+    controls.steering.sliders[0].value = 2.0
+    controls.orders.answer()
+    assert controls.orders.asked == ["take_reference", "aim", "aim"]
 
 
 def test_a_slider_takes_the_reference_from_the_program(controls: Controls) -> None:

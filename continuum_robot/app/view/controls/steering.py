@@ -197,7 +197,7 @@ class Steering:
         if self._program.moves:
             return
         writer = self._commander.writer
-        if not self._commander.steering and writer not in ("", SOURCE):
+        if not self._commander.steering and writer not in ("", SOURCE, self._commander.name):
             # Another page, client or pad steers. Taking over from a person is a choice, no touch of a slider.
             self._status.show(f"{writer} steers. Choose {SLIDERS} under Steer to take over.")
             return
