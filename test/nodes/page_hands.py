@@ -121,7 +121,9 @@ class MessageHand(Hand):
         self._set(label, value, done)
 
     def drag(self, name: str, axis: tuple[float, float, float], by: float, done: Callable[[], Any]) -> None:
-        handle = self.page._server.scene._handle_from_node_name[name]
+        handles = self.page._server.scene._handle_from_node_name
+        handle, around = handles[name], handles.get(name.rpartition("/")[0])
+        assert wait_for(lambda: handle.visible and (around is None or around.visible), LONG_S), f"{name} is not shown"
         place = np.asarray(handle.position) + by * np.array(axis)
         pose = {"name": name, "owner": "", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": tuple(map(float, place))}
         self._send({"type": "TransformControlsUpdateMessage", **pose})

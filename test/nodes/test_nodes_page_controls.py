@@ -132,10 +132,13 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     def reference(place: int) -> float:
         return 1e3 * float(probe.newest("clarke_reference").position[place])
 
-    def tip_at(*states: str) -> float:
-        """Where the target of the tip is, x, while it is in one of these states; NaN else."""
+    def goes_to_the_axes() -> bool:
+        """Whether the tip moves, or has come, to where the axes are in the scene."""
         state = probe.received["tip_state"][-1] if probe.heard["tip_state"] else None
-        return float(state.target.x) if state is not None and state.state in states else np.nan
+        if state is None or state.state not in ("moving", "reached"):
+            return False
+        place = np.array([state.target.x, state.target.y, state.target.z])
+        return bool(np.allclose(place, np.asarray(page.panel.tip._gizmo.position) / page.scene.scale, atol=1e-4))
 
     # Steer
     hand.open("Steer")
@@ -155,11 +158,10 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     before = reference(1)
     hand.drag("/plane/target", (0.0, 1.0, 0.0), -0.15, lambda: reference(1) < before - 2.0)
     hand.choose("Steer", TIP, lambda: writes("reference_source"))
-    hand.drag("/target", (1.0, 0.0, 0.0), 0.15, lambda: tip_at("moving", "reached") > 0.01)
-    asked = tip_at("moving", "reached")
+    hand.drag("/target", (1.0, 0.0, 0.0), 0.15, goes_to_the_axes)
     hand.tick("round obstacles", lambda: panel.tip._planned.value)
     hand.drag("/target", (1.0, 0.0, 0.0), 0.1, lambda: writes("predictive_tip"))
-    probe.wait(lambda: tip_at("moving", "reached") > asked, LONG_S, "it does not go to the new target")
+    probe.wait(goes_to_the_axes, LONG_S, "it does not go to the new target")
     hand.choose("Steer", SLIDERS, lambda: writes("view_"))  # whatever a pause for the plan made of the choice
     hand.choose("Steer", TRAJECTORY, lambda: writes("reference_source"))
     # Tune
