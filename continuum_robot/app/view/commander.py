@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetState
 from numpy.typing import NDArray
 from rcl_interfaces.msg import ParameterDescriptor
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParametersAtomically
@@ -53,6 +53,7 @@ _SERVICES = {
     f"{SOURCE}/hold": Trigger,
     f"{SOURCE}/resume": Trigger,
     "recorder/change_state": ChangeState,
+    "recorder/get_state": GetState,
     "shape_estimator/reset": Trigger,
     "contact_monitor/reset": Trigger,
     **{
@@ -103,6 +104,7 @@ class Commander:
             link.client(kind, service)
         self._lock = threading.Lock()
         self._motion: LimitedMotion | None = None
+        self._turn: object = None
         self._target: Vector = np.zeros(0)
         self._stepped_s = 0.0
         self._push: tuple[float, Vector, float] | None = None
@@ -146,6 +148,11 @@ class Commander:
         return self._link.writer
 
     @property
+    def name(self) -> str:
+        """The page's own name as a writer."""
+        return self._link.name
+
+    @property
     def namespace(self) -> str:
         """ROS namespace of the stack."""
         return self._link.namespace
@@ -172,13 +179,16 @@ class Commander:
         limits : of the motion
         answer : gets whether the page steers, and a sentence
         """
+        turn = self._turn = object()
 
         def taken(success: bool, sentence: str) -> None:
-            if success:
-                with self._lock:
+            with self._lock:
+                if success and self._turn is not turn:
+                    success, sentence = False, "another order came before the answer"
+                if success:
                     self._motion, self._target = LimitedMotion(limits, start), np.array(start, dtype=float)
                     self._stepped_s = time.monotonic()
-                self._reference_timer.reset()
+                    self._reference_timer.reset()
             answer(success, sentence)
 
         self._call(f"{SOURCE}/take", TakeReference.Request(writer=self._link.name), taken)
@@ -215,9 +225,9 @@ class Commander:
 
     def drop_reference(self) -> None:
         """Fall silent; the controller holds the position."""
-        self._reference_timer.cancel()
         with self._lock:
-            self._motion = None
+            self._reference_timer.cancel()
+            self._motion = self._turn = None
 
     def play(self, answer: Answer) -> None:
         """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
@@ -299,7 +309,7 @@ class Commander:
 
         self._call("shape_estimator/reset", None, then)
 
-    # Recorder of the stack
+    # Recorder
 
     @property
     def has_recorder(self) -> bool:
@@ -316,6 +326,14 @@ class Commander:
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if desired else Transition.TRANSITION_DEACTIVATE
         self._call("recorder/change_state", request, answer)
+
+    def ask_recorder(self, answer: Answer) -> None:
+        """Ask whether the recorder is active; one that is there and does not answer yet is not."""
+
+        def done(response: Any, problem: str) -> None:
+            answer(bool(response and response.current_state.label == "active"), problem)
+
+        self._link.request(GetState, "recorder/get_state", None, done)
 
     # Parameters
 
