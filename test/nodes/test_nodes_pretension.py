@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates
+from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
+from continuum_robot.srv import TakeReference
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State, TransitionEvent
 from rcl_interfaces.msg import Log
@@ -18,6 +19,7 @@ from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.app.client.newest_messages import NewestMessages
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import nodes_of
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -126,4 +128,44 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
     assert contact.sequence != FORGED
     assert stack.status().faults == []
     assert not any(node.defect for node in stack.nodes.values())
+    messages.close()
+
+
+def test_references_of_who_has_not_the_turn_are_nothing_to_nodes_and_clients(stack, probe: Probe):
+    """Where a hold stops the reference, and where a client's motion begins, follows from the writer's references."""
+    source, controller = stack.nodes["reference_source"], stack.nodes["clarke_controller"]
+    forged = ClarkeState(position=[1.0] * ROBOT.coordinate_count, velocity=[0.0] * ROBOT.coordinate_count)
+    forged.sequence = FORGED
+    operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
+    messages = NewestMessages(operator)
+    messages.listen("reference_writer", String, qos.latched())
+    messages.listen("clarke_reference", ClarkeState, qos.lockstep())
+    messages.listen("tip_state", TipState, qos.lockstep())
+
+    def write() -> None:
+        probe.publish(ClarkeState, "clarke_reference", forged, qos.lockstep())
+        probe.publish(TipState, "tip_state", TipState(state="reached"), qos.lockstep())
+
+    def known() -> bool:
+        write()
+        topics = ("/clarke_reference", "/tip_state")
+        return all("/probe" in nodes_of(node, topic).values() for node in (source, operator) for topic in topics)
+
+    probe.wait(known, 10.0, "the forging program does not appear")
+    take = TakeReference.Request(writer="somebody")
+    assert probe.call(TakeReference, "reference_source/take", take).success
+    probe.wait(lambda: getattr(messages["reference_writer"], "data", "") == "somebody", 10.0, "the turn is not announced")
+    for topic in ("clarke_reference", "tip_state"):
+        messages.forget(topic)
+
+    def refused() -> bool:
+        write()
+        assert messages["tip_state"] is None
+        assert messages["clarke_reference"] is None
+        return source._writer._claim.claim.refused > 0
+
+    probe.wait(refused, 10.0, "nothing was refused")
+    assert source._writer._foreign is None
+    assert np.abs(controller._reference.position).max() < 0.5
+    assert probe.trigger("reference_source/hold").success
     messages.close()

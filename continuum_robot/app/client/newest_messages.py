@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import OWNERS, STREAM_OWNERS, nodes_of, owner_of, stream_claim
+from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of, owners_of, reference_claim, stream_claim
 from continuum_robot.nodes.topics.publisher_subscription import publisher_of
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 
@@ -41,6 +41,7 @@ class NewestMessages:
         self._taken_s: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription[Any]] = {}
         self._claims: dict[str, TopicClaim] = {}
+        self._names: dict[bytes, str] = {}
 
     def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
         """Subscribe to a further topic.
@@ -52,6 +53,8 @@ class NewestMessages:
         self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
         if topic in STREAM_OWNERS:
             self._claims[topic] = stream_claim(self._node, topic)
+        elif topic == "clarke_reference":
+            self._claims[topic] = reference_claim(self._node)
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
@@ -59,10 +62,7 @@ class NewestMessages:
     def __getitem__(self, topic: str) -> Any:
         """The newest message of a topic, None before the first."""
         with self._lock:
-            taken = self._take(topic)
-            if taken is not None:
-                self._newest[topic], self._taken_s[topic] = taken, time.monotonic()
-            return self._newest.get(topic)
+            return self._newest_of(topic)
 
     def silent_s(self, topic: str) -> float:
         """How long ago the newest message was taken, s; inf before the first."""
@@ -100,6 +100,12 @@ class NewestMessages:
         with self._lock:
             self._node.destroy_node()
 
+    def _newest_of(self, topic: str) -> Any:
+        taken = self._take(topic)
+        if taken is not None:
+            self._newest[topic], self._taken_s[topic] = taken, time.monotonic()
+        return self._newest.get(topic)
+
     def _take(self, topic: str) -> Any:
         subscription = self._subscriptions[topic]
         with subscription.handle:
@@ -107,11 +113,16 @@ class NewestMessages:
         if taken is None:
             return None
         message, gid = taken[0], publisher_of(taken[1])
+        if topic == "clarke_reference" and "reference_writer" in self._subscriptions:
+            writer = self._newest_of("reference_writer")
+            self._claims[topic].take_turn("" if writer is None else writer.data)
         if topic in self._claims:
             return message if self._claims[topic].admits(gid, time.monotonic()) else None
-        if topic in OWNERS:
-            name = nodes_of(self._node, subscription.topic_name).get(gid, "")
-            if name not in ("", owner_of(self._node, topic)):
+        owners = owners_of(self._node, topic)
+        if owners:
+            if gid not in self._names:
+                self._names |= nodes_of(self._node, subscription.topic_name)
+            if self._names.get(gid, "") not in ("", *owners):
                 return None  # another program's
         return message
 

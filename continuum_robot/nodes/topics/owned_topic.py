@@ -30,6 +30,11 @@ OWNERS = {
     "stack_status": "supervisor",
 }
 """Name of the node that alone publishes a latched topic, in the namespace of the topic's stack."""
+TIP_STATE = "tip_state"
+TIP_STATE_OWNERS = ("predictive_tip", "reference_source", "tip_approach")
+"""Nodes that publish the topic, each for the targets that it takes."""
+REFERENCE_SILENCE_S = 0.5
+"""After so long without a reference, where no reference source gives the turn, another program may write."""
 STREAM_OWNERS = {
     "clarke_state": "clarke_controller",
     "contact": "contact_monitor",
@@ -110,6 +115,13 @@ def stream_claim(node: Node, topic: str) -> TopicClaim:
     return TopicClaim(node, topic, STREAM_SILENCE_S, full_name_of(node, owner) if owner else "")
 
 
+def reference_claim(node: Node) -> TopicClaim:
+    """Whose references ``node`` takes: those of the node to which the reference source gave the turn; without a reference
+    source, of the first that writes.
+    """
+    return TopicClaim(node, "clarke_reference", REFERENCE_SILENCE_S)
+
+
 def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
     """Full name of the node of each publisher of a topic, by the publisher's GID, as far as the graph has it.
 
@@ -123,6 +135,12 @@ def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
         for gid, one in publishers(node, topic).items()
         if one.node_name != UNKNOWN_NODE
     }
+
+
+def owners_of(node: Node, topic: str) -> tuple[str, ...]:
+    """Full names of the nodes that alone publish ``tip_state`` or one of :data:`OWNERS`; none for other topics."""
+    names = TIP_STATE_OWNERS if topic == TIP_STATE else (OWNERS[topic],) if topic in OWNERS else ()
+    return tuple(full_name_of(node, name) for name in names)
 
 
 def owner_of(node: Node, topic: str) -> str:
