@@ -154,7 +154,7 @@ def test_references_of_who_has_not_the_turn_are_nothing_to_nodes_and_clients(sta
     probe.wait(known, 10.0, "the forging program does not appear")
     take = TakeReference.Request(writer="somebody")
     assert probe.call(TakeReference, "reference_source/take", take).success
-    probe.wait(lambda: getattr(messages["reference_writer"], "data", "") == "somebody", 10.0, "the turn is not announced")
+    probe.wait(lambda: getattr(messages["reference_writer"], "data", "") == "somebody", 10.0, "no turn is announced")
     for topic in ("clarke_reference", "tip_state"):
         messages.forget(topic)
 
