@@ -113,11 +113,8 @@ class NewestMessages:
         if taken is None:
             return None
         message, gid = taken[0], publisher_of(taken[1])
-        if topic == "clarke_reference" and "reference_writer" in self._subscriptions:
-            writer = self._newest_of("reference_writer")
-            self._claims[topic].take_turn("" if writer is None else writer.data)
         if topic in self._claims:
-            return message if self._claims[topic].admits(gid, time.monotonic()) else None
+            return message if self._admits(topic, gid) else None
         owners = owners_of(self._node, topic)
         if owners:
             if gid not in self._names:
@@ -125,6 +122,17 @@ class NewestMessages:
             if self._names.get(gid, "") not in ("", *owners):
                 return None  # another program's
         return message
+
+
+    def _admits(self, topic: str, gid: bytes) -> bool:
+        claim, now_s = self._claims[topic], time.monotonic()
+        if topic != "clarke_reference" or "reference_writer" not in self._subscriptions:
+            return claim.admits(gid, now_s)
+        # The last reference of a turn counts though the turn is over by the time that it is looked at.
+        admitted = claim.turn != "" and claim.admits(gid, now_s)
+        writer = self._newest_of("reference_writer")
+        claim.take_turn("" if writer is None else writer.data)
+        return admitted or claim.admits(gid, now_s)
 
 
 def _ignore(_message: Any) -> None:

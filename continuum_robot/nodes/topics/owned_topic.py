@@ -116,7 +116,7 @@ def stream_claim(node: Node, topic: str) -> TopicClaim:
 
 
 def reference_claim(node: Node) -> TopicClaim:
-    """Whose references ``node`` takes: those of the node to which the reference source gave the turn; without a reference
+    """Whose references ``node`` takes: of the node to which the reference source gave the turn; without a reference
     source, of the first that writes.
     """
     return TopicClaim(node, "clarke_reference", REFERENCE_SILENCE_S)
