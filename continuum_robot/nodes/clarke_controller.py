@@ -29,8 +29,9 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import reference_claim, subscribe_to_owner, subscribe_to_stream
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
+from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -49,6 +50,7 @@ _LARGEST_CLOCK_ERROR_S = 0.1
 _NOMINAL_PERIOD_S = 0.001
 _PERIOD_WEIGHT = 0.05
 PRETENSION_PERIOD_S = 0.02
+REFERENCE_SILENCE_S = 0.5
 """After so long without a reference, another program's are taken where no reference source says whose turn it is."""
 
 
@@ -128,7 +130,7 @@ class ClarkeControllerNode(ManagedNode):
         self._pretension_timer = self.create_timer(PRETENSION_PERIOD_S, self._hand_pretension_on, clock=steady)
         self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
-        self._references = reference_claim(self)
+        self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
         subscribe_to_owner(
             self, String, "reference_writer", lambda message: self._references.take_turn(message.data)
         )

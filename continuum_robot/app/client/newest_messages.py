@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of, owners_of, reference_claim, stream_claim
+from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of, owners_of, stream_claim
 from continuum_robot.nodes.topics.publisher_subscription import publisher_of
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 
@@ -53,8 +53,6 @@ class NewestMessages:
         self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
         if topic in STREAM_OWNERS:
             self._claims[topic] = stream_claim(self._node, topic)
-        elif topic == "clarke_reference":
-            self._claims[topic] = reference_claim(self._node)
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
@@ -62,7 +60,10 @@ class NewestMessages:
     def __getitem__(self, topic: str) -> Any:
         """The newest message of a topic, None before the first."""
         with self._lock:
-            return self._newest_of(topic)
+            taken = self._take(topic)
+            if taken is not None:
+                self._newest[topic], self._taken_s[topic] = taken, time.monotonic()
+            return self._newest.get(topic)
 
     def silent_s(self, topic: str) -> float:
         """How long ago the newest message was taken, s; inf before the first."""
@@ -100,12 +101,6 @@ class NewestMessages:
         with self._lock:
             self._node.destroy_node()
 
-    def _newest_of(self, topic: str) -> Any:
-        taken = self._take(topic)
-        if taken is not None:
-            self._newest[topic], self._taken_s[topic] = taken, time.monotonic()
-        return self._newest.get(topic)
-
     def _take(self, topic: str) -> Any:
         subscription = self._subscriptions[topic]
         with subscription.handle:
@@ -114,7 +109,7 @@ class NewestMessages:
             return None
         message, gid = taken[0], publisher_of(taken[1])
         if topic in self._claims:
-            return message if self._admits(topic, gid) else None
+            return message if self._claims[topic].admits(gid, time.monotonic()) else None
         owners = owners_of(self._node, topic)
         if owners:
             if gid not in self._names:
@@ -122,17 +117,6 @@ class NewestMessages:
             if self._names.get(gid, "") not in ("", *owners):
                 return None  # another program's
         return message
-
-
-    def _admits(self, topic: str, gid: bytes) -> bool:
-        claim, now_s = self._claims[topic], time.monotonic()
-        if topic != "clarke_reference" or "reference_writer" not in self._subscriptions:
-            return claim.admits(gid, now_s)
-        # The last reference of a turn counts though the turn is over by the time that it is looked at.
-        admitted = claim.turn != "" and claim.admits(gid, now_s)
-        writer = self._newest_of("reference_writer")
-        claim.take_turn("" if writer is None else writer.data)
-        return admitted or claim.admits(gid, now_s)
 
 
 def _ignore(_message: Any) -> None:

@@ -10,7 +10,6 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.msg import ClarkeState
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import reference_claim
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 
 BROKEN_OFF_S = 1.0
@@ -36,9 +35,8 @@ class ReferenceWriter:
         self._foreign: tuple[ClarkeState, float] | None = None
         self._writers = node.create_publisher(String, "reference_writer", qos.latched())
         node.flow.create_subscription(
-            ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True, lazy=True, with_gid=True
+            ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True, lazy=True
         )
-        self._claim = reference_claim(node)
 
     @property
     def ours(self) -> bool:
@@ -56,7 +54,6 @@ class ReferenceWriter:
         if tell or name != self.name:
             self._writers.publish(String(data=name))
         self.name, self._foreign = name, None
-        self._claim.take_turn(name)
 
     def followed(self, current: ClarkeReference | None, count: int) -> ClarkeReference | None:
         """What the controller follows now: the source's reference or another program's, and where that stopped.
@@ -93,7 +90,7 @@ class ReferenceWriter:
             return 0.0
         return silent_s
 
-    def _on_reference(self, data: bytes, gid: bytes) -> None:
+    def _on_reference(self, data: bytes) -> None:
         message = None if self.ours else conversions.message_of(data, ClarkeState)
-        if message is not None and self._claim.admits(gid, self._clock.monotonic_s()):
+        if message is not None:
             self._foreign = message, self._clock.monotonic_s()

@@ -33,8 +33,6 @@ OWNERS = {
 TIP_STATE = "tip_state"
 TIP_STATE_OWNERS = ("predictive_tip", "reference_source", "tip_approach")
 """Nodes that publish the topic, each for the targets that it takes."""
-REFERENCE_SILENCE_S = 0.5
-"""After so long without a reference, where no reference source gives the turn, another program may write."""
 STREAM_OWNERS = {
     "clarke_state": "clarke_controller",
     "contact": "contact_monitor",
@@ -113,13 +111,6 @@ def stream_claim(node: Node, topic: str) -> TopicClaim:
     """Whose messages of one of :data:`STREAM_OWNERS` ``node`` takes."""
     owner = STREAM_OWNERS[topic]
     return TopicClaim(node, topic, STREAM_SILENCE_S, full_name_of(node, owner) if owner else "")
-
-
-def reference_claim(node: Node) -> TopicClaim:
-    """Whose references ``node`` takes: of the node to which the reference source gave the turn; without a reference
-    source, of the first that writes.
-    """
-    return TopicClaim(node, "clarke_reference", REFERENCE_SILENCE_S)
 
 
 def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
