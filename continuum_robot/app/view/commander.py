@@ -24,6 +24,7 @@ from std_srvs.srv import Trigger
 from continuum_robot.app.client.stack_link import (
     CALL_TIMEOUT_S,
     ESTOP_TIMEOUT_S,
+    LONGEST_STEP_S,
     OPERATION_TIMEOUT_S,
     PREDICTIVE_TARGET,
     REFERENCE_PERIOD_S,
@@ -44,7 +45,6 @@ Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
 EXTERNAL_FORCE_PERIOD_S = 0.05
-_LONGEST_STEP_S = 0.05
 _SERVICES = {
     "estop": Trigger,
     "manage_stack": ManageStack,
@@ -258,8 +258,7 @@ class Commander:
             if motion is None:
                 return
             now_s = time.monotonic()
-            # After a stall the reference goes on from where it stood, it does not make up for it.
-            step_s = min(max(now_s - self._stepped_s, 1e-4), _LONGEST_STEP_S)
+            step_s = min(max(now_s - self._stepped_s, 1e-4), LONGEST_STEP_S)
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
         self._link.publish_reference(reference)
