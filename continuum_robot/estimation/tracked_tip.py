@@ -238,9 +238,8 @@ class TrackedTip:
 
     def reset(self) -> None:
         """Forget what was learned."""
-        self._place.reset()
-        self._turn.reset()
         self.delay.reset()
+        self._begin_anew()
         self._instants.clear()
         self._waiting.clear()
         self._newest_pose_s = self._newest_stamp_s = self._used_stamp_s = -math.inf
@@ -248,11 +247,15 @@ class TrackedTip:
         self._jitter = np.array([_JITTER_S**2, 1.0]) * 1e-6
         # Mean squares of the residuals without and with the correction, m^2.
         self._without_m2 = self._with_m2 = self._refused_fraction = 0.0
-        self._better_m2 = self._better_m4 = self._judged = self._judged_count = 0.0
-        self._learned_with_s = self.delay.delay_s
-        self.weight = self._useless_s = self._largest_m = 0.0
+        self._better_m2 = self._better_m4 = self._useless_s = self._largest_m = 0.0
         self._surprises = self.accepted = self.refused = self.superseded = 0
         self.problem = self._refusal = ""
+
+    def _begin_anew(self) -> None:
+        self._place.reset()
+        self._turn.reset()
+        self.weight = self._judged = self._judged_count = 0.0
+        self._learned_with_s = self.delay.delay_s
 
     @property
     def fault(self) -> str:
@@ -313,12 +316,6 @@ class TrackedTip:
                 self._begin_anew()
         elif self._judged > _EVIDENCE_S and self._better_m2 > _CERTAIN * self._better_deviation_m2:
             self.weight = min(self.weight + step_s / _FADE_S, 1.0)
-
-    def _begin_anew(self) -> None:
-        self._place.reset()
-        self._turn.reset()
-        self.weight = self._judged = self._judged_count = 0.0
-        self._learned_with_s = self.delay.delay_s
 
     def _trusted(self, learned: _LateResidual, coordinates: Vector) -> Vector:
         """The residual, less of it where it is not certain."""
