@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.results import MotionResult
-from continuum_robot.app.client.stack_link import LONGEST_STEP_S, POLL_S, REFERENCE_PERIOD_S, StackLink
+from continuum_robot.app.client.stack_link import POLL_S, REFERENCE_PERIOD_S, StackLink
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.trajectories import ReferenceFunction, checked
-from continuum_robot.control.motion import motion_limits
+from continuum_robot.control.motion import LONGEST_STEP_S, motion_limits
 from continuum_robot.control.references import ClarkeReference, RestToRest
 from continuum_robot.errors import ContinuumRobotError, RobotFaultError, RobotTimeoutError
 from continuum_robot.nodes.base.spinning import wait_for

@@ -60,8 +60,6 @@ ESTOP_TIMEOUT_S = 1.0
 """For the service ``estop`` to appear, and again for its answer, s; then the topic is used."""
 OPERATION_TIMEOUT_S = 120.0
 REFERENCE_PERIOD_S = 0.01
-LONGEST_STEP_S = 0.05
-"""After a stall of this program a reference goes on from where it stood, by at most so much time, s."""
 POLL_S = 0.01
 MATCH_S = 0.2
 """A goal is not sent twice, so the server is given this time to find the new client's readers before it answers, s."""

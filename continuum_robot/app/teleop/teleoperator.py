@@ -10,10 +10,9 @@ from collections.abc import Callable
 import numpy as np
 
 from continuum_robot.app.client.robot import Robot
-from continuum_robot.app.client.stack_link import LONGEST_STEP_S
 from continuum_robot.app.teleop.device import Command, DeviceReading, TeleopDevice, at_rest
 from continuum_robot.app.teleop.modes import CLARKE, TIP, ClarkeMode, SteeringMode, TipMode
-from continuum_robot.control.motion import LimitedMotion, MotionLimits
+from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.control.teleoperation import Teleoperation
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 

@@ -24,7 +24,6 @@ from std_srvs.srv import Trigger
 from continuum_robot.app.client.stack_link import (
     CALL_TIMEOUT_S,
     ESTOP_TIMEOUT_S,
-    LONGEST_STEP_S,
     OPERATION_TIMEOUT_S,
     PREDICTIVE_TARGET,
     REFERENCE_PERIOD_S,
@@ -33,7 +32,7 @@ from continuum_robot.app.client.stack_link import (
     StackLink,
     set_request,
 )
-from continuum_robot.control.motion import LimitedMotion, MotionLimits
+from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import StatusBuilder

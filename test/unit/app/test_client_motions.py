@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the client needs ROS 2")
 
 from continuum_robot.app.client import motions
-from continuum_robot.app.client.stack_link import LONGEST_STEP_S, REFERENCE_PERIOD_S
+from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S
 from continuum_robot.app.client.weighing import turn_to_weigh
+from continuum_robot.control.motion import LONGEST_STEP_S
 from continuum_robot.identification.weighing_motion import ARCS, WeighingMotion
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
