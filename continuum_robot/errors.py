@@ -7,6 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+MISCONFIGURED = 78
+"""Exit code of a node's program whose parameters or files cannot be used, EX_CONFIG of sysexits.h: it is not started
+again.
+"""
+
 
 class ContinuumRobotError(Exception):
     """Base of every error that this project raises on purpose. They go from process to process whole."""

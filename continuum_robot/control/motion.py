@@ -18,6 +18,8 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
+LONGEST_STEP_S = 0.05
+"""After a stall of its program a reference goes on from where it stood, by at most so much time, s."""
 # Where the robot file does not say: two seconds from the straight pose to the largest displacement, half a second to
 # full speed.
 _RANGE_S = 2.0

@@ -7,8 +7,9 @@ too, by amounts that depend on the place: a regression separates both, with a sh
 further unknowns. What these leave of the model's error has no mean along a path that the tip runs to and fro, or round
 and round, so it averages out; a turn that is the same at every place looks like a delay at one speed only.
 
-The regression is a Bayesian one with normal priors. Data are forgotten after some time, and at once where the estimate
-moves so far that they were linearised at the wrong instants.
+The regression is a Bayesian one with normal priors. Its errors have Student's distribution: a pose that waited behind a
+blocked line, and nothing shows it, is off by many times what the others leave, and must not move the estimate. Data are
+forgotten after some time, and at once where the estimate moves so far that they were linearised at the wrong instants.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _CORRELATED_S, _COMPARED_S = 0.3, 0.1  # residuals within these times are one me
 _LEAST_RESIDUAL_M = 5e-4
 _LEAST_COMPARED_M = 3e-4
 _SETTLED_S = 0.03  # within this the delay stays, and memory grows
+_TAILS = 4.0  # degrees of freedom of Student's distribution of the residuals: some poses are much later than most
 _STATED_ODDS = 4.0  # before anything was measured, that the stated delay is right
 
 
@@ -72,6 +74,7 @@ class StampDelay:
     def reset(self) -> None:
         """Forget what was measured."""
         self._information, self._vector = np.zeros((8, 8)), np.zeros(8)
+        self._covariance, self._estimate = np.linalg.inv(self._prior_information), self._mean
         self._residual_m2 = 4e-6
         self._anchor_s, self._settled_s = self._prior.delay_s, 0.0
         self.delay_s, self.deviation_s = self._prior.delay_s, self._prior.deviation_s
@@ -88,9 +91,18 @@ class StampDelay:
         variance_m2 : of a component
         dt : as of :meth:`update`
         """
-        weight = min(dt, _COMPARED_S) / _COMPARED_S / (variance_m2 + _LEAST_COMPARED_M**2)
-        self._information[_DELAY, _DELAY] += weight * float(velocity_m_per_s @ velocity_m_per_s)
-        self._vector[_DELAY] -= weight * float(velocity_m_per_s @ residual_m)
+        features = np.zeros((3, 8))
+        features[:, _DELAY] = -velocity_m_per_s
+        self._take(features, residual_m, variance_m2 + _LEAST_COMPARED_M**2, min(dt, _COMPARED_S) / _COMPARED_S)
+
+    def _take(self, features: Vector, measured: Vector, variance_m2: float, weight: float) -> float:
+        """Add a measurement, with less weight the less credible it is; return the factor of that weight."""
+        left = measured - features @ self._estimate
+        expected = features @ self._covariance @ features.T + variance_m2 * np.eye(3)
+        credible = (_TAILS + 3) / (_TAILS + float(left @ np.linalg.solve(expected, left)))
+        self._information += weight * credible / variance_m2 * features.T @ features
+        self._vector += weight * credible / variance_m2 * features.T @ measured
+        return credible
 
     def update(self, residual_m: Vector, place_m: Vector, velocity_m_per_s: Vector, dt: float) -> None:
         """Take a residual.
@@ -111,17 +123,16 @@ class StampDelay:
         kept = math.exp(-dt / memory_s)
         self._information *= kept
         self._vector *= kept
-        weight = min(dt, _CORRELATED_S) / _CORRELATED_S / self._residual_m2
         self._settled_s += dt
-        self._information += weight * features.T @ features
-        self._vector += weight * features.T @ measured
-        covariance = np.linalg.inv(self._information + self._prior_information)
-        estimate = covariance @ (self._vector + self._prior_information @ self._mean)
-        left = measured - features @ estimate
+        credible = self._take(features, measured, self._residual_m2, min(dt, _CORRELATED_S) / _CORRELATED_S)
+        self._covariance = np.linalg.inv(self._information + self._prior_information)
+        self._estimate = self._covariance @ (self._vector + self._prior_information @ self._mean)
+        left = measured - features @ self._estimate
         gain = min(1.0, dt / 2.0)
-        self._residual_m2 += gain * (float(left @ left) / 3 - self._residual_m2)
+        self._residual_m2 += gain * (credible * float(left @ left) / 3 - self._residual_m2)
         self._residual_m2 = max(self._residual_m2, _LEAST_RESIDUAL_M**2)
-        self._weigh_stated(float(estimate[_DELAY]) - self._prior.delay_s, math.sqrt(covariance[_DELAY, _DELAY]))
+        deviation_s = math.sqrt(self._covariance[_DELAY, _DELAY])
+        self._weigh_stated(float(self._estimate[_DELAY]) - self._prior.delay_s, deviation_s)
         if abs(self.delay_s - self._anchor_s) > _SETTLED_S:
             self._anchor_s, self._settled_s = self.delay_s, 0.0
 

@@ -128,7 +128,7 @@ _LARGEST_S = 20.0  # for which the largest distance from the model is remembered
 _LARGER = 1.2  # by which a correction may be larger
 _USELESS_S = 5.0
 _NO_ERROR = 50.0  # in variances of a pose: a smaller error of the model need not be corrected
-_MOVED_S = 5e-3  # by which the delay moves before the judgement of the correction begins anew
+_MOVED_S = 5e-3  # by which the delay moves before the correction is judged, or learned, anew
 _OF_LENGTH = Expected((0.02, 0.1, 0.05, 0.03), (1e-3, 2e-3, 1e-3, 5e-4))
 _OF_ANGLE = Expected((0.02, 0.1, 0.05, 0.03), (1e-3, 2e-3, 1e-3, 5e-4))
 
@@ -238,9 +238,8 @@ class TrackedTip:
 
     def reset(self) -> None:
         """Forget what was learned."""
-        self._place.reset()
-        self._turn.reset()
         self.delay.reset()
+        self._begin_anew()
         self._instants.clear()
         self._waiting.clear()
         self._newest_pose_s = self._newest_stamp_s = self._used_stamp_s = -math.inf
@@ -248,10 +247,15 @@ class TrackedTip:
         self._jitter = np.array([_JITTER_S**2, 1.0]) * 1e-6
         # Mean squares of the residuals without and with the correction, m^2.
         self._without_m2 = self._with_m2 = self._refused_fraction = 0.0
-        self._better_m2 = self._better_m4 = self._judged = self._judged_count = 0.0
-        self.weight = self._useless_s = self._largest_m = 0.0
+        self._better_m2 = self._better_m4 = self._useless_s = self._largest_m = 0.0
         self._surprises = self.accepted = self.refused = self.superseded = 0
         self.problem = self._refusal = ""
+
+    def _begin_anew(self) -> None:
+        self._place.reset()
+        self._turn.reset()
+        self.weight = self._judged = self._judged_count = 0.0
+        self._learned_with_s = self.delay.delay_s
 
     @property
     def fault(self) -> str:
@@ -312,11 +316,6 @@ class TrackedTip:
                 self._begin_anew()
         elif self._judged > _EVIDENCE_S and self._better_m2 > _CERTAIN * self._better_deviation_m2:
             self.weight = min(self.weight + step_s / _FADE_S, 1.0)
-
-    def _begin_anew(self) -> None:
-        self._place.reset()
-        self._turn.reset()
-        self.weight = self._judged = self._judged_count = 0.0
 
     def _trusted(self, learned: _LateResidual, coordinates: Vector) -> Vector:
         """The residual, less of it where it is not certain."""
@@ -411,6 +410,9 @@ class TrackedTip:
         self.delay.update(residual, then.tip[:3, 3], velocity, min(max(dt, 0.0), 1.0))
         kept = math.exp(-abs(self.delay.delay_s - delay_s) / _MOVED_S)
         self._judged, self._judged_count = kept * self._judged, kept * self._judged_count
+        # While it is not used: the first delays are far off, and a rate makes up for a small move of the delay only.
+        if not self.weight and abs(self.delay.delay_s - self._learned_with_s) > _MOVED_S:
+            self._begin_anew()
         if np.linalg.norm(missing) > _TOO_SURPRISING * math.sqrt(3 * (deviation**2 + metres2)):
             self._surprises += 1
             if self._surprises < _FORGET_AFTER:

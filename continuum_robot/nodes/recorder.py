@@ -22,12 +22,15 @@ from rclpy.clock import Clock, ClockType
 import continuum_robot
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.record import record_path
+from continuum_robot.msg import TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.parameter_snapshot import ParameterSnapshot
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.robot.schema import Quantity
+from continuum_robot.runtime.clock import SteppedClock
 
 GRAPH_PERIOD_S = 1.0
 
@@ -72,6 +75,8 @@ PARAMETERS = "parameters/"
 _STAMP, _STAMP_AT = struct.Struct("<iI"), 4
 """Of the header, with which every topic in lock-step begins, behind the encapsulation."""
 _LONGEST_WAIT_NS = 500_000_000
+_LONGEST_LAG_NS = 30_000_000_000
+"""Of a recorder that looks on: topics wait in queues of their own. Stamps of another clock are off by years."""
 
 _LIBRARIES = ("ros-rclpy", "numpy", "scipy", "casadi", "rosbags")
 
@@ -85,10 +90,24 @@ class Recorder(ManagedNode):
         declare("directory", "runs", "folder in which the recording's folder is made", read_only=True)
         declare("name", "", "name of the recording's folder, empty: date and time", read_only=True)
         declare("topics", list(TOPICS), "topics to record, relative to the namespace", read_only=True)
-        declare("qos.depth", 500, "messages that may wait in the middleware", read_only=True)
+        declare(
+            "qos.depth", qos.RECORDED_DEPTH, "messages of a topic that may wait in the middleware",
+            rules=Quantity("", ge=1, le=100_000), read_only=True,
+        )  # fmt: skip
+        declare(
+            "looks_on",
+            False,
+            "in lock-step: the stack does not wait for this recorder, which takes the time from the states",
+            read_only=True,
+        )
         declare("note", "", "numbers of the run for the recording under way, JSON")
         self.parameters.on_change(self._on_parameters)
         self._recorder: BagRecorder | None = None
+        self._looks_on = self.clock.stepped and bool(self.parameters.get("looks_on"))
+        self._early: list[tuple[str, bytes, bool]] | None = [] if self._looks_on else None
+        if self._looks_on:
+            profile = qos.newest_state()
+            self.create_subscription(TendonStates, "tendon_states_decimated", self._learn_time, profile, raw=True)
         # Subscriptions stay: the EventsExecutor does not take it well when a callback destroys what it listens to.
         self._subscribed: set[str] = set()
         self._unknown: set[str] = set()
@@ -166,6 +185,7 @@ class Recorder(ManagedNode):
 
     def deactivate(self) -> None:
         """Close the recording, readable."""
+        self._take_early()
         recorder, self._recorder = self._recorder, None
         self._snapshot.restart()  # until the next recording, parameters may change
         if recorder is not None:
@@ -213,29 +233,41 @@ class Recorder(ManagedNode):
             self.get_logger().error(f"{full_name} is not recorded: {error}")
             self._unknown.add(topic)
             return
-        profile = qos.latched() if topic in LATCHED else qos.every_state()
-        take = partial(self._take_in_turn if self.clock.stepped else self._take, full_name)
-        if topic in qos.FLOW_TOPICS:
+        profile = qos.latched() if topic in LATCHED else qos.every_state(int(self.parameters.get("qos.depth")))
+        in_flow = topic in qos.FLOW_TOPICS
+        take = partial(self._take, full_name, stamped=in_flow and self.clock.stepped)
+        if in_flow and not self._looks_on:
             self.flow.create_subscription(message_type, topic, take, profile, raw=True, lazy=True)
         else:
-            self.create_subscription(message_type, topic, partial(self._take, full_name), profile, raw=True)
+            self.create_subscription(message_type, topic, take, profile, raw=True)
         self._subscribed.add(topic)
         self._types[topic] = type_name
 
-    def _take(self, topic: str, data: bytes) -> None:
-        recorder = self._recorder
-        if recorder is not None:
-            recorder.write(topic, data, self.clock.now_ns())
-
-    def _take_in_turn(self, topic: str, data: bytes) -> None:
-        """In lock-step messages wait for the recorder's turn; their stamps say when they were published."""
+    def _take(self, topic: str, data: bytes, *, stamped: bool) -> None:
+        """``stamped``: in lock-step messages wait for the recorder; their stamps say when they were published."""
         recorder, now_ns = self._recorder, self.clock.now_ns()
         if recorder is None:
             return
-        recorder.wait_for_room()
-        sec, nanosec = _STAMP.unpack_from(data, _STAMP_AT)
-        stamp_ns = sec * conversions.NS_PER_S + nanosec
-        recorder.write(topic, data, stamp_ns if now_ns - _LONGEST_WAIT_NS < stamp_ns <= now_ns else now_ns)
+        if self._early is not None:
+            self._early.append((topic, data, stamped))
+            return
+        if stamped:
+            if not self._looks_on:
+                recorder.wait_for_room()
+            stamp_ns, longest_ns = _stamp_ns(data), _LONGEST_LAG_NS if self._looks_on else _LONGEST_WAIT_NS
+            now_ns = stamp_ns if abs(now_ns - stamp_ns) < longest_ns else now_ns
+        recorder.write(topic, data, now_ns)
+
+    def _learn_time(self, data: bytes) -> None:
+        """A recorder that looks on has no turns that set its clock: what came before the first state waits for it."""
+        if isinstance(self.clock, SteppedClock):
+            self.clock.set_ns(max(self.clock.now_ns(), _stamp_ns(data)))
+        self._take_early()
+
+    def _take_early(self) -> None:
+        early, self._early = self._early, None
+        for topic, message, stamped in early or ():
+            self._take(topic, message, stamped=stamped)
 
     def _on_problem(self, sentence: str) -> None:
         self._finished = sentence
@@ -279,6 +311,11 @@ class Recorder(ManagedNode):
         status.add("messages_written", report.written)
         status.add("messages_dropped", report.dropped)
         status.add("nodes_noted", len(self.noted_nodes))
+
+
+def _stamp_ns(data: bytes) -> int:
+    sec, nanosec = _STAMP.unpack_from(data, _STAMP_AT)
+    return int(sec * conversions.NS_PER_S + nanosec)
 
 
 def _message_type(type_name: str) -> Any:

@@ -15,7 +15,7 @@ from geometry_msgs.msg import PointStamped, PoseStamped
 from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
-from continuum_robot.control.motion import Halt, MotionLimits, motion_limits
+from continuum_robot.control.motion import LONGEST_STEP_S, Halt, MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference, Hold, Reference, blend, make_reference
 from continuum_robot.control.tip.control import TipControl, TipSettings
 from continuum_robot.errors import DeviceError, ParameterError
@@ -88,7 +88,7 @@ class ReferenceSource(ManagedNode):
         self._robot: Robot | None = None
         self._trajectory: Reference | None = None
         self._start_position: Vector | None = None
-        self._start_s = 0.0
+        self._start_s = self._published_s = 0.0
         self._current: ClarkeReference | None = None
         self._active = False
         self._sequence = 0
@@ -185,9 +185,13 @@ class ReferenceSource(ManagedNode):
         if self._active and not self._hold():
             self._stand()
 
+    @property
+    def _period_s(self) -> float:
+        return 0.01 if self._settings is None else 1.0 / self._settings.value.rate_hz
+
     def _set_timer(self) -> None:
         if self._settings is not None:
-            self._timer.start(1.0 / self._settings.value.rate_hz)
+            self._timer.start(self._period_s)
 
     def _on_measurement(self, data: bytes) -> None:
         self._clarke_state = data, self.clock.monotonic_s()
@@ -208,12 +212,12 @@ class ReferenceSource(ManagedNode):
             self._start_position, self._start_s = self._measured, now_s
             if self._motion.holding:
                 self._trajectory, self._blend_s = Hold(self._measured), 0.0
+        self._wait_for_stall(now_s)
         if self._motion.leads_tip and self._motion.holding and not self._to_tip:
             self._hold_tip(now_s)
         reference = self._tip_path_at(now_s) if self._to_tip else self._trajectory_at(now_s)
         if self._reaction.active:
-            period_s = 1.0 / self._settings.value.rate_hz if self._settings is not None else 0.01
-            reference = self._reaction.answer(reference, self._measured_now(now_s), period_s)
+            reference = self._reaction.answer(reference, self._measured_now(now_s), self._period_s)
         self._current = reference
         self._sequence += 1
         message = self._message
@@ -223,6 +227,12 @@ class ReferenceSource(ManagedNode):
         self._velocity[:] = reference.velocity
         self._acceleration[:] = reference.acceleration
         self._references.publish(message)
+
+    def _wait_for_stall(self, now_s: float) -> None:
+        """A trajectory waits while this program stalls: making up for it, the reference would jump."""
+        longest_s = max(LONGEST_STEP_S, 2.0 * self._period_s)
+        self._start_s += max(0.0, now_s - max(self._published_s, self._start_s) - longest_s)
+        self._published_s = now_s
 
     def _trajectory_at(self, now_s: float) -> ClarkeReference:
         trajectory, start, blend_s = self._trajectory, self._start_position, self._blend_s

@@ -271,7 +271,7 @@ def dynamixel(data: bytes) -> None:
     line = _Line(sealed, endless=bool(data[0] & 0x80))
     bus = dynamixel_bus.DynamixelBus("fuzz", 1_000_000, answer_margin_s=0.0)
     bus._line = dynamixel_bus._port_handler("fuzz", 1_000_000, line, 0.0)  # type: ignore[arg-type]
-    bus._packet = dynamixel_bus.dynamixel_sdk.PacketHandler(2.0)
+    bus._packet = dynamixel_bus._packet_handler()
     calls = (
         lambda: bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, SERVOS),
         lambda: bus.ping(1),

@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from launch_stub import (
 )
 
 from continuum_robot.app.launching.arguments import rviz_arguments, stack_arguments
+from continuum_robot.errors import MISCONFIGURED
 
 FOLDER = Path(__file__).parents[2] / "launch"
 PARAMS = FOLDER.parent / "examples" / "own_estimators" / "own.yaml"
@@ -96,10 +98,26 @@ def test_a_launch_prefix_comes_behind_what_binds_a_program_to_launch() -> None:
             assert one.prefix.endswith(f"child_process {os.getpid()} gdb")
 
 
+def exits_of(file: str, **given: str) -> dict[str, Callable[..., Any]]:
+    """What is called at the end of each program."""
+    actions = expanded(described(file), **(QUICK | given))
+    handlers = [action.event_handler for action in actions if isinstance(action, RegisterEventHandler)]
+    return {handler.target_action.executable: handler.on_exit for handler in handlers}
+
+
+def test_a_program_that_cannot_use_its_parameters_ends_launch_and_is_not_started_again() -> None:
+    exits = exits_of("sim")
+    assert set(exits) == {node.executable for node in nodes_of("sim", **QUICK)}
+    on_exit = exits["control_loop"]
+    with pytest.raises(RuntimeError, match=r"parameters.*the log above"):
+        on_exit(ProcessExited(MISCONFIGURED), LaunchContext())
+    for code in (0, 1, -9):
+        assert not on_exit(ProcessExited(code), LaunchContext())
+    assert not on_exit(ProcessExited(MISCONFIGURED), LaunchContext(is_shutdown=True))
+
+
 def test_the_end_of_the_supervisor_ends_launch() -> None:
-    (handler,) = [one for one in expanded(described("sim"), **QUICK) if isinstance(one, RegisterEventHandler)]
-    on_exit = handler.event_handler.on_exit
-    assert handler.event_handler.target_action.executable == "supervisor"
+    on_exit = exits_of("sim")["supervisor"]
     assert [type(one).__name__ for one in on_exit(ProcessExited(0), LaunchContext())] == [
         "Shutdown"
     ]

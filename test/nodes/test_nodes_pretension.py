@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates
+from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
+from continuum_robot.srv import TakeReference
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State, TransitionEvent
 from rcl_interfaces.msg import Log
@@ -18,6 +19,7 @@ from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.app.client.newest_messages import NewestMessages
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.owned_topic import nodes_of
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -126,4 +128,32 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
     assert contact.sequence != FORGED
     assert stack.status().faults == []
     assert not any(node.defect for node in stack.nodes.values())
+    messages.close()
+
+
+def test_the_controller_and_a_client_take_no_first_message_of_a_stranger(stack, probe: Probe):
+    controller = stack.nodes["clarke_controller"]
+    forged = ClarkeState(position=[1.0] * ROBOT.coordinate_count, velocity=[0.0] * ROBOT.coordinate_count)
+    operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
+    messages = NewestMessages(operator)
+    messages.listen("tip_state", TipState, qos.lockstep())
+
+    def write() -> None:
+        probe.publish(ClarkeState, "clarke_reference", forged, qos.lockstep())
+        probe.publish(TipState, "tip_state", TipState(state="reached"), qos.lockstep())
+
+    def known() -> bool:
+        write()
+        owners = ((controller, "/clarke_reference"), (operator, "/tip_state"))
+        return all("/probe" in nodes_of(node, topic).values() for node, topic in owners)
+
+    probe.wait(known, 10.0, "the forging program does not appear")
+    messages.forget("tip_state")
+    take = TakeReference.Request(writer="somebody")
+    assert probe.call(TakeReference, "reference_source/take", take).success
+    refused = controller._references.claim.refused
+    probe.wait(lambda: write() or controller._references.claim.refused > refused, 10.0, "nothing was refused")
+    assert messages["tip_state"] is None
+    assert np.abs(controller._reference.position).max() < 0.5
+    assert probe.trigger("reference_source/hold").success
     messages.close()

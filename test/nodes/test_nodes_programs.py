@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from continuum_robot.errors import MISCONFIGURED
+
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from ros_probe import Probe
@@ -60,7 +62,7 @@ def test_every_node_ends_cleanly_on_sigterm(processes, probe, node, tmp_path):
 
 @pytest.mark.parametrize("node", ["tendon_driver", "clarke_controller", "composition"])
 def test_a_missing_robot_file_is_one_sentence_and_a_failure(processes, node):
-    assert processes.start(node, "robot:=no_such_robot").wait(LONG_S) == 1
+    assert processes.start(node, "robot:=no_such_robot").wait(LONG_S) == MISCONFIGURED
     lines = [line for line in processes.log(node).splitlines() if line.strip()]
     assert len(lines) == 1
     assert "no_such_robot" in lines[0]
@@ -70,7 +72,7 @@ def test_a_missing_robot_file_is_one_sentence_and_a_failure(processes, node):
 def test_a_malformed_robot_file_names_file_line_and_key(processes, tmp_path):
     file = tmp_path / "bad.yaml"
     file.write_text("schema_version: 1\nname: bad\nsegmentz: []\n")
-    assert processes.start("composition", f"robot:={file}").wait(LONG_S) == 1
+    assert processes.start("composition", f"robot:={file}").wait(LONG_S) == MISCONFIGURED
     log = processes.log("composition")
     assert "bad.yaml:3" in log
     assert "segmentz" in log
@@ -78,18 +80,18 @@ def test_a_malformed_robot_file_names_file_line_and_key(processes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("parameter", "words"),
+    ("parameter", "words", "code"),
     [
-        ("rate_hz:=1000", ("rate_hz", "decimal number")),
-        ("rate_hz:=1.0e9", ("rate_hz", "4000")),
-        ("simulation_level:=magic", ("simulation_level", "mirror")),
-        ("limits.maximum_n:=1.0", ("minimum_n", "maximum_n")),
-        ("limits.maximum_n:=25.0", ("limits.maximum_n", "25", "at most 20 N", "the robot file's")),
+        ("rate_hz:=1000", ("rate_hz", "decimal number"), MISCONFIGURED),
+        ("rate_hz:=1.0e9", ("rate_hz", "4000"), MISCONFIGURED),
+        ("simulation_level:=magic", ("simulation_level", "mirror"), MISCONFIGURED),
+        # These two are refused when the node is configured, which a supervisor may ask for again.
+        ("limits.maximum_n:=1.0", ("minimum_n", "maximum_n"), 1),
+        ("limits.maximum_n:=25.0", ("limits.maximum_n", "25", "at most 20 N", "the robot file's"), 1),
     ],
 )
-def test_bad_start_values_are_one_sentence(processes, parameter, words):
-    code = processes.start("tendon_driver", parameter, "activate:=true").wait(LONG_S)
-    assert code == 1
+def test_bad_start_values_are_one_sentence(processes, parameter, words, code):
+    assert processes.start("tendon_driver", parameter, "activate:=true").wait(LONG_S) == code
     log = processes.log("tendon_driver")
     for word in words:
         assert word in log
@@ -98,7 +100,7 @@ def test_bad_start_values_are_one_sentence(processes, parameter, words):
 
 def test_a_late_node_that_is_refused_takes_the_earlier_ones_with_it(processes):
     """The visualizer is made behind the driver, whose threads end before the interpreter does."""
-    assert processes.start("composition", "rate_hz:=200.0").wait(LONG_S) == 1
+    assert processes.start("composition", "rate_hz:=200.0").wait(LONG_S) == MISCONFIGURED
     lines = [line for line in processes.log("composition").splitlines() if line.strip()]
     assert len(lines) == 1
     assert "rate_hz" in lines[0]
@@ -124,7 +126,7 @@ def test_hardware_that_the_file_does_not_describe_is_refused(processes):
 
 def test_a_domain_that_does_not_exist_is_one_sentence(processes, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", "9999")
-    assert processes.start("tendon_driver").wait(LONG_S) == 1
+    assert processes.start("tendon_driver").wait(LONG_S) == MISCONFIGURED
     log = processes.log("tendon_driver")
     assert "ROS_DOMAIN_ID" in log
     assert "9999" in log

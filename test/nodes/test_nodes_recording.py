@@ -7,6 +7,7 @@ import array
 import contextlib
 import errno
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -35,6 +36,9 @@ from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import Reader, ReaderError
 
+from continuum_robot.app.client.recording import recorded
+from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.recordings.inputs import State, read_inputs
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.base.parameter_snapshot import portable
 from continuum_robot.nodes.base.spinning import wait_for
@@ -45,6 +49,7 @@ from continuum_robot.nodes.recordings.mcap_file import McapScan
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.nodes.recordings.writing import BagRecorder, find_definition
 from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
@@ -384,6 +389,37 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
     assert parameters["parameters/clarke_controller"]["pretension_n"] > 0
     assert {f"parameters/{name}" for name in stack.options.node_names} <= parameters.keys()
     assert str(tmp_path) not in json.dumps(note)
+
+
+def times_ns(folder: Path) -> dict[str, list[int]]:
+    """Of the messages that are in the file by now, by topic."""
+    times: dict[str, list[int]] = {}
+    scan = McapScan(next(folder.glob("*.mcap")))
+    for message in scan.messages():
+        times.setdefault(message.channel.topic, []).append(message.time_ns)
+    return times
+
+
+def test_a_recorder_beside_a_stack_in_lockstep_takes_its_time_from_the_states(domain, tmp_path):
+    """As the client and the page make it: the stack does not wait for it. What it wrote can be replayed."""
+    robot = load_robot("opencr_five_tendon")
+    options = StackOptions(robot=robot.name, visualize=False, clock="lockstep", seed=1, run_s=0.1, start_motion=True)
+    with ComposedStack(options) as stack, Probe(stack=stack) as probe, contextlib.closing(StackLink()) as client:
+        stack.wait_until_up(120.0)
+        probe.wait(lambda: client.state().in_lockstep, 60.0)
+        with recorded(client, robot, tmp_path / "run") as folder:
+            probe.wait(lambda: "/tendon_states" in times_ns(folder), 60.0)
+            probe.pause(0.3)
+            end_ns = stack.driver.clock.now_ns()
+            assert wait_for(lambda: times_ns(folder)["/tendon_states"][-1] == end_ns, 60.0, 0.2)
+    times = times_ns(folder)
+    assert {second - first for first, second in itertools.pairwise(times["/tendon_states"])} == {1_000_000}
+    begin_ns = times["/tendon_states"][0] - 20_000_000
+    assert all(begin_ns <= time_ns <= end_ns for topic in times.values() for time_ns in topic)
+    steps = [step for step in read_inputs(folder).steps if isinstance(step, State)]
+    answered = [step.time_ns for step in steps if "tendon_commands" in step.answers]
+    assert len(answered) > 290
+    assert set(answered) <= set(times["/tendon_states"])
 
 
 @pytest.mark.real_time

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,21 +18,20 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
-import msgspec
-import viser
-from continuum_robot.msg import ClarkeState, Contact
+from continuum_robot.msg import ClarkeState
+from continuum_robot.srv import TakeReference
+from page_hands import joined, look, send_value
 from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from std_msgs.msg import String
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from continuum_robot.app.view.browser import Browser, find_browser
-from continuum_robot.app.view.controls.steering import PLANE, SLIDERS, TIP, TRAJECTORY
+from continuum_robot.app.view.controls.steering import HOLDS, PLANE, PLAYS, SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.guarded_server import HOST
 from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.simulated.external_force import EXTERNAL_FORCE_TOPIC
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
@@ -122,31 +120,6 @@ def test_page_is_served_to_this_computer_only(shown: Shown) -> None:
     assert len(address.query) > 30
 
 
-def joined(page: Page, **headers: str) -> ClientConnection:
-    """A websocket to a page as a program opens it, with the token where no header states otherwise."""
-    address = urlsplit(page.address)
-    host = headers.pop("Host", address.netloc)
-    query = headers.pop("query", address.query)
-    return connect(
-        f"ws://{host}/?{query}", sock=socket.create_connection((HOST, address.port)), additional_headers=headers,
-        subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None,
-        max_queue=None, open_timeout=LONG_S,
-    )  # fmt: skip
-
-
-def send_value(handle: Any, value: Any, connection: ClientConnection) -> None:
-    message = {"type": "GuiUpdateMessage", "uuid": handle._impl.uuid, "updates": {"value": value}}
-    connection.send(msgspec.msgpack.encode(message))
-
-
-def look(connection: ClientConnection) -> None:
-    """Where it looks from: with it viser counts a browser as one."""
-    place = {"wxyz": (1.0, 0.0, 0.0, 0.0), "position": (1.0, 1.0, 1.0), "look_at": (0.0, 0.0, 0.0)}
-    lens = {"fov": 1.0, "near": 0.01, "far": 100.0, "image_height": 800, "image_width": 1280}
-    camera = {"type": "ViewerCameraMessage", **place, **lens, "up_direction": (0.0, 0.0, 1.0)}
-    connection.send(msgspec.msgpack.encode(camera))
-
-
 def test_robot_of_the_stack_is_found() -> None:
     assert load_robot(robot_of_stack("", LONG_S)).name == ROBOT
 
@@ -186,134 +159,26 @@ def test_slider_takes_the_reference_and_moves_the_robot(shown: Shown, probe: Pro
     probe.wait(lambda: probe.newest("reference_writer").data == "reference_source", LONG_S)
 
 
-# Every control by the message that a browser sends; test_nodes_page_controls.py moves them in one
+def test_another_program_takes_the_turn_and_the_page_takes_it_back(shown: Shown, probe: Probe) -> None:
+    page, mode = shown.page, shown.page.panel.steering.mode
 
-
-def controls(page: Page) -> dict[str, Any]:
-    """All that a hand can move on the page, by label, as viser itself lists it."""
-    found = list(page._server.gui._gui_input_handle_from_uuid.values())
-    labels = {str(handle.label): handle for handle in found}
-    assert len(labels) == len(found), "two controls have one label"
-    return labels
-
-
-class Hand:
-    """Sets controls by the message that a browser sends, and notes which."""
-
-    def __init__(self, page: Page, connection: ClientConnection) -> None:
-        self.page, self._connection = page, connection
-        self.moved: set[str] = set()
-
-    def set(self, label: str, value: Any = True) -> None:
-        send_value(controls(self.page)[label], value, self._connection)
-        self.moved.add(label)
-
-
-def test_every_control_of_the_page_has_its_effect_on_the_stack(
-    shown: Shown, probe: Probe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A control that the page lists and that is not moved here fails the test."""
-    page, panel = shown.page, shown.page.panel
-    lazy = (panel.trajectory, panel.gains, panel.drives, panel.touching)
-    shown.wait(
-        lambda: lazy[0].play and lazy[1].pretension and lazy[2].dropdown and lazy[3].resume, "controls are missing"
-    )
-    answers: list[tuple[bool, str]] = []
-    monkeypatch.setattr(panel.status, "show_if_refused", lambda *answer: answers.append(answer))
-    probe.listen(Contact, EXTERNAL_FORCE_TOPIC, qos.newest_state())
-    probe.listen(String, "reaction_state", qos.latched())
-
-    def parameter(node: str, name: str, value: Any) -> None:
-        probe.wait(lambda: probe.get_parameter(node, name) == value, LONG_S, f"{name} is not {value}")
-
-    def reaction() -> str:
-        return probe.newest("reaction_state").data
+    def writes(name: str) -> None:
+        probe.wait(lambda: probe.newest("reference_writer").data.startswith(name), LONG_S, f"{name} does not write")
 
     with joined(page) as connection:
         look(connection)
-        hand = Hand(page, connection)
-        # Record
-        hand.set("record")
-        shown.wait(lambda: list(page.options.out.glob("*/*.mcap")), "nothing is recorded")
-        hand.set("record", False)
-        shown.wait(lambda: list(page.options.out.glob("*/metadata.yaml")), "the recording is not closed")
-        # Tune
-        parameter("tendon_driver", "cogging", "auto")
-        hand.set("feed cogging forward", "off")
-        parameter("tendon_driver", "cogging", "off")
-        hand.set("pretension, N", 4.0)
-        parameter("clarke_controller", "pretension_n", 4.0)
-        for name, slider in panel.gains.gains.items():
-            value = 0.9 * slider.value
-            hand.set(slider.label, value)
-            probe.wait(partial(is_gain, probe, name, value), LONG_S, f"{name} is not set")
-        # Steer
-        hand.set("kind", "circle")
-        hand.set("amplitude, mm", 3.0)
-        hand.set("frequency, Hz", 0.2)
-        hand.set("Play")
-        parameter("reference_source", "reference.kind", "circle")
-        probe.wait(lambda: any(probe.newest("clarke_reference").velocity), LONG_S, "nothing plays")
-        assert max(probe.get_parameter("reference_source", "reference.amplitude_m")) == pytest.approx(3e-3)
-        assert set(probe.get_parameter("reference_source", "reference.frequency_hz")) == {0.2}
-        hand.set("Steer", TIP)
-        shown.wait(lambda: page.snapshot.holding or not any(probe.newest("clarke_reference").velocity), "it plays on")
-        hand.set("Steer", SLIDERS)
-        probe.wait(lambda: probe.newest("reference_writer").data.startswith("view_"), LONG_S, "the page does not write")
-        for place, slider in enumerate(panel.steering.sliders):
-            hand.set(slider.label, 2.0)
-            probe.wait(partial(arrives, probe, place, 2.0), LONG_S, f"{slider.label} has no effect")
-        hand.set("Steer", PLANE)
-        hand.set("Steer", TRAJECTORY)
-        probe.wait(lambda: probe.newest("reference_writer").data == "reference_source", LONG_S, "it is not given back")
-        hand.set("round obstacles")  # of stacks with a node that plans; here there is none, and nothing is asked
-        shown.wait(lambda: panel.tip._planned.value, "the box does not stay ticked")
-        hand.set("round obstacles", False)
-        # Push
-        hand.set("the robot should", "hold")
-        parameter("reference_source", "reaction.strategy", "hold")
-        place_mm = round(panel.pushing.place.max)  # at the tip, where a robot feels the most
-        for label, value in (("place, mm from base", place_mm), ("force, N", panel.pushing.force.max),
-                             ("direction, ° from +x", 90), ("for, s", 4.0)):  # fmt: skip
-            hand.set(label, value)
-        hand.set("Push")
-        probe.wait(lambda: probe.received.get(EXTERNAL_FORCE_TOPIC), LONG_S, "nothing pushes")
-        push = probe.newest(EXTERNAL_FORCE_TOPIC)
-        assert push.wrench_arc_length == pytest.approx(1e-3 * place_mm)
-        assert list(push.wrench[:3]) == pytest.approx([0.0, panel.pushing.force.max, 0.0], abs=1e-9)
-        probe.wait(lambda: reaction() != "following", LONG_S, "it does not hold when touched")
-        shown.wait(lambda: page._commander.pushed is None, "the push does not end")
-        held = reaction()
-        probe.received["reaction_state"].clear()
-        hand.set("Go on")
-        probe.wait(lambda: any(one.data != held for one in probe.received["reaction_state"]), LONG_S, "it holds on")
-        hand.set("the robot should", "ignore")
-        answers.clear()
-        hand.set("Reset contact monitor")
-        shown.wait(lambda: (True, "observers restart; what is still broken is found again") in answers, str(answers))
-        # Stop, reset, start
-        hand.set("EMERGENCY STOP")
-        probe.wait_for_fault("estop", LONG_S)
-        hand.moved.discard("EMERGENCY STOP")  # its label has changed
-        shown.wait(lambda: not panel.status.reset.disabled, "the page does not report it")
-        hand.moved.add(panel.status.stop.label)
-        hand.set("Reset")
-        probe.wait(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", LONG_S, "no reset")
-        shown.wait(lambda: page.snapshot.holding and not panel.status.start.disabled, "it does not hold")
-        hand.moved = {"EMERGENCY STOP" if "STOP" in label else label for label in hand.moved}
-        hand.set("Start")
-        shown.wait(lambda: not page.snapshot.holding, "no motion is started")
-        shown.wait(lambda: panel.status.stop.label == "EMERGENCY STOP", "the stop cannot be pressed again")
-        assert hand.moved == set(controls(page))
-
-
-def is_gain(probe: Probe, name: str, value: float) -> bool:
-    return bool(probe.get_parameter("clarke_controller", name) == pytest.approx(value))
-
-
-def arrives(probe: Probe, place: int, value_mm: float) -> bool:
-    return bool(round(1e3 * probe.newest("clarke_reference").position[place], 1) == value_mm)
-
+        for choice, writer in ((SLIDERS, "view_"), (TRAJECTORY, "reference_source"), (PLANE, "view_")):
+            send_value(mode, choice, connection)
+            writes(writer)
+            probe.call(TakeReference, "reference_source/take", TakeReference.Request(writer="a_program"))
+            shown.wait(lambda: mode.value == "a_program steers", "the page does not name who steers")
+        send_value(mode, TRAJECTORY, connection)
+        writes("reference_source")
+        shown.wait(lambda: mode.value == PLAYS, "the page does not name the trajectory")
+        probe.trigger("reference_source/hold")
+        shown.wait(lambda: mode.value == HOLDS, "the page does not show that the robot holds")
+        send_value(mode, TRAJECTORY, connection)
+        shown.wait(lambda: mode.value == PLAYS and not page.snapshot.holding, "nothing plays again")
 
 
 def test_target_of_the_tip_is_reached(shown: Shown) -> None:
@@ -375,13 +240,12 @@ def test_push_moves_the_simulated_robot_and_ends(shown: Shown, probe: Probe) -> 
 
 
 def test_recording_of_a_stack_without_recorder(shown: Shown) -> None:
+    """The page says that it records once the recorder does."""
     recording, out = shown.page.panel.recording, shown.page.options.out
-
-    def recorded() -> list[Path]:
-        return list(out.glob("*/*.mcap"))
-
     recording.record.value = True
-    shown.wait(recorded, "nothing is recorded")
+    shown.wait(lambda: "nothing is written yet" in recording._note.content, "the page does not say that it waits")
+    shown.wait(lambda: "All topics are written" in recording._note.content, "nothing is recorded")
+    assert list(out.glob("*/*.mcap"))
     recording.record.value = False
     shown.wait(lambda: list(out.glob("*/metadata.yaml")), "the recording is not closed")
 

@@ -15,7 +15,7 @@ from continuum_robot.app.client.results import MotionResult
 from continuum_robot.app.client.stack_link import POLL_S, REFERENCE_PERIOD_S, StackLink
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.trajectories import ReferenceFunction, checked
-from continuum_robot.control.motion import motion_limits
+from continuum_robot.control.motion import LONGEST_STEP_S, motion_limits
 from continuum_robot.control.references import ClarkeReference, RestToRest
 from continuum_robot.errors import ContinuumRobotError, RobotFaultError, RobotTimeoutError
 from continuum_robot.nodes.base.spinning import wait_for
@@ -112,7 +112,7 @@ class Motions:
         self._write(task, RestToRest(start, goal, move_s).at, move_s)
 
     def _write(self, task: Task, at: ReferenceFunction, duration_s: float) -> Vector:
-        """Publish references until the time is over; the last position."""
+        """Publish references until the time is over; the last position. The motion waits while this program stalls."""
         begun_s = time.monotonic()
         time_s = 0.0
         while True:
@@ -125,6 +125,8 @@ class Motions:
                 return position
             self._link.publish_reference(reference)
             now_s = time.monotonic() - begun_s
+            lost_s = max(0.0, now_s + REFERENCE_PERIOD_S - time_s - LONGEST_STEP_S)
+            begun_s, now_s = begun_s + lost_s, now_s - lost_s
             time_s = (math.floor(now_s / REFERENCE_PERIOD_S) + 1) * REFERENCE_PERIOD_S
             time.sleep(max(0.0, time_s - now_s))
 

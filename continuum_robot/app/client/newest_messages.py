@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import OWNERS, STREAM_OWNERS, nodes_of, owner_of, stream_claim
+from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of, owners_of, stream_claim
 from continuum_robot.nodes.topics.publisher_subscription import publisher_of
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 
@@ -41,6 +41,7 @@ class NewestMessages:
         self._taken_s: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription[Any]] = {}
         self._claims: dict[str, TopicClaim] = {}
+        self._names: dict[bytes, str] = {}
 
     def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
         """Subscribe to a further topic.
@@ -109,9 +110,11 @@ class NewestMessages:
         message, gid = taken[0], publisher_of(taken[1])
         if topic in self._claims:
             return message if self._claims[topic].admits(gid, time.monotonic()) else None
-        if topic in OWNERS:
-            name = nodes_of(self._node, subscription.topic_name).get(gid, "")
-            if name not in ("", owner_of(self._node, topic)):
+        owners = owners_of(self._node, topic)
+        if owners:
+            if gid not in self._names:
+                self._names |= nodes_of(self._node, subscription.topic_name)
+            if self._names.get(gid, "") not in ("", *owners):
                 return None  # another program's
         return message
 

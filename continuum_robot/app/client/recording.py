@@ -6,12 +6,32 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.client.state import RobotState
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.recorder import Recorder
+from continuum_robot.nodes.topics.qos import LOCKSTEP_DEPTH
 from continuum_robot.robot.description import Robot as RobotDescription
+
+
+def recorder_parameters(robot: RobotDescription, state: RobotState, folder: Path) -> dict[str, Any]:
+    """Parameters of a recorder beside a running stack that does not know of it.
+
+    Parameters
+    ----------
+    robot : of the stack
+    state : of it now
+    folder : in which the recording's folder is made
+    """
+    in_lockstep = {"clock": "lockstep", "looks_on": True, "qos.depth": LOCKSTEP_DEPTH}
+    return {
+        "robot": str(robot.file_name or robot.name),
+        "use_fake_hardware": state.simulated,
+        "directory": str(folder),
+    } | (in_lockstep if state.in_lockstep else {})
 
 
 @contextlib.contextmanager
@@ -22,12 +42,7 @@ def recorded(link: StackLink, robot: RobotDescription, path: Path) -> Iterator[P
     ------
     DeviceError : it cannot be written
     """
-    overrides = {
-        "robot": str(robot.file_name or robot.name),
-        "use_fake_hardware": link.state().simulated,
-        "directory": str(path.parent),
-        "name": path.name,
-    }
+    overrides = recorder_parameters(robot, link.state(), path.parent) | {"name": path.name}
     node = Recorder(
         context=link.context,
         namespace=link.namespace,

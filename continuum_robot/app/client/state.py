@@ -124,6 +124,7 @@ class RobotState:
     tip : estimated tip frame, shape (4, 4), base frame
     contact : of the contact monitor
     age_s : of the tendons' reading
+    in_lockstep : whether its stamps are simulated time
     nodes : lifecycle state of each managed node
     driver : state of the tendon driver: unconfigured, inactive, active, safe; "" before it was heard
     driver_message : its sentence
@@ -154,6 +155,7 @@ class RobotState:
     tip: Vector = field(default_factory=lambda: np.full((4, 4), np.nan))
     contact: ContactState = field(default_factory=ContactState)
     age_s: float = math.inf
+    in_lockstep: bool = False
     nodes: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
     driver_message: str = ""
@@ -171,8 +173,8 @@ class RobotState:
 
     @property
     def alive(self) -> bool:
-        """Whether the driver speaks."""
-        return self.silent_s < SILENCE_S
+        """Whether the driver speaks; in lock-step, where time may wait for a node, whether the supervisor does."""
+        return self.silent_s < SILENCE_S or (self.in_lockstep and self.stack != "")
 
     @property
     def obeys(self) -> bool:
@@ -214,9 +216,11 @@ def state_of(
     numbers = {} if driver is None else values_of(driver)
     driver_faults = tuple(name for name in numbers.get("faults", "").split(", ") if name)
     silent_s = age_s = messages.silent_s("tendon_states_decimated")
+    in_lockstep = False
     if tendons is not None:
         stamped_s = (time.time_ns() - conversions.stamp_ns(tendons.header.stamp)) * 1e-9
-        age_s = stamped_s if stamped_s <= SIMULATED_TIME_S else silent_s
+        in_lockstep = stamped_s > SIMULATED_TIME_S
+        age_s = silent_s if in_lockstep else stamped_s
     return RobotState(
         stack="" if status is None else status.state,
         simulated=bool(status is not None and status.simulated),
@@ -237,6 +241,7 @@ def state_of(
         tip=np.full((4, 4), np.nan) if shape is None else conversions.pose_matrix(shape.tip),
         contact=contact_state(messages.fresh("contact", fresh_s)),
         age_s=age_s,
+        in_lockstep=in_lockstep,
         nodes={} if status is None else dict(zip(status.node_names, status.node_states, strict=False)),
         driver=numbers.get("state", ""),
         driver_message="" if driver is None else driver.message,

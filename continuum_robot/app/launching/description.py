@@ -27,7 +27,7 @@ from continuum_robot.app.launching.plan import Program, programs_of_stack
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.running.processes import RESPAWN_DELAY_S
 from continuum_robot.app.running.rviz_view import write_scaled
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import MISCONFIGURED, ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
@@ -106,7 +106,9 @@ def _stack(context: LaunchContext) -> list[Action]:
         )
 
     nodes = [started(program) for program in programs_of_stack(given)]
-    return [*nodes, RegisterEventHandler(OnProcessExit(target_action=nodes[-1], on_exit=_ended)), *rviz]
+    handlers = [OnProcessExit(target_action=node, on_exit=_refused) for node in nodes[:-1]]
+    handlers.append(OnProcessExit(target_action=nodes[-1], on_exit=_ended))
+    return [*nodes, *map(RegisterEventHandler, handlers), *rviz]
 
 
 def _with_launch(given: Mapping[str, str]) -> str:
@@ -115,6 +117,12 @@ def _with_launch(given: Mapping[str, str]) -> str:
     """
     command = shlex.join([sys.executable, "-m", CHILD_MODULE, str(os.getpid())])
     return f"{command} {given.get('launch-prefix', '')}"
+
+
+def _refused(event: ProcessExited, context: LaunchContext) -> None:
+    if event.returncode == MISCONFIGURED and not context.is_shutdown:
+        # Before the program would be started again, with the same parameters.
+        raise RuntimeError("a program cannot use its parameters: see the log above")
 
 
 def _ended(event: ProcessExited, context: LaunchContext) -> list[Action]:

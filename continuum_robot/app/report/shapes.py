@@ -18,7 +18,7 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-_LEGEND = "time since the recording began"
+_TITLE = "estimated shapes, by the time since the recording began"
 
 
 def seen_shapes(recording: Recording) -> tuple[Vector, Vector]:
@@ -36,24 +36,27 @@ def seen_shapes(recording: Recording) -> tuple[Vector, Vector]:
 
 
 def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5) -> Path:
-    """Draw the robot as the estimator saw it, from its straightest to its most bent moments, to ``shapes.png``.
+    """Draw the robot as the estimator saw it, from its straightest to its most bent shape, to ``shapes.png``.
+
+    The shapes are drawn and listed in the order of time.
 
     Parameters
     ----------
     recording : with the topic ``shape``, seen at one moment at least
     robot : whose disks and tendons are drawn
     folder : where the picture goes
-    count : number of moments
+    count : number of moments at most; of a robot at rest there is one
     """
     times_s, coefficients = seen_shapes(recording)
     widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]
-    moments = [int(np.argmin(np.abs(widest - value))) for value in np.linspace(widest.min(), widest.max(), count)]
+    bends = np.linspace(widest.min(), widest.max(), count)
+    moments = sorted({int(np.argmin(np.abs(widest - bend))) for bend in bends})
     drawing = robot_model(robot).drawing()
     if not len(drawing.geometry(coefficients[0]).backbone):
         return _draw_parts(robot.name, drawing, times_s[moments], coefficients[moments], folder)
     figure = plt.figure(figsize=(7, 6))
-    axis: Any = figure.add_axes((0.0, 0.05, 0.92, 0.92), projection="3d", proj_type="ortho")
-    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, count))
+    axis: Any = figure.add_axes((0.0, 0.08, 0.92, 0.9), projection="3d", proj_type="ortho")
+    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(moments)))
     for moment, colour in zip(moments, colours, strict=True):
         geometry = drawing.geometry(coefficients[moment])
         label = f"{times_s[moment]:.1f} s"
@@ -73,14 +76,14 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     low, high = axis.get_ylim()
     if high - low < 0.5 * max(spans):
         axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high][::2])
-    axis.set_xlabel("x [mm]")
+    axis.set_xlabel("x [mm]", labelpad=6)
     axis.set_ylabel("y [mm]")
     axis.set_zlabel("z [mm]")
     axis.view_init(elev=18, azim=-70)
     if robot.gravity_m_per_s2[2] > 0:
         axis.invert_zaxis()
-    figure.text(0.03, 0.96, f"{robot.name}: estimated shape at {count} moments", fontsize=12)
-    figure.legend(title=_LEGEND, loc="lower center", ncols=count, frameon=False)
+    figure.text(0.03, 0.96, f"{robot.name}: {_TITLE}", fontsize=12)
+    figure.legend(loc="lower center", ncols=len(moments), frameon=False)
     return save_figure(figure, folder / "shapes.png")
 
 
@@ -98,8 +101,8 @@ def _draw_parts(name: str, drawing: Drawing, times_s: Vector, coefficients: Vect
     axis.set_aspect("equal")
     axis.set_xlabel("x [mm]")
     axis.set_ylabel("z [mm]")
-    axis.set_title(f"{name}: estimated shape at {len(coefficients)} moments", loc="left")
-    axis.legend(title=_LEGEND, frameon=False)
+    axis.set_title(f"{name}: {_TITLE}", loc="left")
+    axis.legend(frameon=False)
     return save_figure(figure, folder / "shapes.png")
 
 

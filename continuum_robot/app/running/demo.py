@@ -148,6 +148,10 @@ def run_demo(
     if contact is not None:
         touching = contact_file(contact, loaded)
         contacts = load_contacts(touching, loaded)
+        first_s = min((one.start_s for one in contacts), default=0.0)
+        if first_s >= duration_s:
+            allowed = f"more than {first_s:g} s: only then does the first contact of {touching.name} begin"
+            raise ParameterError("--duration", duration_s, allowed)
     with (
         ProcessStack.server() as server,
         claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)),

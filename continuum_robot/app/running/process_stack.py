@@ -177,7 +177,7 @@ class ProcessStack(ComposedStack):
         if not self.nodes:
             return
         for name, code in self._group.ended().items():
-            if self._group.restarts.get(name, 0) >= self.respawns:
+            if self._group.ended_for_good(name, code, self.respawns):
                 self._ended.setdefault(name, code)
 
     def _make_nodes(self) -> None:

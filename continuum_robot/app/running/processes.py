@@ -15,7 +15,7 @@ from pathlib import Path
 
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.running.process_server import ForkedProcess, ProcessServer
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import MISCONFIGURED, DeviceError, ParameterError
 
 RESPAWN_DELAY_S = 2.0
 """From the end of a process to its next start: what it held, the system has freed then."""
@@ -111,6 +111,10 @@ class ProcessGroup:
         except OSError as error:
             raise DeviceError(name, f"cannot be started ({error})", f"Try: {' '.join(command)}") from error
 
+    def ended_for_good(self, name: str, code: int, most: int) -> bool:
+        """Whether a process that ended with ``code`` is not started again; ``most`` as of :meth:`start_again`."""
+        return code == MISCONFIGURED or self.restarts.get(name, 0) >= most
+
     def start_again(self, most: int, delay_s: float = RESPAWN_DELAY_S) -> dict[str, int]:
         """Start processes again that have ended; called now and then, and never waits.
 
@@ -130,7 +134,7 @@ class ProcessGroup:
         now_s, started = time.monotonic(), dict[str, int]()
         for name, code in self.ended().items():
             since_s = self._ended_s.setdefault(name, now_s)
-            if self.restarts.get(name, 0) < most and now_s - since_s >= delay_s:
+            if not self.ended_for_good(name, code, most) and now_s - since_s >= delay_s:
                 del self._ended_s[name]
                 self.restarts[name] = self.restarts.get(name, 0) + 1
                 self._start_one(name)

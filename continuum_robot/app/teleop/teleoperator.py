@@ -12,11 +12,10 @@ import numpy as np
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.teleop.device import Command, DeviceReading, TeleopDevice, at_rest
 from continuum_robot.app.teleop.modes import CLARKE, TIP, ClarkeMode, SteeringMode, TipMode
-from continuum_robot.control.motion import LimitedMotion, MotionLimits
+from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.control.teleoperation import Teleoperation
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 
-LONGEST_STEP_S = 0.05
 SPEEDS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 FIRST_SPEED = 3
 

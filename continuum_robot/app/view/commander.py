@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState
+from lifecycle_msgs.srv import ChangeState, GetState
 from numpy.typing import NDArray
 from rcl_interfaces.msg import ParameterDescriptor
 from rcl_interfaces.srv import DescribeParameters, GetParameters, SetParametersAtomically
@@ -32,7 +32,7 @@ from continuum_robot.app.client.stack_link import (
     StackLink,
     set_request,
 )
-from continuum_robot.control.motion import LimitedMotion, MotionLimits
+from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import StatusBuilder
@@ -44,7 +44,6 @@ Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
 EXTERNAL_FORCE_PERIOD_S = 0.05
-_LONGEST_STEP_S = 0.05
 _SERVICES = {
     "estop": Trigger,
     "manage_stack": ManageStack,
@@ -53,6 +52,7 @@ _SERVICES = {
     f"{SOURCE}/hold": Trigger,
     f"{SOURCE}/resume": Trigger,
     "recorder/change_state": ChangeState,
+    "recorder/get_state": GetState,
     "shape_estimator/reset": Trigger,
     "contact_monitor/reset": Trigger,
     **{
@@ -103,6 +103,7 @@ class Commander:
             link.client(kind, service)
         self._lock = threading.Lock()
         self._motion: LimitedMotion | None = None
+        self._turn: object = None
         self._target: Vector = np.zeros(0)
         self._stepped_s = 0.0
         self._push: tuple[float, Vector, float] | None = None
@@ -146,6 +147,11 @@ class Commander:
         return self._link.writer
 
     @property
+    def name(self) -> str:
+        """The page's own name as a writer."""
+        return self._link.name
+
+    @property
     def namespace(self) -> str:
         """ROS namespace of the stack."""
         return self._link.namespace
@@ -172,13 +178,16 @@ class Commander:
         limits : of the motion
         answer : gets whether the page steers, and a sentence
         """
+        turn = self._turn = object()
 
         def taken(success: bool, sentence: str) -> None:
-            if success:
-                with self._lock:
+            with self._lock:
+                if success and self._turn is not turn:
+                    success, sentence = False, "another order came before the answer"
+                if success:
                     self._motion, self._target = LimitedMotion(limits, start), np.array(start, dtype=float)
                     self._stepped_s = time.monotonic()
-                self._reference_timer.reset()
+                    self._reference_timer.reset()
             answer(success, sentence)
 
         self._call(f"{SOURCE}/take", TakeReference.Request(writer=self._link.name), taken)
@@ -215,9 +224,9 @@ class Commander:
 
     def drop_reference(self) -> None:
         """Fall silent; the controller holds the position."""
-        self._reference_timer.cancel()
         with self._lock:
-            self._motion = None
+            self._reference_timer.cancel()
+            self._motion = self._turn = None
 
     def play(self, answer: Answer) -> None:
         """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
@@ -248,8 +257,7 @@ class Commander:
             if motion is None:
                 return
             now_s = time.monotonic()
-            # After a stall the reference goes on from where it stood, it does not make up for it.
-            step_s = min(max(now_s - self._stepped_s, 1e-4), _LONGEST_STEP_S)
+            step_s = min(max(now_s - self._stepped_s, 1e-4), LONGEST_STEP_S)
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
         self._link.publish_reference(reference)
@@ -299,7 +307,7 @@ class Commander:
 
         self._call("shape_estimator/reset", None, then)
 
-    # Recorder of the stack
+    # Recorder
 
     @property
     def has_recorder(self) -> bool:
@@ -316,6 +324,14 @@ class Commander:
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if desired else Transition.TRANSITION_DEACTIVATE
         self._call("recorder/change_state", request, answer)
+
+    def ask_recorder(self, answer: Answer) -> None:
+        """Ask whether the recorder is active; one that is there and does not answer yet is not."""
+
+        def done(response: Any, problem: str) -> None:
+            answer(bool(response and response.current_state.label == "active"), problem)
+
+        self._link.request(GetState, "recorder/get_state", None, done)
 
     # Parameters
 

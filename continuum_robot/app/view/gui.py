@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -42,16 +43,19 @@ class Program:
         """Whether the callback that asks follows from :meth:`move`: it comes in its thread, before it returns."""
         return getattr(self._state, "moves", False)
 
-    def move(self, handle: Any, value: Any) -> None:
+    def move(self, handle: Any, value: Any, *, options: Sequence[str] = ()) -> None:
         """Set the value of a control.
 
         Parameters
         ----------
         handle : the control
         value : new
+        options : new entries of a dropdown, with the value among them; none: as they are
         """
         self._state.moves = True
         try:
+            if options:
+                handle.options = options
             handle.value = value
         finally:
             self._state.moves = False

@@ -160,7 +160,9 @@ class Page:
         computer too slow for 30 frames a second the page would draw all the time, and browsers would hear nothing.
         """
         begun_s = time.monotonic()
-        snapshot = self.snapshot = self._link.state(fresh_s=_STALE_S, status_fresh_s=_STATUS_STALE_S)
+        before = self.snapshot  # in lock-step time may wait for a node, and nothing is old then
+        fresh_s = math.inf if before.in_lockstep and before.alive else _STALE_S
+        snapshot = self.snapshot = self._link.state(fresh_s=fresh_s, status_fresh_s=_STATUS_STALE_S)
         self._curves.add(snapshot)
         if snapshot.tension_n.size and np.any(np.isfinite(snapshot.tension_n)):
             self._largest_n = float(np.nanmax([self._largest_n, np.nanmax(snapshot.tension_n)]))

@@ -35,7 +35,7 @@ SHORTEST_CYCLE_S = 0.002
 CONDITION_EVERY = 10
 SILENT_AFTER_S = 0.1
 SILENT_ANSWERS = 5
-_STEPPED_MARGIN_S = 0.1
+_STEPPED_MARGIN_S = 1.0
 """How long a simulated servo may take to answer where time is stepped: until its process gets a processor, s."""
 FIRST_VALUES_S = 1.0
 REBOOT_S = 0.6
@@ -80,6 +80,7 @@ class DynamixelTendonActuators:
     simulated : whether simulated servos are at the other end
     find_port : finds the port when the bus is opened, instead of that of the settings
     stepped : time stands between the calls: no thread, the bus is asked when :meth:`read` is called
+    ask : as of :class:`DynamixelBus`, with ``stepped``: no answer is late, however busy the machine
 
     Attributes
     ----------
@@ -104,6 +105,7 @@ class DynamixelTendonActuators:
         simulated: bool = False,
         find_port: Callable[[], str] | None = None,
         stepped: bool = False,
+        ask: Callable[[bytes], bytes] | None = None,
     ) -> None:
         if settings is None and robot.hardware is not None and isinstance(robot.hardware.tendon_actuators, Dynamixel):
             settings = robot.hardware.tendon_actuators
@@ -113,11 +115,13 @@ class DynamixelTendonActuators:
         self._motors = MotorCurrents(robot, settings, settings.motors)
         self._servos = [entry.id for entry in self._motors.motors]
         self._clock = clock
-        if answer_margin_s is None:
+        if ask is not None:
+            answer_margin_s = 0.0
+        elif answer_margin_s is None:
             answer_margin_s = _STEPPED_MARGIN_S if stepped else ANSWER_MARGIN_S
         # Where time is stepped none passes while a servo is waited for.
         self._silent_after_s = SILENT_AFTER_S if stepped else max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
-        self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s)
+        self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s, ask)
         self._lock = threading.RLock()  # one talks on the bus at a time
         self._stop = threading.Event()
         self._find_port, self._stepped, self._open = find_port, stepped, False

@@ -7,7 +7,7 @@ import contextlib
 import select
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import serial
@@ -27,6 +27,8 @@ LONGEST_LATE = 4096
 """Bytes that are read of an answer whose time is over: what the operating system may have kept of it meanwhile."""
 ATTEMPTS = 3
 _STALL_S = 0.1
+# Places in a packet, and the bytes that its length counts beside those that were asked for: status, error, checksum.
+_LENGTH, _INSTRUCTION, _SIZE, _FRAME, _PING_SIZE = 5, 7, 10, 4, 3
 
 _LOST = (OSError, termios.error)
 """What a serial port raises when its adapter is pulled out; pyserial's own exception is an OSError."""
@@ -43,14 +45,22 @@ class DynamixelBus:
     port : path of the adapter
     baud_bps : bit/s
     answer_margin_s : how long an answer may take beyond its bytes, s; the library counts on 34 ms
+    ask : servos in this process, which answer a packet's bytes at once; None: those at the port
 
     Attributes
     ----------
     packets, failures : how many exchanges there were, and how many got no proper answer
     """
 
-    def __init__(self, port: str, baud_bps: int, answer_margin_s: float = ANSWER_MARGIN_S) -> None:
+    def __init__(
+        self,
+        port: str,
+        baud_bps: int,
+        answer_margin_s: float = ANSWER_MARGIN_S,
+        ask: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self.port, self.baud_bps = port, baud_bps
+        self._ask = ask
         self._answer_margin_s = answer_margin_s
         self.packets = self.failures = 0
         self._line: Any = None
@@ -76,6 +86,11 @@ class DynamixelBus:
                 "the library dynamixel-sdk is not installed",
                 "Run: pip install 'continuum-robot[dynamixel]'.",
             )
+        line = self._open_port() if self._ask is None else _DirectLine(self._ask)
+        self._line = _port_handler(self.port, self.baud_bps, line, self._answer_margin_s)
+        self._packet = _packet_handler()
+
+    def _open_port(self) -> serial.Serial:
         try:
             line = serial.Serial(self.port, self.baud_bps, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True)
         except (OSError, ValueError) as error:
@@ -83,8 +98,7 @@ class DynamixelBus:
             raise DeviceError(self.name, problem, remedy) from error
         with contextlib.suppress(OSError, ValueError, NotImplementedError):
             line.set_low_latency_mode(True)
-        self._line = _port_handler(self.port, self.baud_bps, line, self._answer_margin_s)
-        self._packet = dynamixel_sdk.PacketHandler(2.0)
+        return line
 
     def close(self) -> None:
         """End. Safe to call at any time."""
@@ -198,7 +212,9 @@ class DynamixelBus:
         finally:
             self._release()
         place = 1 if call.startswith(("read", "ping")) else 0
-        self.failures += answer[place] != 0
+        if answer[place] != 0:
+            self.failures += 1
+            time.sleep(self._answer_margin_s)  # an answer that is only late shall not answer the next question
         return answer
 
     def _release(self) -> None:
@@ -231,7 +247,56 @@ class DynamixelBus:
         return [servo for servo in silent if not self.ping(servo)]
 
 
-def _port_handler(name: str, baud_bps: int, line: serial.Serial, answer_margin_s: float) -> Any:
+class _DirectLine:
+    """A line to servos in this process: what is written is answered before the write returns."""
+
+    def __init__(self, ask: Callable[[bytes], bytes]) -> None:
+        self._ask, self._answers = ask, bytearray()
+
+    @property
+    def in_waiting(self) -> int:
+        return len(self._answers)
+
+    def write(self, data: Sequence[int]) -> int:
+        self._answers += self._ask(bytes(data))
+        return len(data)
+
+    def read(self, size: int) -> bytes:
+        taken = bytes(self._answers[:size])
+        del self._answers[:size]
+        return taken
+
+    def reset_input_buffer(self) -> None:
+        self._answers.clear()
+
+    def close(self) -> None:
+        self._answers.clear()
+
+
+def _packet_handler() -> Any:
+    """The library's packets, but an answer that has not the bytes that were asked for answers an earlier question."""
+
+    class Packets(dynamixel_sdk.Protocol2PacketHandler):
+        wanted = 0
+
+        def txPacket(self, port: Any, packet: list[int]) -> int:
+            instruction = packet[_INSTRUCTION]
+            if instruction in (dynamixel_sdk.INST_READ, dynamixel_sdk.INST_SYNC_READ):
+                self.wanted = int.from_bytes(packet[_SIZE : _SIZE + 2], "little")
+            else:
+                self.wanted = _PING_SIZE if instruction == dynamixel_sdk.INST_PING else 0
+            return int(super().txPacket(port, packet))
+
+        def rxPacket(self, port: Any, *options: Any) -> tuple[list[int], int]:
+            while True:
+                packet, result = super().rxPacket(port, *options)
+                if result != 0 or int.from_bytes(packet[_LENGTH : _LENGTH + 2], "little") - _FRAME == self.wanted:
+                    return packet, result
+
+    return Packets()
+
+
+def _port_handler(name: str, baud_bps: int, line: Any, answer_margin_s: float) -> Any:
     """The library's port over an open line, waiting instead of polling."""
 
     class Port(dynamixel_sdk.PortHandler):
@@ -243,7 +308,7 @@ def _port_handler(name: str, baud_bps: int, line: serial.Serial, answer_margin_s
                 # The library looks at the time only where nothing comes: noise without an end would hold it for ever.
                 length = min(length, LONGEST_LATE - self.late_bytes)
                 self.late_bytes += max(0, length)
-            if length > 0 and line.in_waiting < length:
+            if length > 0 and line.in_waiting < length and not isinstance(line, _DirectLine):
                 select.select([line.fileno()], [], [], max(0.0, min(left_s, LONGEST_WAIT_S)))
             return bytes(line.read(max(0, length)))
 

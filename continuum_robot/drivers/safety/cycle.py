@@ -257,6 +257,8 @@ class SafetyCycle:
             self.write = self._engaged
             for j in indices(self._count):
                 self.tension_n[j] = command_n[j] - self._ramp.brake_n[j]
+                if self.tension_n[j] < -self._maximum_n:  # by rounding
+                    self.tension_n[j] = -self._maximum_n
             self.torque_off_due = self._off_is_due()
         else:
             # Until the first command the driver itself holds the tension; afterwards only commands are sent.

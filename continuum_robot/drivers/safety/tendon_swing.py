@@ -58,10 +58,6 @@ class TendonSwing:
         self._soft_time_s = settings.soft_time_s
         self._tension_n, self._rise_n = vector(self._count), vector(self._count)
 
-    def swing_tension_n(self, j: int) -> float:
-        """Tension of tendon ``j`` (an index) as it swings, N."""
-        return float(self._tension_n[j])
-
     @stepped
     def step(self, command_n: cython.double[::1], dt: cython.double) -> cython.void:
         """Swing for ``dt``, s, about ``command_n``, N: by the implicit midpoint rule, which neither adds nor takes."""

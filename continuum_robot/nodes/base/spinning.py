@@ -29,7 +29,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import MISCONFIGURED, ContinuumRobotError, DeviceError, ParameterError, RobotFileError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.stopping import StopOrder
@@ -324,8 +324,8 @@ def run_nodes(
 
     Returns
     -------
-    0 after a requested stop, 1 when something failed; the process has to end then, and is ended after
-    :data:`EXIT_LIMIT_S` if it does not
+    0 after a requested stop, MISCONFIGURED where a parameter or file cannot be used, 1 when something else failed; the
+    process has to end then, and is ended after :data:`EXIT_LIMIT_S` if it does not
     """
     if prompt:
         ask_for_short_slices()
@@ -390,11 +390,11 @@ def _bring_up(node: ManagedNode, spinner: Spinner) -> bool:
 
 
 def fail(error: BaseException) -> int:
-    """Say what went wrong on stderr, one sentence for an error of this project; gives the exit code 1."""
+    """Say what went wrong on stderr, one sentence for an error of this project; gives the exit code."""
     if not isinstance(error, ContinuumRobotError):
         sys.stderr.write("".join(traceback.format_exception(error)))
     sys.stderr.write(f"error: {error}\n")
-    return 1
+    return MISCONFIGURED if isinstance(error, (ParameterError, RobotFileError)) else 1
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.02) -> bool:

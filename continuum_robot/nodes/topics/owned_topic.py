@@ -30,6 +30,9 @@ OWNERS = {
     "stack_status": "supervisor",
 }
 """Name of the node that alone publishes a latched topic, in the namespace of the topic's stack."""
+TIP_STATE = "tip_state"
+TIP_STATE_OWNERS = ("predictive_tip", "reference_source", "tip_approach")
+"""Nodes that publish the topic, each for the targets that it takes."""
 STREAM_OWNERS = {
     "clarke_state": "clarke_controller",
     "contact": "contact_monitor",
@@ -123,6 +126,12 @@ def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
         for gid, one in publishers(node, topic).items()
         if one.node_name != UNKNOWN_NODE
     }
+
+
+def owners_of(node: Node, topic: str) -> tuple[str, ...]:
+    """Full names of the nodes that alone publish ``tip_state`` or one of :data:`OWNERS`; none for other topics."""
+    names = TIP_STATE_OWNERS if topic == TIP_STATE else (OWNERS[topic],) if topic in OWNERS else ()
+    return tuple(full_name_of(node, name) for name in names)
 
 
 def owner_of(node: Node, topic: str) -> str:

@@ -14,6 +14,9 @@ LOCKSTEP_DEPTH = 2000
 """Messages of a topic in lock-step that the middleware keeps: two seconds at 1 kHz, twenty times what a participant may
 be behind."""
 
+RECORDED_DEPTH = 500
+"""Messages of a topic that may wait for the recorder."""
+
 FLOW_TOPICS = (
     "tendon_states",
     "tendon_states_decimated",
@@ -70,9 +73,14 @@ def newest_state() -> QoSProfile:
     return _profile(1, reliable=False)
 
 
-def every_state() -> QoSProfile:
-    """A consumer that wants every message, such as the recorder: a queue for a stall of half a second at 1 kHz."""
-    return _profile(500)
+def every_state(depth: int = RECORDED_DEPTH) -> QoSProfile:
+    """A consumer that wants every message, such as the recorder: a queue for a stall of half a second at 1 kHz.
+
+    Parameters
+    ----------
+    depth : messages that may wait
+    """
+    return _profile(depth)
 
 
 def latched() -> QoSProfile:

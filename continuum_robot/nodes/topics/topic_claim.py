@@ -40,6 +40,7 @@ class TopicClaim:
         self.claim = WriterClaim(silence_s)
         self.turn = ""
         self._names: dict[bytes, str] = {}
+        self._met: set[bytes] = set()
         self._present: set[bytes] = set()
         self._owners: set[bytes] = set()
         self._looked_s = -math.inf
@@ -58,7 +59,8 @@ class TopicClaim:
         claim = self.claim
         if gid == NOBODY:
             return True
-        if gid == claim.holder:
+        # Where there is a turn, a message that was quicker than the graph does not decide about those behind it.
+        if gid == claim.holder and (not self.turn or gid in self._names):
             return claim.admits(gid, now_s)
         if self._is_admitted(gid, now_s):
             self._refused.pop(gid, None)
@@ -117,6 +119,9 @@ class TopicClaim:
 
     def _is_admitted(self, gid: bytes, now_s: float) -> bool:
         claim = self.claim
+        if gid not in self._met:  # at once: a new publisher is not taken for the one whose turn it is
+            self._met.add(gid)
+            self._looked_s = -math.inf
         if self._owner or claim.holder == NOBODY or gid not in self._names:
             self._look(now_s)
         name, is_owner = self._names.get(gid, ""), gid in self._owners

@@ -128,6 +128,7 @@ class SimulatedDynamixelBus:
         self._unit_a, self._limit_counts = current_unit_a, round(current_limit_a / current_unit_a)
         self._servos = {number: _Servo(motor, bytearray(TABLE_SIZE)) for number, motor in servos.items()}
         self._buffer = bytearray()
+        self._answered: bytearray | None = None
         self._answers = 0
         self._now_s = 0.0
         self._lock = threading.RLock()
@@ -217,8 +218,26 @@ class SimulatedDynamixelBus:
                     with self._lock:
                         self._take_packets()
 
+    def ask(self, data: bytes) -> bytes:
+        """What the servos answer to bytes of a host in this process, at the time of the latest step.
+
+        Parameters
+        ----------
+        data : of a packet, or of several
+        """
+        with self._lock:
+            self._answered = bytearray()
+            try:
+                self._take(data)
+                return bytes(self._answered)
+            finally:
+                self._answered = None
+
     def _take_packets(self) -> None:
-        self._buffer += self.pty.receive()
+        self._take(self.pty.receive())
+
+    def _take(self, data: bytes) -> None:
+        self._buffer += data
         while (found := self._next_packet()) is not None:
             number, instruction, parameters = found
             for servo in self._servos.values():
@@ -319,7 +338,10 @@ class SimulatedDynamixelBus:
             answer[len(answer) // 2] ^= 0x10
         if self._struck_by(servo, NOISE):
             answer[:0] = b"\xff\xff\x00\xfd\xff"
-        self.pty.send(bytes(answer))
+        if self._answered is None:
+            self.pty.send(bytes(answer))
+        else:
+            self._answered += answer
 
     def _struck_by(self, servo: _Servo, fault: str) -> bool:
         return fault in servo.faults and self._answers % max(1, int(servo.faults[fault])) == 0

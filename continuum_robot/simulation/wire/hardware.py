@@ -113,8 +113,8 @@ class _SteppingServos(DynamixelTendonActuators):
             hardware.robot,
             clock=clock,
             simulated=True,
-            find_port=lambda: servos.port,
             stepped=True,
+            ask=servos.ask,
         )
         self._simulated_hardware = hardware
 

@@ -237,6 +237,12 @@ def test_demo_takes_no_argument_and_contact_no_value(
     assert seen == [asked]
 
 
+def test_a_demo_that_ends_before_the_first_contact_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the demo needs ROS 2")
+    assert main(["demo", "--contact", "--duration", "6", "--no-view"]) == 2
+    assert "more than 6 s" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc")
 @pytest.mark.parametrize("package", ["nodes", "app"])
 def test_linear_algebra_has_one_thread_beside_the_loop(package: str) -> None:

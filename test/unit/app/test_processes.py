@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from continuum_robot.app.running.processes import ProcessGroup, node_command, parameter_text
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import MISCONFIGURED, ParameterError
 
 POLITE = """
 import signal, sys, time
@@ -90,6 +90,18 @@ def test_a_process_that_ends_is_started_again_after_a_while_and_not_for_ever() -
         assert group.pids["short"] != pid
     wait_until(lambda: group.ended() == {"short": 3})
     assert group.start_again(most=2, delay_s=0.0) == {}
+    group.stop()
+
+
+def test_a_program_that_cannot_use_its_parameters_is_not_started_again() -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+    from continuum_robot.nodes.stack.group import group_command  # noqa: PLC0415 - needs rclpy
+
+    group = ProcessGroup({"display": group_command({"robot_visualizer": {"robot": "no_such_robot"}}, "clarke")})
+    group.start()
+    wait_until(lambda: group.ended() == {"display": MISCONFIGURED})
+    assert group.ended_for_good("display", MISCONFIGURED, 5)
+    assert group.start_again(most=5, delay_s=0.0) == {}
     group.stop()
 
 

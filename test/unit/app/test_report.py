@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +14,16 @@ from matplotlib import image
 from recordings import SyntheticRun, typestore
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from continuum_robot.app.recordings.reading import Series, read_recording
+from continuum_robot.app.recordings.reading import Recording, Series, read_recording
 from continuum_robot.app.recordings.run import fault_moments
+from continuum_robot.app.report import shapes
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
 from continuum_robot.app.report.plots import draw_tensions
 from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
+from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import DeviceError, RecordingError
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 
 
@@ -122,6 +126,20 @@ def test_shapes_are_drawn_of_the_moments_at_which_they_were_seen(tmp_path: Path)
     np.testing.assert_array_equal(times_s, stamp_s[[0, 2]])
     assert draw_shapes(Seen(slice(None)), robot, tmp_path).is_file()
     assert not len(seen_shapes(Seen(slice(1, 2)))[1])
+
+
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "rolling_five_link"])
+def test_shapes_are_listed_in_the_order_of_time(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = robot_model(load_robot(name)).drawing()
+    bends = np.array([0.0, 1.0, 0.5, 0.25, 0.75, 0.75])
+    rows = np.outer(bends, drawing.coefficients(0.5 * reach_of(load_robot(name)).high_m))
+    seen = Series(np.arange(6) * 0.1, np.arange(6) * 0.1, np.arange(6), {"coefficients": rows}, {})
+    figures: list[Any] = []
+    monkeypatch.setattr(shapes, "save_figure", lambda figure, _file: figures.append(figure))
+    draw_shapes(Recording(tmp_path, "/", {"shape": seen}, 0), load_robot(name), tmp_path)
+    (figure,) = figures
+    (legend,) = figure.legends or [axis.get_legend() for axis in figure.axes]
+    assert [text.get_text() for text in legend.get_texts()] == ["0.0 s", "0.1 s", "0.2 s", "0.3 s", "0.4 s"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "no metadata", "garbage"])

@@ -25,7 +25,7 @@ PACKAGE = Path(commander_module.__file__).parents[2]
 # Methods that ask a service -> places of the name and of the type among their arguments.
 ASKS = {"call": (1, 0), "request": (1, 0), "client": (1, 0), "ask": (0, 1), "trigger": (0, None), "_call": (0, None)}
 PARAMETERS = {"get_parameters", "set_parameters_atomically", "describe_parameters"}
-OF_RCLPY = {"change_state": "ChangeState"}
+OF_RCLPY = {"change_state": "ChangeState", "get_state": "GetState"}
 
 
 def calls(folder: str) -> Iterator[tuple[Path, ast.Call]]:
@@ -94,7 +94,7 @@ def test_services_of_the_page_have_their_types_and_every_one_that_is_called_is_i
     page = Commander.__new__(Commander)
     page._link, page._lock, page._reference_timer = link, threading.Lock(), SimpleNamespace(cancel=lambda: None)
     for method in (page.stop_robot, page.reset, page.play, page.hold, page.resume, page.hand_back,
-                   page.reset_contact_monitor):  # fmt: skip
+                   page.reset_contact_monitor, page.ask_recorder):  # fmt: skip
         method(lambda *_answer: None)
     page.record(True, lambda *_answer: None)
     page.set_parameters("clarke_controller", {}, lambda *_answer: None)

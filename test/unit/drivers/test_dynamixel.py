@@ -130,13 +130,14 @@ class NoisyLine:
         b"\xff\x00\x55",
         b"\xff\xff\xfd\x00",
         packet(9, 0x55, b"\x00" + bytes(4)),  # a servo that nobody asked
+        packet(1, 0x55, b"\x00" + bytes(5)),  # an answer to something else
     ],
 )
 def test_noise_without_an_end_does_not_hold_the_bus(noise: bytes) -> None:
     """Found by fuzzing: the library looks at the time only where nothing comes."""
     bus = DynamixelBus("noise", 1_000_000, answer_margin_s=0.0)
     bus._line = bus_module._port_handler("noise", 1_000_000, NoisyLine(noise), 0.0)  # type: ignore[arg-type]
-    bus._packet = bus_module.dynamixel_sdk.PacketHandler(2.0)
+    bus._packet = bus_module._packet_handler()
     try:
         assert bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, SERVOS) == {}
         assert not bus.ping(1)
@@ -144,6 +145,40 @@ def test_noise_without_an_end_does_not_hold_the_bus(noise: bytes) -> None:
             bus.read(1, registers.HARDWARE_ERROR, 1)
     finally:
         bus.close()
+
+
+class LateServos:
+    """Servos whose answers come with those to the next packet, as on a machine that stalls."""
+
+    def __init__(self) -> None:
+        self.servos = SimulatedDynamixelBus({servo: FreeMotor() for servo in SERVOS})
+        self.late = b""
+
+    def ask(self, data: bytes) -> bytes:
+        come, self.late = self.late, self.servos.ask(data)
+        return come
+
+
+def test_a_late_answer_is_not_taken_for_that_to_the_next_question() -> None:
+    late = LateServos()
+    bus = DynamixelBus("late", 1_000_000, answer_margin_s=0.0, ask=late.ask)
+    try:
+        bus.open()
+        condition = {servo: bytes(registers.CONDITION_SIZE) for servo in SERVOS}
+        assert bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, SERVOS) == {}
+        # States that come instead of conditions, and conditions instead of a register.
+        assert bus.read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, SERVOS) == {}
+        late.servos.inject("overheating", 1)
+        late.servos.step(1.0)
+        assert bus.read(1, registers.HARDWARE_ERROR, 1) == 1 << 2
+        late.late = b""
+        assert bus.read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, SERVOS) == {}
+        assert bus.read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, SERVOS[1:]) == {
+            servo: condition[servo] for servo in SERVOS[1:]
+        }
+    finally:
+        bus.close()
+        late.servos.close()
 
 
 # --- bytes

@@ -82,7 +82,7 @@ def test_the_model_swings_as_a_motor_does():
     rng = np.random.default_rng(0)
     for _ in range(300):
         motor.cycle(float(rng.uniform(1.0, SOFT_N)), 2e-4)
-        assert motor.swing.swing_tension_n(0) == pytest.approx(motor.tension_n, abs=0.2)
+        assert motor.swing._tension_n[0] == pytest.approx(motor.tension_n, abs=0.2)
 
 
 def test_without_inertia_nothing_swings():

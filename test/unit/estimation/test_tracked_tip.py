@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.stamp_delay import DelayPrior, StampDelay
 from continuum_robot.estimation.tracked_tip import Expected, LearnedResidual, TrackedTip, TrackerSettings
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.polynomial import Polynomial
@@ -111,6 +112,26 @@ def test_a_delay_that_nobody_states_is_found():
     tracked = TrackedTip(ROBOT, TrackerSettings(sigma_m=1e-4))
     assert run(tracked, 0.05, 20.0, told_delay_s=0.05)[0] < 3e-4
     assert tracked.delay.delay_s == pytest.approx(0.05, abs=2e-3)
+
+
+def test_a_pose_that_waited_unseen_does_not_move_the_delay():
+    """On a circle at 2 Hz with stamps 60 ms late: a pose 157 ms late after a gap of a second."""
+    delay = StampDelay(DelayPrior(0.0, 0.05))
+
+    def place(time_s):
+        phase = 4 * np.pi * time_s
+        return np.array([0.03 * np.sin(phase), 0.03 * np.cos(phase), 0.2])
+
+    def see(exposed_s, late_s, dt):
+        then_s = exposed_s + late_s - delay.delay_s
+        velocity = (place(then_s + 1e-4) - place(then_s - 1e-4)) / 2e-4
+        delay.update(place(exposed_s) - place(then_s), place(then_s), velocity, dt)
+
+    for k in range(600):
+        see(k / 60, 0.06, 1 / 60)
+    assert delay.delay_s == pytest.approx(0.06, abs=1e-3)
+    see(11.0, 0.157, 1.0)
+    assert delay.delay_s == pytest.approx(0.06, abs=1e-3)
 
 
 def test_what_was_learned_holds_through_an_outage():

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from continuum_robot.drivers.dynamixel import bus as bus_module
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
@@ -78,6 +81,18 @@ def test_runs_are_the_same_to_the_last_bit() -> None:
         readings.append(np.concatenate([reading.displacement_m, reading.velocity_m_per_s, reading.current_a]))
         bench.close()
     np.testing.assert_array_equal(*readings)
+
+
+def test_a_machine_that_stalls_at_every_step_loses_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalled_s = itertools.count(0.0, 10.0)
+    monkeypatch.setattr(bus_module, "time", SimpleNamespace(monotonic=lambda: next(stalled_s), sleep=lambda _s: None))
+    bench = Bench()
+    try:
+        bench.driver.enable()
+        assert bench.run(0.3).device_faults == ()
+        assert bench.driver.bus.failures == 0
+    finally:
+        bench.close()
 
 
 def test_a_servo_that_gets_too_hot_is_reported_and_lets_go(bench: Bench) -> None:

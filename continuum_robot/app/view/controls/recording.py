@@ -8,10 +8,13 @@ snapshot : newest state of the stack
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 
 import viser
 
+from continuum_robot.app.client.recording import recorder_parameters
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.app.view.commander import Commander
@@ -20,6 +23,7 @@ from continuum_robot.app.view.gui import Program, note, show
 from continuum_robot.robot.description import Robot
 
 _NAME = "recorder"
+_ASK_S = 0.5
 GRACE_S = 30.0
 """How long a recorder may take to end: where it is killed, the recording has no index."""
 
@@ -47,6 +51,7 @@ class Recording:
         self._program = Program()
         self._snapshot = RobotState()
         self._own: ProcessGroup | None = None
+        self._own_records, self._asked_s = False, -math.inf
         self.record = server.gui.add_checkbox("record", initial_value=False)
         self.record.on_update(lambda _event: self._switch(bool(self.record.value)))
         self._note = server.gui.add_html("")
@@ -61,6 +66,8 @@ class Recording:
             if self.record.value != recording:
                 self._program.move(self.record, recording)
             words = "The stack's recorder writes all topics" if recording else "The stack's recorder rests"
+        elif self._own is not None and not self._own_records:
+            words = "The recorder starts; nothing is written yet"
         elif self._own is not None:
             words = f"All topics are written to a folder named by the date in {self._directory}"
         else:
@@ -75,6 +82,14 @@ class Recording:
             self._own = None
             self._program.move(self.record, False)
             self._status.show(f"The recording has ended: the recorder exited with code {codes[_NAME]}, see the log.")
+        now_s = time.monotonic()
+        if self._own is not None and not self._own_records and now_s - self._asked_s > _ASK_S:
+            self._asked_s, group = now_s, self._own
+
+            def answer(records: bool, _problem: str) -> None:
+                self._own_records = records and self._own is group
+
+            self._commander.ask_recorder(answer)
 
     def close(self) -> None:
         """End a recording of the page's own."""
@@ -90,12 +105,8 @@ class Recording:
         elif not desired:
             self.close()
         elif self._own is None:
-            parameters = {
-                "robot": self._robot.file_name or self._robot.name,
-                "use_fake_hardware": self._snapshot.simulated,
-                "directory": str(self._directory),
-            }
+            parameters = recorder_parameters(self._robot, self._snapshot, self._directory)
             command = node_command(_NAME, parameters, self._commander.namespace)
             group = ProcessGroup({_NAME: command}, grace_s=GRACE_S)
             group.start()
-            self._own = group
+            self._own, self._own_records = group, False

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.commander import Answer, Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program, note
 from continuum_robot.app.view.steering_range import on_step, reach_of, slider_step, unit_of
@@ -29,7 +29,8 @@ from continuum_robot.robot.description import Robot
 Array = NDArray[np.float64]
 
 TRAJECTORY, SLIDERS, TIP, PLANE = "Trajectory", "Sliders", "Drag the tip", "Drag in the Clarke plane"
-_PATIENCE_S = 2.0
+CHOICES = (TRAJECTORY, SLIDERS, TIP, PLANE)
+NOBODY, HOLDS, PLAYS = "nobody", "nobody: the robot holds", f"{SOURCE} steers"
 
 
 class Steering:
@@ -44,7 +45,7 @@ class Steering:
 
     Attributes
     ----------
-    mode : dropdown, who gives the reference
+    mode : dropdown, who gives the reference: one of CHOICES while this page does, else an entry that names who does
     sliders : of each Clarke coordinate, in the unit in which the robot is shown
     reach, unit : limits of the coordinates, and how lengths are shown
     tip_by_stack : a node of the stack brings the tip to its target; else the page does, with the only coordinate
@@ -55,16 +56,16 @@ class Steering:
         self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status
         self.reach, self.unit = reach_of(robot), unit_of(robot)
         self.tip_by_stack = len(self.reach.names) > 1
-        self.mode: Any = server.gui.add_dropdown(
-            "Steer", (TRAJECTORY, SLIDERS, TIP, PLANE), hint="Who gives the reference."
-        )
+        self.mode: Any = server.gui.add_dropdown("Steer", (NOBODY, *CHOICES), hint="Who gives the reference.")
         self.mode.on_update(lambda _event: self._choose(self.mode.value))
+        status.start.on_click(lambda _event: self.leave())
         self.sliders: list[Any] = []
         self.chosen_s = -math.inf
         self._program = Program()
         self._snapshot = RobotState()
         self._desired: Array | None = None
-        self._mode_before = ""
+        self._chosen = self._writer_before = ""
+        self._question: object = None
 
     def add_sliders(self) -> None:
         """The sliders, in the container that is open."""
@@ -97,18 +98,15 @@ class Steering:
     def leave(self) -> None:
         """Fall silent; the reference source, or nobody, gives the reference."""
         self._commander.drop_reference()
-        self._program.move(self.mode, TRAJECTORY)
+        chosen, self._chosen, self._desired = self._chosen, "", None
+        self._show_who_steers(chosen)
 
     def update(self, snapshot: RobotState) -> None:
         """Leave where the turn is lost; sliders that no hand moves follow the reference."""
         self._snapshot = snapshot
         self._leave_when_taken()
-        mode = self.mode.value
-        if mode != self._mode_before:
-            self._mode_before = mode
-            if mode in (TRAJECTORY, TIP):
-                self._desired = None
-        if mode != SLIDERS and snapshot.reference_m.size == len(self.sliders):
+        self._show_who_steers(self._chosen)
+        if self.mode.value != SLIDERS and snapshot.reference_m.size == len(self.sliders):
             for slider, value in zip(self.sliders, snapshot.reference_m, strict=True):
                 shown = on_step(float(np.clip(self.unit.per_m * value, slider.min, slider.max)), slider.step)
                 if slider.value != shown:
@@ -121,41 +119,85 @@ class Steering:
             self._commander.hand_back(lambda _success, _sentence: done.set())
             done.wait(1.0)
 
-    def _choose(self, mode: str) -> None:
-        if self._program.moves:
+    def _show_who_steers(self, shown: str) -> None:
+        """While this page does not steer, an entry names who does: so every other one is a change, and acts.
+
+        Parameters
+        ----------
+        shown : what was chosen until now; where the list has another choice, a hand made it and _choose comes next
+        """
+        value = self.mode.value
+        if value in CHOICES and value != shown:
             return
-        self.chosen_s = time.monotonic()
+        desired = self._chosen or self._other
+        options = CHOICES if self._chosen else (desired, *CHOICES)
+        if (self.mode.options, value) != (options, desired):
+            self._program.move(self.mode, desired, options=options)
+
+    @property
+    def _other(self) -> str:
+        snapshot, writer = self._snapshot, self._commander.writer
+        if not (snapshot.obeys and snapshot.alive):
+            return NOBODY
+        if writer in ("", SOURCE, self._commander.name):
+            return HOLDS if snapshot.holding or writer != SOURCE else PLAYS
+        return f"{writer} steers"
+
+    def _choose(self, mode: str) -> None:
+        if self._program.moves or mode not in CHOICES:
+            return
+        self._question = object()  # before the choice: what is being asked for is not lost yet
+        self._chosen, self.chosen_s, self._writer_before = mode, time.monotonic(), self._commander.writer
+        if mode in (TRAJECTORY, TIP):
+            self._desired = None
         if mode == TRAJECTORY:
-            self._commander.play(lambda _success, sentence: self._status.show(f"reference_source: {sentence}"))
+            self._commander.play(self._asking(self._played))
         elif mode == TIP and self.tip_by_stack:
             self._status.show("The robot holds. Drag the axes at the tip: it brings its tip there.")
-            self._commander.hold(self._status.show_if_refused)
-        elif not self._commander.steering:
+            self._commander.hold(self._asking(self._status.show_if_refused))
+        elif self._commander.steering:
+            self._question = None
+        else:
             self._take()
+
+    def _asking(self, answer: Answer) -> Answer:
+        """Until the answer, the turn is neither taken nor lost; a later question makes it void."""
+        question = self._question = object()
+
+        def answered(success: bool, sentence: str) -> None:
+            if self._question is question:
+                answer(success, sentence)
+                self._question = None
+
+        return answered
+
+    def _played(self, _success: bool, sentence: str) -> None:
+        self._status.show(f"{SOURCE}: {sentence}")
+        self.leave()
 
     def _take(self) -> None:
         snapshot = self._snapshot
         start = snapshot.reference_m if snapshot.reference_m.size else snapshot.clarke_m
         if start.size != len(self.sliders) or snapshot.driver != "active":
             self._status.show("The robot is not under control: nothing to steer. See the state above.")
-            self._program.move(self.mode, TRAJECTORY)
+            self._question = None
+            self.leave()
             return
 
         def taken(success: bool, sentence: str) -> None:
             self._status.show(f"You steer now: {sentence}." if success else f"Refused: {sentence}")
-            if success:
-                if self._desired is not None:
-                    self._commander.aim(self._desired)
-            else:
-                self._program.move(self.mode, TRAJECTORY)
+            if not success:
+                self.leave()
+            elif self._desired is not None:
+                self._commander.aim(self._desired)
 
-        self._commander.take_reference(start, motion_limits(self._robot), taken)
+        self._commander.take_reference(start, motion_limits(self._robot), self._asking(taken))
 
     def _slide(self) -> None:
         if self._program.moves:
             return
         writer = self._commander.writer
-        if not self._commander.steering and writer not in ("", SOURCE):
+        if not self._commander.steering and writer not in ("", SOURCE, self._commander.name):
             # Another page, client or pad steers. Taking over from a person is a choice, no touch of a slider.
             self._status.show(f"{writer} steers. Choose {SLIDERS} under Steer to take over.")
             return
@@ -165,15 +207,19 @@ class Steering:
 
     def _leave_when_taken(self) -> None:
         """Somebody else took the reference, or the robot stopped: the page steers no more."""
-        snapshot, mode = self._snapshot, self.mode.value
-        if mode == TRAJECTORY or time.monotonic() - self.chosen_s < _PATIENCE_S:
+        snapshot, writer = self._snapshot, self._commander.writer
+        if not self._chosen or self._question is not None:
             return
-        by_other_node = mode == TIP and self.tip_by_stack
-        lost = not by_other_node and not self._commander.steering
+        if writer != self._writer_before:
+            self._writer_before = ""
+        if self._chosen == TIP and self.tip_by_stack:
+            lost = writer not in ("", SOURCE, self._writer_before, *snapshot.nodes)
+        else:
+            lost = not self._commander.steering
         if lost or snapshot.stack == "fault" or not snapshot.alive:
             self.leave()
             self._status.show(
-                f"You do not steer any more: {self._commander.writer or 'nobody'} gives the reference."
+                f"You do not steer any more: {writer or 'nobody'} gives the reference."
                 if lost and snapshot.alive
                 else "You do not steer any more: the robot stopped."
             )
