@@ -83,7 +83,9 @@ def load(name: str) -> ct.CDLL | None:
         folders = [Path(os.environ["CONTINUUM_ROBOT_KERNEL"])]
     for folder in folders:
         if (folder / name).is_file():
-            return ct.CDLL(str(folder / name))
+            found = ct.CDLL(str(folder / name))
+            found.rod_memory.restype = ct.c_size_t
+            return found
     return None
 
 

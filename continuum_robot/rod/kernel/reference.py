@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from continuum_robot.rod.kernel.arrays import RodArrays
+if TYPE_CHECKING:
+    from continuum_robot.rod.kernel.arrays import RodArrays
 
 Vector = NDArray[np.float64]
 
@@ -161,6 +163,9 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
             reach[body, : len(ends) + many] = [*ends, *w]
             momenta[body], loads[body] = H, G
         J0, Y0, A0, ends, place = J, Y, A, [*ends, *w], place + places
+    momentum += arrays.inertia @ v
+    bias += 0.0 if a is None else arrays.inertia @ a
+    mass += arrays.inertia
     for (e, J, Y), H, G in zip(nodes, reach.T @ momenta, reach.T @ loads, strict=True):  # H, G: beyond the node
         z, z_load = -ad_columns(e).transpose(0, 2, 1) @ H, -ad_columns(e).transpose(0, 2, 1) @ G
         momentum_by_c += J.T @ z.T

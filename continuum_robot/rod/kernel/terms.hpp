@@ -20,9 +20,9 @@ template <class S> struct Passed {
 
 template <class S, class P> class TermsCall {
 public:
-  TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out)
+  TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *&stack)
       : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.momentum_by_c || out.jacobian),
-        second(out.momentum_by_c) {}
+        second(out.momentum_by_c), memory(stack) {}
 
   void run() {
     for (S *x : {out.momentum, out.force, out.bias})
@@ -229,7 +229,7 @@ private:
   // The coefficients of the pieces before stand still along this one, so its bodies count together.
   void add_columns_before(const Piece &piece, const Passed<S> &t, const Sums &sums) {
     const int m = piece.cols, b = piece.col;
-    Arena<S> own;
+    Arena<S> own(memory.here());
     S *IJ = own.raw(6 * b), *IY = own.raw(6 * b), *NJ = own.zeros(6 * b);
     const S *J = t.still, *Y = t.still_Y;
     momenta(sums.inertia, J, b, IJ);
@@ -256,7 +256,7 @@ private:
   // Back along a piece: what is beyond each node. `beyond`: H, G and B of the pieces after.
   void back(const Piece &piece, Passed<S> &t, S *beyond) {
     const int m = piece.cols, block = 6 * m, b = piece.col;
-    Arena<S> own;
+    Arena<S> own(memory.here());
     S *z = own.raw(block), *zG = own.raw(block);
     for (int l = 0; l < piece.nodes; l++) {
       const S *e = t.unit + block * l, *turning = t.turning + block * l;
@@ -299,7 +299,23 @@ private:
 
 template <class S, class P>
 void terms(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out) {
-  TermsCall<S, P>(r, q, c, v, a, out).run();
+  Arena<S> memory;
+  TermsCall<S, P>(r, q, c, v, a, out, memory.here()).run();
+}
+
+// The same with stiffness and damping: the bias is all that holds against M a, and the force all that changes p but what
+// drives the rod. In memory that the caller owns, of memory_of(r) scalars.
+template <class S, class P>
+void dynamics(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *memory) {
+  const int n = r.n;
+  TermsCall<S, P>(r, q, c, v, a, out, memory).run();
+  for (int i = 0; i < n; i++) {
+    S held{};
+    if (q.stiffness) held += dot(q.stiffness + i * n, c, n);
+    if (q.damping) held += dot(q.damping + i * n, v, n);
+    if (out.bias) out.bias[i] += held;
+    if (out.force) out.force[i] -= held;
+  }
 }
 
 } // namespace rod
