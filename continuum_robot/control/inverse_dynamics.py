@@ -95,7 +95,7 @@ class InverseDynamicsController(CycleController):
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
         rod = Rod(robot, paths=(), parts=WITH_CAPSTANS)
-        self.asked, self.moved = KernelCall(rod), KernelCall(rod)
+        self.asked, self.moved = KernelCall(rod, "bias"), KernelCall(rod, "momentum", "force")
         self.needs_python = not self.asked.native
         shape = coefficients_from_clarke(robot)
         self.coefficient_count = len(shape)

@@ -54,7 +54,7 @@ class HoldingForce:
         self.coefficient_count, self.coordinate_count = shape.shape
         self.stiffness, self.shape = matrix(stiffness.tolist()), matrix(shape.tolist())
         self.elastic, self.gravity = vector(self.coordinate_count), vector(self.coordinate_count)
-        self.weight = KernelCall(rod, elastic=False)
+        self.weight = KernelCall(rod, "bias", elastic=False)
         self.native = self.weight.native
 
     @stepped

@@ -89,6 +89,7 @@ class CycleFunction:
     Parameters
     ----------
     rod : whose numbers it reads at each call
+    wanted : names of results
     shape, numbers, library : as the kernel reads them; without a library it is the form in NumPy
     elastic : with stiffness and damping
 
@@ -101,7 +102,14 @@ class CycleFunction:
     """
 
     def __init__(
-        self, rod: Rod, shape: kernel.Shape, numbers: kernel.Numbers, library: ct.CDLL | None, *, elastic: bool
+        self,
+        rod: Rod,
+        wanted: Sequence[str],
+        shape: kernel.Shape,
+        numbers: kernel.Numbers,
+        library: ct.CDLL | None,
+        *,
+        elastic: bool,
     ) -> None:
         self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = np.zeros((6, rod.n))
         self._rod, self._elastic = rod, elastic
@@ -113,7 +121,7 @@ class CycleFunction:
         if not elastic:
             values |= {"stiffness": None, "damping": None}
         self._numbers = kernel.Numbers(**values)
-        self._terms = kernel.Terms(*(kernel.at(x) for x in (self.momentum, self.force, self.bias)))
+        self._terms = kernel.Terms(**{name: kernel.at(getattr(self, name)) for name in wanted})
         self._memory = np.zeros(library.rod_memory(ct.byref(shape)))
         call = library.rod_dynamics
         arrays = (self.c, self.rate, self.acceleration)
@@ -258,14 +266,15 @@ class Rod:
         evaluate.kept = kept  # type: ignore[attr-defined]
         return evaluate
 
-    def in_cycle(self, *, elastic: bool = True) -> CycleFunction:
-        """Inverse dynamics and what changes the momentum, for a control cycle.
+    def in_cycle(self, wanted: Sequence[str], *, elastic: bool = True) -> CycleFunction:
+        """Inverse dynamics, or what changes the momentum, for a control cycle.
 
         Parameters
         ----------
+        wanted : of the results of :class:`CycleFunction`; the others stay 0
         elastic : with stiffness and damping
         """
-        return CycleFunction(self, self._shape, self._numbers, self._library, elastic=elastic)
+        return CycleFunction(self, wanted, self._shape, self._numbers, self._library, elastic=elastic)
 
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
@@ -273,7 +282,7 @@ class Rod:
         found = {name: np.empty(n) for name in ("momentum", "force", "bias")}
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
-        return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian), out
+        return Terms(**found, pose=pose, jacobian=jacobian), out
 
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).
@@ -320,6 +329,21 @@ class Rod:
             ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
+
+    def tendon_force(self, c: ArrayLike, tension: ArrayLike) -> tuple[Vector, Vector]:
+        """What tensions do to the coefficients, (n,), and its derivative by c, (n, n).
+
+        Parameters
+        ----------
+        c : (n,)
+        tension : (N,), N
+        """
+        c_now, pull, n = self._state("c", c), self._tendons("tension", tension), self.n
+        length, gradient, by_c = np.empty(self.tendon_count), np.empty((self.tendon_count, n)), np.zeros((n, n))
+        self._compiled().rod_lengths(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
+        )  # fmt: skip
+        return -pull @ gradient, by_c
 
     def _strain(self, c: Vector, piece: Piece, s_m: float) -> Vector:
         """Strain at an arc length of a piece, (6,)."""

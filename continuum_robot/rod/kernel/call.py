@@ -20,6 +20,7 @@ class KernelCall:
     Parameters
     ----------
     rod : whose numbers it reads at each call
+    wanted : which of momentum, force and bias it writes; the others stay 0
     elastic : with stiffness and damping
 
     Attributes
@@ -53,8 +54,8 @@ class KernelCall:
     _terms: cython.size_t
     _memory: cython.size_t
 
-    def __init__(self, rod: Rod, *, elastic: bool = True) -> None:
-        own = rod.in_cycle(elastic=elastic)
+    def __init__(self, rod: Rod, *wanted: str, elastic: bool = True) -> None:
+        own = rod.in_cycle(wanted, elastic=elastic)
         self.native = bool(own.addresses)
         if cython.compiled and not self.native:
             raise ParameterError("rod", rod.n, "the kernel's library: compiled control calls no Python function")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface: plain pointers, no exceptions, no interpreter lock. rod_terms allocates in a thread's first call with a
 // larger rod than before, unless that thread has called rod_prepare; rod_dynamics never does.
+#include "capstans.hpp"
 #include "gradient.hpp"
 #include "motion.hpp"
 #include "statics.hpp"
@@ -191,4 +192,16 @@ EXPORT std::size_t rod_memory(const Shape *r) { return memory_of(*r); }
 EXPORT void rod_dynamics(const Shape *r, const Numbers<double> *q, const double *c, const double *v, const double *a,
                          const Terms<double> *out, double *memory) {
   dynamics<double, double>(*r, *q, c, v, a, *out, memory);
+}
+
+// Fractions (wires,) of their tension that wires of the friction coefficients keep, and where it is not null, their
+// gradient by the coefficients (wires, n), from the poses and Jacobians of rod_terms.
+EXPORT void rod_kept_fractions(int n, int wires, const Wire *wire, const Hole *hole, const double *friction,
+                               double rounding, const double *pose, const double *jacobian, double *fraction,
+                               double *gradient) {
+  for (int k = 0; k < wires; k++) {
+    Arena<double>::reserve(wire_memory(n, wire[k].holes));
+    fraction[k] = kept_by_wire(n, wire[k], hole, friction[k], rounding, pose, jacobian,
+                               gradient ? gradient + static_cast<std::size_t>(k) * n : nullptr);
+  }
 }

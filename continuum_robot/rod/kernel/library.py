@@ -58,6 +58,10 @@ class Directions(ct.Structure):
     _fields_ = [("count", ct.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
 
 
+WIRE = np.dtype([("first", np.int32), ("holes", np.int32), ("back", np.int32)])
+"""As in capstans.hpp."""
+HOLE = np.dtype([("body", np.int32), ("at_m", np.float64, 2)], align=True)
+"""As in capstans.hpp."""
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 

@@ -141,7 +141,7 @@ private:
   // Frames of the places, and at the nodes unit strains in base axes and the twist's growth.
   void follow(const Piece &piece, Passed<S> &t, Frame<S> *frames, S *rate) {
     const int m = piece.cols, block = 6 * m, *row = r.row + piece.col;
-    S strain[18], step[6], axes[36];
+    S strain[18], step[6], axis[6];
     for (int s = 0, l = 0; s < piece.places; s++, phi += 3 * m, rest += 18) {
       if (!piece.constant || !s)
         for (int g = 0; g < 3; g++) {
@@ -153,9 +153,10 @@ private:
       frames[s] = frame;
       if (place[s].node < 0) continue;
       S *e = t.unit + block * l;
-      adjoint(frame, axes);
-      for (int i = 0; i < 6; i++)
-        for (int j = 0; j < m; j++) e[i * m + j] = at_node[j] * axes[6 * i + row[j]];
+      for (int j = 0; j < m; j++) {
+        unit_strain(frame, row[j], axis);
+        for (int i = 0; i < 6; i++) e[i * m + j] = at_node[j] * axis[i];
+      }
       add_columns(e, v + piece.col, m, rate + 6 * l);
       at_node += m;
       l++;
@@ -175,15 +176,18 @@ private:
     const Spatial<S> I = spatial(f, numbers);
     S H[6], G[6], N[36], B[6];
     momenta(I, V, 1, H);
-    momenta(I, A, 1, B);
-    load(f, I, q.gravity, numbers + 10, G, N);
-    add_cross(V, H, B); // I A + ad*(V) H - G
-    add_cross(V + 3, H + 3, B);
-    add_cross(V, H + 3, B + 3);
+    load(f, I, q.gravity, numbers + 10, G, second ? N : nullptr);
+    if (out.bias) {
+      momenta(I, A, 1, B);
+      add_cross(V, H, B); // I A + ad*(V) H - G
+      add_cross(V + 3, H + 3, B);
+      add_cross(V, H + 3, B + 3);
+    }
     for (int i = 0; i < 6; i++) {
-      B[i] -= G[i];
       t.sum[i] += H[i];
       t.sum[6 + i] += G[i];
+      if (!out.bias) continue;
+      B[i] -= G[i];
       t.sum[12 + i] += B[i];
     }
     for (int j = 0; j < nodes; j++) {
