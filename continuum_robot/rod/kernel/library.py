@@ -58,47 +58,10 @@ class Directions(ct.Structure):
     _fields_ = [("count", ct.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
 
 
-class Spool(ct.Structure):
-    """As in plant.hpp."""
-
-    _fields_ = [
-        *((name, ct.c_int) for name in ("turns", "elements")),
-        *(
-            (name, ct.c_double)
-            for name in (
-                *("stiffness", "stiffening", "damping"),
-                *("newton_per_ampere", "mass", "viscous", "coulomb", "creep"),
-                *("cogging", "cogging_rad_per_m", "current_time_constant"),
-            )
-        ),
-        *((name, Pointer) for name in ("reach", "slip")),
-    ]
-
-
-class Drive(ct.Structure):
-    """As in plant.hpp."""
-
-    _fields_ = [
-        (name, Pointer)
-        for name in (
-            *("desired", "force", "offset", "fraction", "free", "phase", "anchors"),
-            *("lost", "capstan", "touching"),
-        )
-    ]
-
-
-class State(ct.Structure):
-    """As in plant.hpp."""
-
-    _fields_ = [(name, Pointer) for name in ("c", "v", "momentum", "spooled", "speed", "current", "tension")]
-
-
-CAPSTAN = np.dtype(
-    [
-        *((name, np.int32) for name in ("pulled", "released")),
-        *((name, np.float64) for name in ("path_per_radian", "radius", "strands")),
-    ]
-)
+WIRE = np.dtype([("first", np.int32), ("holes", np.int32), ("back", np.int32)])
+"""As in capstans.hpp."""
+HOLE = np.dtype([("body", np.int32), ("at_m", np.float64, 2)], align=True)
+"""As in capstans.hpp."""
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 
@@ -125,7 +88,7 @@ def load(name: str) -> ct.CDLL | None:
     for folder in folders:
         if (folder / name).is_file():
             found = ct.CDLL(str(folder / name))
-            found.rod_plant_new.restype, found.rod_plant_run.restype = ct.c_void_p, ct.c_long
+            found.rod_memory.restype = ct.c_size_t
             return found
     return None
 
