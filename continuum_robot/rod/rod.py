@@ -62,6 +62,26 @@ class Equilibrium:
 
 
 @dataclass(frozen=True, slots=True)
+class Energies:
+    """Energies of a rod.
+
+    Attributes
+    ----------
+    kinetic_j, elastic_j : J
+    potential_j : of weight and of dead forces, 0 for what is at the base, J; dead moments and following loads have none
+    """
+
+    kinetic_j: float
+    elastic_j: float
+    potential_j: float
+
+    @property
+    def total_j(self) -> float:
+        """Their sum, J."""
+        return self.kinetic_j + self.elastic_j + self.potential_j
+
+
+@dataclass(frozen=True, slots=True)
 class Gradient:
     """Of a function of a motion's end, and the end.
 
@@ -248,6 +268,33 @@ class Rod:
         )
         return found
 
+    @property
+    def library(self) -> ct.CDLL:
+        """The kernel's; raises ContinuumRobotError where it was not built."""
+        return self._compiled()
+
+    def form(self, *, linear: bool = False) -> tuple[kernel.Shape, kernel.Numbers, tuple[object, ...]]:
+        """What the kernel reads of this rod, and what must stay alive with it.
+
+        Parameters
+        ----------
+        linear : take the lengths of the paths, that are linear in the coefficients, by their gradient at the straight
+            rod; changes of ``arrays.path`` are then not seen
+        """
+        shape, numbers = kernel.Shape.from_buffer_copy(self._shape), kernel.Numbers.from_buffer_copy(self._numbers)
+        if not linear:
+            return shape, numbers, (self,)
+        at = self.lengths(np.zeros(self.n))
+        path = np.column_stack([at.length_m, at.gradient]).copy()
+        shape.straight, numbers.path = 1, kernel.at(path)
+        return shape, numbers, (self, path)
+
+    def look(self, c: Vector, v: Vector, out: kernel.Terms) -> None:
+        """The wanted of these terms alone, at (c, v), (n,) each; arrays are contiguous and stay alive."""
+        self._compiled().rod_terms(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c, v, None), ct.byref(out)
+        )
+
     def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
         """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
         if self._library is None:
@@ -283,6 +330,25 @@ class Rod:
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
         return Terms(**found, pose=pose, jacobian=jacobian), out
+
+    def energies(self, c: ArrayLike, v: ArrayLike) -> Energies:
+        """Energies at (c, v).
+
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        """
+        c_now, v_now, arrays = self._state("c", c), self._state("v", v), self.arrays
+        at = self.terms(c_now, v_now)
+        mass, first = arrays.body[:, 0], arrays.body[:, 1:4]
+        moment = mass[:, None] * at.position + np.einsum("kij,kj->ki", at.rotation, first)
+        point = at.position + np.einsum("kij,kj->ki", at.rotation, arrays.body[:, 10:13])
+        loads_j = -float((point * arrays.body[:, 13:16]).sum())
+        return Energies(
+            float(v_now @ at.momentum) / 2,
+            float(c_now @ arrays.stiffness @ c_now) / 2,
+            loads_j - float(moment.sum(axis=0) @ arrays.gravity),
+        )
 
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).

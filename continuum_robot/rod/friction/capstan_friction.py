@@ -176,6 +176,17 @@ class CapstanFriction:
         back = self.jacobian.T
         return back @ (sense * lost), back @ by_c, back @ (by_speed[:, None] * self.jacobian)
 
+    def speeds(self, tendon_rate: Vector) -> Vector:
+        """Of the capstans, (k,), rad/s, half of the difference of both tendons: a stretched pair counts as it winds.
+
+        Parameters
+        ----------
+        tendon_rate : of all tendons, (N,), m/s
+        """
+        return np.array(
+            [0.5 * (tendon_rate[o.pulled] - tendon_rate[o.released]) / o.path_per_radian_m for o in self._drives]
+        )
+
     def wires_of_tension(self, tension: Vector) -> Vector:
         """Tensions of the pulled wires, then of the released ones, (2k,), N.
 

@@ -57,7 +57,8 @@ public:
   Stage(int n, int paths, const double *scale, Memory &memory)
       : mass(memory.zeros(n * n)), momentum_by_c(memory.zeros(n * n)), force_by_c(memory.zeros(n * n)),
         momentum(memory.zeros(n)), force(memory.zeros(n)), length(memory.zeros(paths)), scale(scale), n(n),
-        inverse(memory.zeros(n * n)), change(memory.zeros(n)), past(memory.zeros(n)), along_past(memory.zeros(n)) {}
+        inverse(memory.zeros(n * n)), change(memory.zeros(n)), past(memory.zeros(n)), last(memory.zeros(n)),
+        along_past(memory.zeros(n)) {}
 
   Terms<S> all() { return {momentum, force, nullptr, mass, momentum_by_c, force_by_c, nullptr, nullptr}; }
 
@@ -70,9 +71,9 @@ public:
   template <class P, class Forces>
   bool run(double g, const S *c0, const S *p0, S *c, S *v, S *p_end, Forces &forces, const P *damping,
            double tolerance) {
-    double before = -1;
+    bool fresh = made_for != g, exact = false; // whether the matrix is made anew, and was made at the last point
+    double before = -1, part = 1;              // size of the correction there, and how much of it was gone
     int measured = 0;
-    bool fresh = made_for != g;
     for (int iteration = 0; iteration < MOST; iteration++) {
       for (int i = 0; i < n; i++) v[i] = (c[i] - c0[i]) / g;
       evaluations++;
@@ -84,13 +85,27 @@ public:
       const bool same = fresh || !forces.changed(*this);
       std::copy(change, change + n, past);
       multiply(g, p0);
-      if (before >= 0 && same) learn();
-      for (int i = 0; i < n; i++) c[i] += change[i];
-      const double left = std::sqrt(largest(along(change, change)));
-      if (!(left < 1e3)) return false;
+      double left = std::sqrt(largest(along(change, change)));
+      if (before >= 0 && !(left <= (1 - part / 4) * before)) { // Deuflhard's test of monotonicity
+        std::copy(past, past + n, change);
+        if (exact) part /= 2;
+        if (!(part >= SHORTEST)) return false;
+        for (int i = 0; i < n; i++) c[i] = last[i] + (exact ? part : 0.0) * change[i];
+        fresh = !exact;
+        continue;
+      }
+      if (!(left < 1e300)) return false;
       const double rate = before >= 0 ? left / before : expected;
-      if (before >= 0 && measured++ == 0) expected = std::max(rate, 0.3 * expected);
-      if (left <= tolerance || (rate < 0.3 && left * rate / (1 - rate) <= 0.3 * tolerance)) {
+      if (before >= 0 && same && part == 1) {
+        if (measured++ == 0) expected = std::max(rate, 0.3 * expected);
+        learn();
+        left = std::sqrt(largest(along(change, change)));
+      }
+      const bool there = left <= tolerance || (rate < 0.3 && left * rate / (1 - rate) <= 0.3 * tolerance);
+      part = left > LARGEST ? LARGEST / left : 1.0;
+      std::copy(c, c + n, last);
+      for (int i = 0; i < n; i++) c[i] += part * change[i];
+      if (there) {
         if (before < 0) expected = std::min(1.0, 1.5 * expected); // look again in a while
         for (int i = 0; i < n; i++) {
           v[i] = (c[i] - c0[i]) / g;
@@ -98,6 +113,7 @@ public:
         }
         return true;
       }
+      exact = fresh;
       fresh = before >= 0 && rate > 0.4;
       before = left;
     }
@@ -124,9 +140,10 @@ public:
 
 private:
   static constexpr int MOST = 40;
+  static constexpr double LARGEST = 1.0, SHORTEST = 1e-3; // of a correction; of a part of one
   const double *scale;
   const int n;
-  S *inverse, *change, *past, *along_past; // inverse: transposed
+  S *inverse, *change, *past, *last, *along_past; // inverse: transposed
   double made_for = 0, expected = 1; // by how much the second correction of a stage is smaller than the first
 
   template <class P> bool make_inverse(double g, const P *damping) {
