@@ -60,7 +60,6 @@ class Plant:
     actuation : "motors" or "ideal"
     rng : draws the rotors' angles; None: from the robot's seed
     progress : receives a line when something takes long or is not as the robot's file states
-    compile : "auto", "always" or "never", as in rod/code/generation.py
     contacts : what touches the robot, by the plant's time
 
     Attributes
@@ -76,7 +75,7 @@ class Plant:
     Raises
     ------
     ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have
-    ContinuumRobotError : ``compile="always"`` and no C compiler
+    ContinuumRobotError : the kernel's library was not built
     """
 
     def __init__(
@@ -86,7 +85,6 @@ class Plant:
         actuation: str = "motors",
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
-        compile: str = "auto",
         contacts: Sequence[Contact] = (),
     ) -> None:
         if actuation not in ACTUATIONS:
@@ -101,17 +99,12 @@ class Plant:
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
             self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
-        self._body: PlantBody = self._make_body(progress, compile)
+        self._body: PlantBody = self._make_body(progress)
         self.substep_s = self._body.substep_s
         self.reset()
 
-    @property
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
-        return self._body.compiled
-
-    def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
-        return RodBody(self.robot, self.motor, self._contacts, progress=progress)
+    def _make_body(self, _progress: Callable[[str], None] | None) -> PlantBody:
+        return RodBody(self.robot, self.motor, self._contacts)
 
     # --- running it
 

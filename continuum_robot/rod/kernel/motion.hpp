@@ -97,7 +97,7 @@ public:
       if (!(left < 1e300)) return false;
       const double rate = before >= 0 ? left / before : expected;
       if (before >= 0 && same && part == 1) {
-        if (measured++ == 0) expected = std::max(rate, 0.3 * expected);
+        if (measured++ == 0) expected = std::max({rate, 0.3 * expected, 0.1});
         learn();
         left = std::sqrt(largest(along(change, change)));
       }

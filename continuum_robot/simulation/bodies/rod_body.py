@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +35,6 @@ class RodBody:
     robot : a rod
     motor : of the tendons; None: the tensions are given
     contacts : what touches the rod
-    progress : not used: nothing takes long
 
     Attributes
     ----------
@@ -44,15 +42,7 @@ class RodBody:
     moving : the rod in motion; the numbers of its rod may be written between two calls
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        motor: MotorModel | None,
-        contacts: PlantContacts,
-        *,
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
-        del progress
+    def __init__(self, robot: Robot, motor: MotorModel | None, contacts: PlantContacts) -> None:
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self.substep_s = robot.simulation.substep_s
         self._friction, settings = CapstanFriction(robot), robot.simulation
@@ -75,11 +65,6 @@ class RodBody:
         self._curvature = curvature_matrix(robot)
         self.kinematics: Kinematics = RodPlaces(robot, contacts.locations_m)
         self.reset(self.rest)
-
-    @property
-    def compiled(self) -> bool:
-        """True: the kernel is."""
-        return True
 
     @cached_property
     def rest(self) -> Vector:
