@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.kernel.arrays import ALL, GAUSS, Piece, RodArrays, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 
