@@ -220,10 +220,20 @@ def damping_matrix(robot: Robot) -> Vector:
     d_theta l^2 on the diagonal, in Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)). The other
     strains are damped in the same time against their own stiffness, which no robot file states.
     """
-    parts = []
-    for index, segment in enumerate(robot.segments):
-        bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
-        stiffness = section_stiffness(robot, index)
-        time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
-        parts.append((segment.basis, segment.length_m, [bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])]))
-    return strain_matrix(parts)
+    return strain_matrix(
+        (segment.basis, segment.length_m, section_damping(robot, index)) for index, segment in enumerate(robot.segments)
+    )
+
+
+def section_damping(robot: Robot, index: int) -> Vector:
+    """Damping of a segment's strains, N.m^2.s and N.s, shape (6,); see :func:`damping_matrix`.
+
+    Parameters
+    ----------
+    robot : a rod
+    index : of the segment, from 0
+    """
+    segment, stiffness = robot.segments[index], section_stiffness(robot, index)
+    bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
+    time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
+    return np.array([bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])])

@@ -58,6 +58,24 @@ class Directions(ct.Structure):
     _fields_ = [("count", ct.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
 
 
+class Pull(ct.Structure):
+    """As in forces.hpp."""
+
+    _fields_ = [(name, Pointer) for name in ("tension", "stiffness", "spooled", "slack_m", "stops")]
+
+
+class AtRest(ct.Structure):
+    """As in statics.hpp."""
+
+    _fields_ = [
+        *(
+            (name, Pointer)
+            for name in ("hessian", "force", "length", "tension", "gradient", "pose", "jacobian")
+        ),
+        ("energy", ct.c_double),
+    ]
+
+
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 
