@@ -4,8 +4,8 @@
 Elastic energy + tendons as springs that only pull + dry friction of their paths - work of tensions, weight and loads is
 stationary. The kernel's Newton method goes along the energy with the exact Hessian. Where it meets negative curvature,
 Newton's method here turns downhill; where that fails too, the load is put on in steps with a tangent predictor. In the
-coordinates y = L^T c with K = L L^T the elastic energy is |y|^2 / 2, so the eigenvalues of the Hessian there are 1 for the
-rod alone and 0 where it buckles. Derived here.
+coordinates y = L^T c with K = L L^T the elastic energy is |y|^2 / 2, so the eigenvalues of the Hessian there are 1 for
+the rod alone and 0 where it buckles. Derived here.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class RestState:
     residual : angle (rad) or relative stretch that ``force`` would cause on the elastic rod alone
     symmetric : whether all loads have a potential
     own_hessian : by the coefficients, (n, n)
-    length_m, tension, gradient : of the tendons: lengths, (N,); tensions on their paths, (N,), N; slopes of the lengths, (N, n)
+    length_m, tension, gradient : of the tendons: lengths, (N,); tensions on their paths, (N,), N; slopes of the
+        lengths, (N, n)
     bent : whether a direction of negative curvature was turned round on the way on
     """
 
@@ -385,12 +386,12 @@ class Equilibrium:
 
     @property
     def by_tension(self) -> Vector:
-        """dc by the tensions, (n, N), 1/(m N) for curvatures."""
+        """Derivative of c by the tensions, (n, N), 1/(m N) for curvatures."""
         return self.slope(-self.gradient.T)
 
     @property
     def by_spooled(self) -> Vector:
-        """dc by what the spools of held tendons have taken in, (n, N); 0 where a tendon is slack or not held."""
+        """Derivative of c by what the spools of held tendons have taken in, (n, N); 0 where a tendon is slack or not held."""
         return self.slope(-self.gradient.T * np.where(self.taut, self._case.stiffness, 0.0))
 
     def along(self, **changes: ArrayLike) -> Vector:
