@@ -2,8 +2,8 @@
 """Shapes of a robot whose tendons are held at displacements: elastic tendons that may be slack, weight, dry friction.
 
 Interface (stays; the inside becomes rod/statics.py with tendon paths displaced in the kernel's numbers):
-``DisplacedStatics(robot, friction=)``, ``.replay(displacement, point_m=, sensitivities=)``, ``.parameters``: readings of
-servos in, shapes out, with the derivative of a point of the tip by each parameter. For any other parameter and any
+``DisplacedStatics(robot, friction=)``, ``.replay(displacement, point_m=, sensitivities=)``, ``.parameters``: readings
+of servos in, shapes out, with the derivative of a point of the tip by each parameter. For any other parameter and any
 robot rod/statics.py has ``Equilibrium.slope``: dc/d(parameter) from the force's derivative by it.
 
 The rod is the engine's with a constant basis: curvatures c, and of each segment by how much it is shorter. What both

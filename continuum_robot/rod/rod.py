@@ -26,8 +26,8 @@ from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.kernel.arrays import RodArrays, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.stations import Stations, Strains
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
+from continuum_robot.rod.stations import Stations, Strains
 
 Vector = NDArray[np.float64]
 

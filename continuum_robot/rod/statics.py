@@ -391,7 +391,7 @@ class Equilibrium:
 
     @property
     def by_spooled(self) -> Vector:
-        """Derivative of c by what the spools of held tendons have taken in, (n, N); 0 where a tendon is slack or not held."""
+        """Derivative of c by what the spools of held tendons have taken in, (n, N); 0 where one is slack or not held."""
         return self.slope(-self.gradient.T * np.where(self.taut, self._case.stiffness, 0.0))
 
     def along(self, **changes: ArrayLike) -> Vector:

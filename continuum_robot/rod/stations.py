@@ -85,7 +85,7 @@ class Stations:
     def __init__(self, arrays: RodArrays, places_m: Vector) -> None:
         end_m = arrays.bodies_m[-1]
         if not np.all((places_m >= 0) & (places_m <= end_m * (1 + 1e-9))):
-            raise ParameterError("arc length", places_m.tolist(), f"arc lengths in [0, {end_m:g}] m")
+            raise ParameterError("arc_lengths_m", places_m.tolist(), f"arc lengths in [0, {end_m:g}] m")
         self._arrays, count = arrays, len(places_m)
         ends_m = np.array([piece.start_m + piece.length_m for piece in arrays.pieces])
         self._piece = np.minimum(np.searchsorted(ends_m * (1 + 1e-12), places_m), len(ends_m) - 1)

@@ -145,7 +145,12 @@ def rod_arrays(
     if nodes is not None and nodes < 6:
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
     pieces = _pieces(rod, nodes)
-    places = _Places(rod, pieces, [*map(_station, stations_m), *map(_mass, rod.masses), *_points(loads, pieces)])
+    points = list(_points(loads, pieces))
+    for name, places_m in (("stations_m", stations_m), ("loads", [s_m for s_m, _ in points])):
+        for s_m in places_m:
+            if not -SAME_PLACE <= s_m / rod.length_m <= 1 + SAME_PLACE:
+                raise ParameterError(name, s_m, f"an arc length from 0 to {rod.length_m:g} m")
+    places = _Places(rod, pieces, [*map(_station, stations_m), *map(_mass, rod.masses), *points])
     lengths = _Lengths(pieces, rod.tendon_paths if paths is None else paths, path_nodes)
     rows = [row for segment in rod.segments for row in segment.basis.rows]
     rest = [np.array(rod.segments[piece.segment].rest_strain) for piece in pieces]
@@ -262,10 +267,6 @@ class _Places:
         self.weight: list[Vector] = []
         self.body: list[Vector] = []
         self.bodies_m: list[float] = []
-        end_m = pieces[-1].start_m + pieces[-1].length_m
-        for s_m, _ in fixed:
-            if not -SAME_PLACE <= s_m / end_m <= 1 + SAME_PLACE:
-                raise ParameterError("arc length", s_m, f"on the rod, from 0 to {end_m:g} m")
         for number, piece in enumerate(pieces):
             begins = -math.inf if number == 0 else SAME_PLACE
             here = [
