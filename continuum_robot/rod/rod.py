@@ -265,12 +265,21 @@ class Rod:
         held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
         return np.asarray(np.linalg.solve(found.mass, np.asarray(force, dtype=float) - found.bias - held))
 
-    def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
-        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
+    def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
+        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.
+
+        Parameters
+        ----------
+        wanted : names of the results that are computed, the others are 0; none: all
+        """
         if self._library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
+        for name, _ in out._fields_ if wanted else ():
+            if name not in wanted:
+                getattr(found, name)[:] = 0.0
+                setattr(out, name, None)
         call = self._library.rod_terms
         given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to

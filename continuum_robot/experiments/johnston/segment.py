@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capstan-driven robots for the experiments of johnston: motion under given loads or under a drive, and the observers.
 
-Motion is integrated with the whole model, friction of the tendons (32)-(38) included, by Runge-Kutta steps or, as in the
-paper, by the Dormand-Prince pair. Loads are part of the integrated equations.
+Motion is integrated with the whole model, friction of the tendons (32)-(38) included, by Runge-Kutta steps or, as in
+the paper, by the Dormand-Prince pair. Loads are part of the integrated equations.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.johnston.measurement import CommandedCurrent
 from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, perturbed, servo_torque
 from continuum_robot.experiments.johnston.sweep_runs import DIRECTIONS, Recording
