@@ -16,12 +16,11 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.drawing import Geometry
 from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
-from continuum_robot.rod.path_lengths import turn_cuts
 from continuum_robot.rod.step import step_functions
 from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -59,7 +58,7 @@ class RodDrawing:
         self.disk_thickness_m = np.repeat([disk.thickness_m for disk in disks], counts)
         self.plate_thickness_m = 0.0
         turning = [
-            turn_cuts(path.start_m, path.end_m, [path], _TURN_RAD)[0]
+            turn_cuts(path.start_m, path.end_m, [path], _TURN_RAD)
             for path in robot.tendon_paths
             if not self._from_disks(path)
         ]

@@ -12,7 +12,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import lumped_masses
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import gauss_legendre, strain_matrix
-from continuum_robot.rod.tendons import tendon_matrix
+from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 
 Vector = NDArray[np.float64]
 
@@ -33,6 +33,7 @@ class Parts:
     backbone_inertia : mass of the backbone, muhmann (10), (16)
     disk_inertia : mass of the disks, muhmann (14), (18)
     capstan_inertia : of the capstans, johnston (22)-(24); not beside a model of the motors, whose rotors it is
+    rotor_inertia : of the motors, where no capstans have it; not beside a model of the motors
     """
 
     rotational_energy: bool = False
@@ -40,6 +41,7 @@ class Parts:
     backbone_inertia: bool = True
     disk_inertia: bool = True
     capstan_inertia: bool = False
+    rotor_inertia: bool = False
 
 
 @dataclass(slots=True)
@@ -170,20 +172,29 @@ def passing_segments(robot: Robot, index: int) -> list[Segment]:
     return [later for k, later in enumerate(robot.segments[index:], index) if k == index or later.tendons.from_base]
 
 
-def sliding_mass(robot: Robot, lever: Vector) -> Vector:
-    """Mass matrix of the tendons' sliding, muhmann (12) with (13), constant, (n, n).
+def tendon_mass(robot: Robot, parts: Parts) -> Vector | None:
+    """Of what moves with the displacements of the tendons, (N, N), kg; None where nothing does.
+
+    The tendons themselves, muhmann (12) with (13); capstans, johnston (22)-(24); rotors of the motors.
 
     Parameters
     ----------
-    lever : displacement of every tendon per coefficient at the straight rod, (N, n)
+    robot : a rod
+    parts : what has inertia
     """
     masses_kg = np.zeros(robot.tendon_count)
-    for k, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
-        tendons, end_m = segment.tendons, start_m + segment.length_m
-        masses_kg[robot.tendon_slices[k]] = tendons.mass_per_length_kg_per_m * (
-            end_m if tendons.from_base else segment.length_m
-        )
-    return np.asarray(lever.T @ (masses_kg[:, None] * lever))
+    for segment, start_m, place in zip(robot.segments, robot.segment_starts_m, robot.tendon_slices, strict=True):
+        if parts.tendon_inertia:
+            begin_m = 0.0 if segment.tendons.from_base else start_m
+            masses_kg[place] = segment.tendons.mass_per_length_kg_per_m * (start_m + segment.length_m - begin_m)
+    capstans = drives(robot)
+    if parts.rotor_inertia and robot.actuators is not None and not capstans:
+        masses_kg += robot.actuators.reflected_mass_kg
+    found = np.diag(masses_kg)
+    if parts.capstan_inertia and capstans:
+        turning = tension_from_torque(robot)  # of each capstan with its tendons, as its torque pulls at them
+        found = found + (turning * [drive.capstans.inertia_kg_m2 for drive in capstans]) @ turning.T
+    return found if found.any() else None
 
 
 def section_stiffness(robot: Robot, index: int) -> Vector:
@@ -221,10 +232,20 @@ def damping_matrix(robot: Robot) -> Vector:
     d_theta l^2 on the diagonal, in Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)). The other
     strains are damped in the same time against their own stiffness, which no robot file states.
     """
-    parts = []
-    for index, segment in enumerate(robot.segments):
-        bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
-        stiffness = section_stiffness(robot, index)
-        time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
-        parts.append((segment.basis, segment.length_m, [bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])]))
-    return strain_matrix(parts)
+    return strain_matrix(
+        (segment.basis, segment.length_m, section_damping(robot, index)) for index, segment in enumerate(robot.segments)
+    )
+
+
+def section_damping(robot: Robot, index: int) -> Vector:
+    """Damping of a segment's strains, N.m^2.s and N.s, shape (6,); see :func:`damping_matrix`.
+
+    Parameters
+    ----------
+    robot : a rod
+    index : of the segment, from 0
+    """
+    segment, stiffness = robot.segments[index], section_stiffness(robot, index)
+    bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
+    time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
+    return np.array([bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])])

@@ -20,7 +20,7 @@ from continuum_robot.rod.inertia import (
     Parts,
     damping_matrix,
     stiffness_matrix,
-    sliding_mass,
+    tendon_mass,
 )
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
 from continuum_robot.rod.moving_chain import expressions_of
@@ -73,7 +73,10 @@ class RodModel:
         self.size = robot.coefficient_count
         self.stiffness = stiffness_matrix(robot)
         self.damping = damping_matrix(robot)
-        self.axial_mass = sliding_mass(robot, self.tendon_matrix) if tendon_inertia else np.zeros((self.size, self.size))
+        sliding = tendon_mass(robot, Parts(tendon_inertia=True)) if tendon_inertia else None
+        self.axial_mass = np.zeros((self.size, self.size))
+        if sliding is not None:
+            self.axial_mass = self.tendon_matrix.T @ sliding @ self.tendon_matrix
         self.actuator_mass = actuator_mass_matrix(robot) if actuator_inertia else np.zeros((self.size, self.size))
         self.quadrature_nodes = quadrature_nodes
         self._kind: Any = expressions_of(robot)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes as ct
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]
@@ -44,9 +42,7 @@ class RodPlaces:
     def _make(self) -> None:
         rod = Rod(self.robot, paths=(), stations_m=(*self._known, *self._others))
         self._rod, self._at_m = rod, rod.arrays.bodies_m
-        self._c, self._still = np.full(rod.n, np.nan), np.zeros(rod.n)
-        self._pose, self._jacobian = np.empty((len(self._at_m), 12)), np.empty((len(self._at_m), 6, rod.n))
-        self._out = kernel.Terms(pose=kernel.at(self._pose), jacobian=kernel.at(self._jacobian))
+        self._c, self._still, self._look = np.full(rod.n, np.nan), np.zeros(rod.n), rod.prepared("pose", "jacobian")
 
     def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
         """Frames (k, 4, 4) in the base frame at arc lengths ``s`` (k,), m.
@@ -59,7 +55,7 @@ class RodPlaces:
         for k, s_m in enumerate(np.atleast_1d(np.asarray(s, dtype=float))):
             at = self._body(c, float(s_m))
             if at >= 0:
-                found[k, :3, :3], found[k, :3, 3] = self._pose[at, :9].reshape(3, 3), self._pose[at, 9:]
+                found[k, :3, :3], found[k, :3, 3] = self._now.rotation[at], self._now.position[at]
         return found
 
     def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
@@ -70,7 +66,7 @@ class RodPlaces:
         c : (n,)
         """
         at = self._body(c, float(s))
-        return np.zeros((6, self._rod.n)) if at < 0 else self._jacobian[at].copy()
+        return np.zeros((6, self._rod.n)) if at < 0 else self._now.jacobian[at].copy()
 
     def _body(self, c: ArrayLike, s_m: float) -> int:
         """Number of the body at an arc length, -1 at the base; all are looked at at c."""
@@ -86,5 +82,5 @@ class RodPlaces:
         now = np.asarray(c, dtype=float)
         if not np.array_equal(now, self._c):
             self._c[:] = now
-            self._rod.look(self._c, self._still, self._out)
+            self._now = self._look(self._c, self._still)
         return at if s_m > _SAME_M else -1

@@ -8,20 +8,26 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.geometry import se3
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.rod.defect import CrossSections
+from continuum_robot.rod.description import ALL, RodDescription
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import ALL, GAUSS, Piece, RodArrays, rod_arrays
+from continuum_robot.rod.kernel.arrays import RodArrays, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
+from continuum_robot.rod.loads import Load
+from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
+from continuum_robot.rod.stations import Stations, Strains
 
 Vector = NDArray[np.float64]
 
@@ -38,27 +44,6 @@ class Lengths:
 
     length_m: Vector
     gradient: Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Equilibrium:
-    """Where all forces vanish.
-
-    Attributes
-    ----------
-    c : (n,)
-    hessian : minus the derivative of the force by c, (n, n); its eigenvalues are positive where it is stable
-    iterations : of Newton's method
-    """
-
-    c: Vector
-    hessian: Vector
-    iterations: int
-
-    @property
-    def stable(self) -> bool:
-        """Whether small pushes bring it back."""
-        return bool(np.linalg.eigvalsh((self.hessian + self.hessian.T) / 2)[0] > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,55 +145,59 @@ class CycleFunction:
 
 
 METHODS = {"midpoint": 0, "sdirk": 1}
-MOST_ITERATIONS = 60
+_STATIONS_KEPT = 32
 _NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
 
 
 class NotConvergedError(ContinuumRobotError):
-    """An equilibrium or a motion that Newton's method does not find."""
+    """A motion that Newton's method does not find."""
 
 
 class Rod:
-    """Made of a robot's description in milliseconds, without a compiler.
+    """Made of a robot or a description in milliseconds, without a compiler.
 
     Parameters
     ----------
-    robot : a rod
+    robot : a rod, or what a rod is
     nodes : Gauss nodes a piece, at least 6; None: as many as give about 1e-7
     paths : tendons and strings whose lengths are wanted; None: all tendons
     stations_m : arc lengths at which bodies without mass stand, m
-    parts : what has inertia; all has
+    loads : besides the weight
+    parts : what has inertia of a robot; all has
 
     Attributes
     ----------
+    description : what it is
     arrays : what the kernel reads; its numbers (gravity, body, inertia, stiffness, damping, rest, path) may be
         written between two calls
     scale : by which each coefficient turns or stretches its whole segment, (n,)
-    rest_m : lengths of the tendons on the straight rod, (N,), m
+    rest_m : lengths of the tendons at c = 0, (N,), m
 
     Raises
     ------
     ParameterError : a mechanism, or what no rod can have
     """
 
+    description: RodDescription
     arrays: RodArrays
     scale: Vector
     rest_m: Vector
 
     def __init__(
         self,
-        robot: Robot,
+        robot: Robot | RodDescription,
         *,
         nodes: int | None = None,
         paths: Sequence[RoutedPath] | None = None,
         stations_m: Sequence[float] = (),
+        loads: Sequence[Load] = (),
         parts: Parts = ALL,
     ) -> None:
-        if not robot.segments:
-            raise ParameterError("robot", robot.name, "a rod with segments")
-        self.arrays = rod_arrays(robot, nodes=nodes, paths=paths, stations_m=stations_m, parts=parts)
+        self.description = robot if isinstance(robot, RodDescription) else RodDescription.of_robot(robot, parts)
+        self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
+        self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
         self.scale = np.concatenate(
-            [np.where(np.array(segment.basis.rows) < 3, segment.length_m, 1.0) for segment in robot.segments]
+            [np.where(np.array(one.basis.rows) < 3, one.length_m, 1.0) for one in self.description.segments]
         )
         self._prepare()
         self.rest_m = self.lengths(np.zeros(self.n)).length_m
@@ -219,19 +208,35 @@ class Rod:
         return self.arrays.n
 
     @property
+    def length_m(self) -> float:
+        """From the base to the tip, m."""
+        return float(self.arrays.bodies_m[-1])
+
+    @property
+    def conservative(self) -> bool:
+        """Whether all loads have a potential: forces that keep their direction."""
+        return not self.arrays.body[:, 16:].any()
+
+    @property
     def tendon_count(self) -> int:
         """Number of paths whose lengths it knows."""
         return int(self.arrays.path_index.max()) + 1 if self.arrays.path_index.size else 0
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("arrays", "scale", "rest_m")}
+        return {name: getattr(self, name) for name in ("description", "arrays", "scale", "rest_m", "_made_with")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.arrays, self.scale, self.rest_m = state["arrays"], state["scale"], state["rest_m"]
+        self.__dict__.update(state)
         self._prepare()
+
+    def finer(self, nodes: int = 4) -> Rod:
+        """The same rod with so many Gauss nodes more on each piece; numbers that were changed since are not."""
+        own = self._made_with["nodes"] or max(len(piece.nodes) for piece in self.arrays.pieces)
+        return Rod(self.description, **{**self._made_with, "nodes": own + nodes})
 
     def _prepare(self) -> None:
         arrays = self.arrays
+        self._stations: dict[bytes, Stations] = {}
         self._library = kernel.library()
         self._place = np.zeros(len(arrays.place), kernel.PLACE)
         self._place["node"], self._place["body"] = arrays.place.T
@@ -289,18 +294,33 @@ class Rod:
         shape.straight, numbers.path = 1, kernel.at(path)
         return shape, numbers, (self, path)
 
-    def look(self, c: Vector, v: Vector, out: kernel.Terms) -> None:
-        """The wanted of these terms alone, at (c, v), (n,) each; arrays are contiguous and stay alive."""
-        self._compiled().rod_terms(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c, v, None), ct.byref(out)
-        )
+    def acceleration(self, c: ArrayLike, v: ArrayLike, force: ArrayLike) -> Vector:
+        """Acceleration of the coefficients, (n,): muhmann (25).
 
-    def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
-        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        force : generalised force besides stiffness, damping, weight and loads, the tendons' included, (n,), N.m^2
+        """
+        found, arrays = self.terms(c, v), self.arrays
+        held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
+        return np.asarray(np.linalg.solve(found.mass, np.asarray(force, dtype=float) - found.bias - held))
+
+    def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
+        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.
+
+        Parameters
+        ----------
+        wanted : names of the results that are computed, the others are 0; none: all
+        """
         if self._library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
+        for name, _ in out._fields_ if wanted else ():
+            if name not in wanted:
+                getattr(found, name)[:] = 0.0
+                setattr(out, name, None)
         call = self._library.rod_terms
         given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
@@ -362,23 +382,72 @@ class Rod:
         ------
         ParameterError : an arc length off the rod
         """
-        c_now, places = self._state("c", c), np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
-        arrays, end_m = self.arrays, self.arrays.bodies_m[-1]
-        if not np.all((places >= 0) & (places <= end_m * (1 + 1e-9))):
-            raise ParameterError("arc_lengths_m", arc_lengths_m, f"arc lengths in [0, {end_m:g}] m")
+        c_now, stations = self.checked(c), self.stations(arc_lengths_m)
+        return stations.poses(self.terms(c_now, np.zeros(self.n)), c_now)
+
+    def jacobian(self, c: ArrayLike, s_m: float) -> Vector:
+        """Jacobian of the twist (linear, angular) of the frame at an arc length (m), in its own axes, (6, n)."""
+        return self.moved(c, s_m)[1]
+
+    def moved(self, c: ArrayLike, s_m: float | None = None) -> tuple[Vector, Vector]:
+        """Pose (4, 4) and :meth:`jacobian` (6, n) at an arc length (m), together; None: of the tip.
+
+        Raises
+        ------
+        ParameterError : an arc length off the rod
+        ReachError : coefficients that turn the rod further than its frames hold
+        """
+        c_now = self.checked(c)
         at = self.terms(c_now, np.zeros(self.n))
-        found = np.tile(np.eye(4), (places.size, 1, 1))
-        for k, s_m in enumerate(places):
-            piece = next((one for one in arrays.pieces if s_m <= one.start_m + one.length_m), arrays.pieces[-1])
-            body = int(np.searchsorted(arrays.bodies_m, s_m, side="right")) - 1
-            from_m = arrays.bodies_m[body] if body >= 0 else 0.0
-            if body >= 0:
-                found[k, :3, :3], found[k, :3, 3] = at.rotation[body], at.position[body]
-            strains = np.array([self._strain(c_now, piece, from_m + part * (s_m - from_m)) for part in GAUSS])
-            rotation, position = reference.exponential(reference.magnus(strains, s_m - from_m))
-            found[k, :3, 3] += found[k, :3, :3] @ position
-            found[k, :3, :3] = found[k, :3, :3] @ rotation
-        return found
+        if s_m is None or s_m == self.length_m:
+            return se3.transform(at.rotation[-1], at.position[-1]), at.jacobian[-1]
+        stations = self.stations([s_m])
+        poses = stations.poses(at, c_now)
+        return poses[0], stations.jacobians(at, poses)[0]
+
+    def stations(self, arc_lengths_m: ArrayLike) -> Stations:
+        """Places along the rod, kept for the next time.
+
+        Raises
+        ------
+        ParameterError : an arc length off the rod
+        """
+        places_m = np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
+        key = places_m.tobytes()
+        if key not in self._stations:
+            while len(self._stations) >= _STATIONS_KEPT:
+                del self._stations[next(iter(self._stations))]
+            self._stations[key] = Stations(self.arrays, places_m)
+        return self._stations[key]
+
+    def checked(self, c: ArrayLike) -> Vector:
+        """Coefficients (n,) that the rod can have.
+
+        Raises
+        ------
+        ParameterError : not n finite numbers
+        ReachError : they turn the rod further than its frames hold
+        """
+        c_now = self._state("c", c)
+        self._strains.check_reach(c_now)
+        return c_now
+
+    @cached_property
+    def _strains(self) -> Strains:
+        return Strains(self.arrays)
+
+    @cached_property
+    def cross_sections(self) -> CrossSections:
+        """For what its basis cannot represent; see rod/defect.py."""
+        return CrossSections(self)
+
+    def error_m(self, c: ArrayLike) -> float:
+        """How far the tip moves with four nodes more on each piece, m: about what the frames err by."""
+        return float(np.linalg.norm(self.moved(c)[0][:3, 3] - self._finer.moved(c)[0][:3, 3]))
+
+    @cached_property
+    def _finer(self) -> Rod:
+        return self.finer()
 
     def lengths(self, c: ArrayLike) -> Lengths:
         """Lengths of the tendons, and their gradient.
@@ -396,68 +465,47 @@ class Rod:
         )  # fmt: skip
         return Lengths(length, gradient)
 
-    def tendon_force(self, c: ArrayLike, tension: ArrayLike) -> tuple[Vector, Vector]:
-        """What tensions do to the coefficients, (n,), and its derivative by c, (n, n).
+    def displacement(self, c: ArrayLike) -> Vector:
+        """Displacement of every tendon against c = 0, pulled in positive, (N,), m."""
+        return np.asarray(self.rest_m - self.lengths(c).length_m)
+
+    def displacement_gradient(self, c: ArrayLike) -> Vector:
+        """Derivative of :meth:`displacement` by c, (N, n)."""
+        return -self.lengths(c).gradient
+
+    def pulled(self, c: ArrayLike, tension: ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """Lengths of the tendons (N,), their gradient l_c (N, n), and the slope of the pull -l_c^T T by c, (n, n).
 
         Parameters
         ----------
-        c : (n,)
-        tension : (N,), N
+        c : coefficients, (n,)
+        tension : T, (N,), N
         """
-        c_now, pull, n = self._state("c", c), self._tendons("tension", tension), self.n
-        length, gradient, by_c = np.empty(self.tendon_count), np.empty((self.tendon_count, n)), np.zeros((n, n))
+        c_now, pull = self._state("c", c), self._tendons("tension", tension)
+        length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
+        by_c = np.zeros((self.n, self.n))
         self._compiled().rod_lengths(
             ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
         )  # fmt: skip
-        return -pull @ gradient, by_c
+        return length, gradient, by_c
 
-    def _strain(self, c: Vector, piece: Piece, s_m: float) -> Vector:
-        """Strain at an arc length of a piece, (6,)."""
-        arrays = self.arrays
-        ends_m = np.cumsum(arrays.step_m)
-        place = min(int(np.searchsorted(ends_m, s_m)), len(ends_m) - 1)
-        at = 1 - (ends_m[place] - s_m) / arrays.step_m[place]
-        strain = sum(
-            arrays.rest[place, g] * np.prod([(at - other) / (one - other) for other in GAUSS if other != one])
-            for g, one in enumerate(GAUSS)
-        )
-        own = slice(piece.first, piece.first + piece.count)
-        np.add.at(strain, arrays.rows[own], piece.values((s_m - piece.start_m) / piece.length_m) * c[own])
-        return strain
 
     def equilibrium(
         self,
-        tension: ArrayLike,
-        start: ArrayLike | None = None,
+        tension: ArrayLike = 0.0,
+        start: ArrayLike | Equilibrium | None = None,
         *,
         stiffness: ArrayLike = 0.0,
         spooled: ArrayLike = 0.0,
-        tolerance: float = 1e-10,
+        stops: Stops | None = None,
+        continuation: str = "auto",
+        settle: bool = True,
     ) -> Equilibrium:
-        """Where all forces vanish, by Newton's method from a start.
-
-        Parameters
-        ----------
-        tension : given tensions, (N,), N
-        start : (n,); None: straight
-        stiffness, spooled : of tendons as springs that only pull, (N,), N/m, and what was taken in, (N,), m
-        tolerance : last change of a coefficient, as angle or strain over its segment
-
-        Raises
-        ------
-        NotConvergedError : none was found from this start
-        """
-        c = np.zeros(self.n) if start is None else self._state("start", start).copy()
-        given = {"tension": tension, "stiffness": stiffness, "spooled": spooled}
-        pull = [self._tendons(name, values) for name, values in given.items()]
-        hessian = np.empty((self.n, self.n))
-        iterations = self._compiled().rod_equilibrium(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(self.scale, *pull, self.rest_m, c),
-            ct.c_double(tolerance), MOST_ITERATIONS, *self._at(hessian),
+        """Where the rod rests; see :func:`continuum_robot.rod.statics.equilibrium`, which has the same parameters."""
+        return equilibrium(
+            self, tension, start,
+            stiffness=stiffness, spooled=spooled, stops=stops, continuation=continuation, settle=settle,
         )  # fmt: skip
-        if iterations < 0:
-            raise NotConvergedError(f"no equilibrium was found in {-iterations} iterations: start nearer to it")
-        return Equilibrium(c, hessian, iterations)
 
     def motions(
         self,
@@ -583,6 +631,20 @@ class Rod:
         if not good:
             raise NotConvergedError("the motion did not converge: take shorter steps")
         return Gradient(c_now, momentum, on_c, on_p, on_tension, along)
+
+    @property
+    def shape(self) -> kernel.Shape:
+        """Of the arrays, for calls of the kernel; it lives as long as the rod."""
+        return self._shape
+
+    @property
+    def numbers(self) -> kernel.Numbers:
+        """Of the rod, for calls of the kernel; they live as long as the rod."""
+        return self._numbers
+
+    def compiled(self) -> ct.CDLL:
+        """The kernel's library; NotConvergedError where none could be built."""
+        return self._compiled()
 
     def _compiled(self) -> ct.CDLL:
         if self._library is None:

@@ -18,7 +18,6 @@ from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, KNOTS, STIFFNESSES
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel.plant import CAPSTAN, Drive, Spool, State
-from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.rod import METHODS, Rod
 from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S, MotorModel
 
@@ -124,12 +123,7 @@ class MovingRod:
                 [(o.pulled, o.released, o.path_per_radian_m, o.capstans.radius_m, o.strands) for o in own], CAPSTAN
             )
             self._lost, self._capstan_rows = np.zeros((len(own), 2)), np.ascontiguousarray(friction.jacobian)
-            bodies = len(rod.arrays.bodies_m)
-            none, nothing = np.zeros(0), np.zeros((0, 0))
-            self._terms = Terms(
-                *[none] * 3, *[nothing] * 3, pose=np.empty((bodies, 12)), jacobian=np.empty((bodies, 6, rod.n))
-            )
-            self._looked = kernel.Terms(pose=at(self._terms.pose), jacobian=at(self._terms.jacobian))
+            self._look_at = rod.prepared("pose", "jacobian")
         self._drive = Drive(
             *map(at, (self.desired, self._force, self.offset_m, self.stiffness_fraction, self.motor_free)),
             *map(at, (self._phase, self._anchors, self._lost, self._capstan_rows, self.touching)),
@@ -227,8 +221,7 @@ class MovingRod:
         """Fractions of their tension that both wires of each capstan keep at c, (capstans, 2)."""
         if self._friction is None:
             return np.ones((0, 2))
-        self.rod.look(self.c, self.c_rate, self._looked)
-        return self._friction.kept(self._terms, self.rod, slopes=False)[0]
+        return self._friction.kept(self._look_at(self.c, self.c_rate), self.rod, slopes=False)[0]
 
     @property
     def displacement_m(self) -> Vector:

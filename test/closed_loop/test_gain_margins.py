@@ -10,6 +10,7 @@ from continuum_robot.control.delay_margin import linear_plant, sampled_loop
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.moving_rod import MovingRod, Springs
 
@@ -28,7 +29,7 @@ def linearised(robot):
     springs = Springs(simulation.tendon_stiffness_n_per_m, damping_ns_per_m=simulation.tendon_damping_ns_per_m)
     moving = MovingRod(Rod(robot), springs=springs, motor=motor, method="midpoint", tolerance=1e-13)
     n, count = robot.coefficient_count, robot.tendon_count
-    rest = Rod(robot).equilibrium(np.zeros(count)).c
+    rest = equilibrium(Rod(robot), np.zeros(count)).c
     moving.reset(rest)
     at = np.concatenate([rest, np.zeros(n), moving.spooled_m + 1e-3, np.zeros(2 * count)])
     size = 2 * n + 2 * count

@@ -17,7 +17,7 @@ from continuum_robot.identification.replay import in_tracker, marker_in_tracker
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
-from continuum_robot.rod.strain.displaced_statics import DisplacedStatics
+from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 Array = NDArray[np.float64]
 

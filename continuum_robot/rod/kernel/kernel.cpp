@@ -128,13 +128,17 @@ EXPORT void rod_lengths_along(const Shape *r, const Numbers<Slope> *q, const Slo
   lengths<Slope, Slope>(*r, *q, c, tension, length, gradient, force_by_c);
 }
 
-// How many iterations an equilibrium took from the guess in c; minus that where it does not converge.
-EXPORT int rod_equilibrium(const Shape *r, const Numbers<double> *q, const double *scale, const double *tension,
-                           const double *stiffness, const double *spooled, const double *slack_m, double *c,
-                           double tolerance, int most, double *hessian) {
-  Arena<double>::reserve(2 * memory_of(*r));
-  const Pull<double> pull{tension, stiffness, spooled, slack_m};
-  return equilibrium<double, double>(*r, *q, scale, pull, c, tolerance, most, hessian);
+// Force out of balance, Hessian, tendons and energy of a rod at rest in c.
+EXPORT void rod_at_rest(const Shape *r, const Numbers<double> *q, const double *scale, const Pull<double> *pull,
+                        const double *c, AtRest *at) {
+  Equilibrium(*r, *q, scale, *pull, *at).evaluate(c);
+}
+
+// How many iterations an equilibrium took from the guess in c, which it replaces; minus that where it does not converge,
+// or meets a Hessian that is not positive definite though all loads are conservative.
+EXPORT int rod_equilibrium(const Shape *r, const Numbers<double> *q, const double *scale, const Pull<double> *pull,
+                           double *c, int conservative, double tolerance, int most, AtRest *at) {
+  return Equilibrium(*r, *q, scale, *pull, *at).run(c, conservative != 0, tolerance, most);
 }
 
 // Motions of many robots on some threads, eight at a time in the lanes of the processor: c, v (robots, n); tension and

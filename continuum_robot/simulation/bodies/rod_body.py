@@ -14,11 +14,10 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.kernel.arrays import ALL, WITH_CAPSTANS
+from continuum_robot.rod.description import ALL, WITH_CAPSTANS
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
@@ -69,7 +68,7 @@ class RodBody:
     @cached_property
     def rest(self) -> Vector:
         """Equilibrium without tension under gravity alone, (n,)."""
-        return equilibrium(StrainRod.from_robot(self._robot)).c
+        return equilibrium(self.moving.rod).c
 
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""

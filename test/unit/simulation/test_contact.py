@@ -12,6 +12,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.contact import Contact, PlantContacts, contact_force
 from continuum_robot.simulation.contact_file import load_contacts, parse_contacts
 from continuum_robot.simulation.moving_rod import MovingRod
@@ -181,7 +182,7 @@ def test_contact_stops_the_motion_that_the_same_torque_makes_in_the_open(
     pressed: Plant, robot: Robot, rod: RodPlaces
 ) -> None:
     tension = 416.0 + tension_from_torque(robot) @ [0.6, 0.0]
-    there = rod.poses(Rod(robot).equilibrium(tension).c, [0.2037])[0][0, 3]
+    there = rod.poses(equilibrium(Rod(robot), tension).c, [0.2037])[0][0, 3]
     assert there > 0.03
     (load,) = pressed.contact_loads
     assert load.penetration_m < 0.003

@@ -11,9 +11,10 @@ import pytest
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 
@@ -74,7 +75,7 @@ def test_helical_tendons_bring_it_to_the_static_equilibrium(helical):
         assert np.abs(plant.c_rate).max() < 1e-2
         if actuation == "ideal":
             assert plant.tension == pytest.approx(COMMAND)
-        rod = StrainRod.from_robot(helical)
+        rod = Rod(helical)
         tip = rod.poses(equilibrium(rod, plant.tension, start=plant.c).c, [helical.length_m])[0]
         assert plant.pose(helical.length_m) == pytest.approx(tip, abs=2e-4)
         bent = np.linalg.norm(plant.pose(helical.length_m)[:2, 3])
@@ -85,8 +86,9 @@ def test_a_push_moves_it_to_the_equilibrium_with_that_load(helical):
     plant = at_rest(Plant(helical, actuation="ideal"), 1.0)
     plant.push(0.2, [0.0, 0.1, 0.0])
     at_rest(plant, 4.0)
-    rod = StrainRod.from_robot(helical)
-    state = equilibrium(rod, COMMAND, [PointWrench(s_m=0.2, force_n=(0.0, 0.1, 0.0))], start=plant.c)
+    rod = Rod(helical)
+    pushed = RodDescription.of_robot(helical).loaded([PointWrench(s_m=0.2, force_n=(0.0, 0.1, 0.0))])
+    state = equilibrium(Rod(pushed), COMMAND, start=plant.c)
     assert plant.pose(0.242)[:3, 3] == pytest.approx(rod.poses(state.c, [0.242])[0, :3, 3], abs=2e-4)
     plant.release()
     assert at_rest(plant, 0.05).pose(0.242)[1, 3] < rod.poses(state.c, [0.242])[0, 1, 3]
@@ -145,7 +147,8 @@ def test_capstans_move_a_rod_that_twists_as_one_that_hardly_does():
         for k in range(400):
             plant.advance(208.0 + 80.0 * np.sin(2 * np.pi * k * CYCLE_S) * np.array([1.0, 0.5, -1.0, -0.5]), CYCLE_S)
     for bending, general in (plants[:2], plants[2:]):
-        assert general.displacement == pytest.approx(bending.displacement, abs=0.01 * np.abs(bending.displacement).max())
+        size_m = np.abs(bending.displacement).max()
+        assert general.displacement == pytest.approx(bending.displacement, abs=0.01 * size_m)
         assert general.friction_torque == pytest.approx(bending.friction_torque, rel=0.05, abs=2e-3)
         assert np.abs(general.friction_torque).max() > 0.01
 

@@ -9,6 +9,7 @@ import pytest
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -49,7 +50,7 @@ def test_it_settles_where_the_statics_say(actuation):
     robot = changed(SMOOTH, damping=0.005)
     plant = Plant(robot, actuation=actuation)
     plant.advance(TENSION, 8.0)
-    rest = Rod(robot).equilibrium(TENSION)
+    rest = equilibrium(Rod(robot), TENSION)
     np.testing.assert_allclose(plant.c, rest.c, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(plant.tension, TENSION, rtol=1e-5)
     if actuation == "motors":

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of a robot whose tendons are held at displacements: elastic tendons that may be slack, weight, dry friction.
 
+Interface (stays; the inside becomes rod/statics.py with tendon paths displaced in the kernel's numbers):
+``DisplacedStatics(robot, friction=)``, ``.replay(displacement, point_m=, sensitivities=)``, ``.parameters``: readings
+of servos in, shapes out, with the derivative of a point of the tip by each parameter. For any other parameter and any
+robot rod/statics.py has ``Equilibrium.slope``: dc/d(parameter) from the force's derivative by it.
+
 The rod is the engine's with a constant basis: curvatures c, and of each segment by how much it is shorter. What both
-take from the tendons' paths, d, is :mod:`continuum_robot.rod.strain.displaced_paths`.
+take from the tendons' paths, d, is :mod:`continuum_robot.rod.displaced_paths`.
 
 A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0), and on its way through
 the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), of which the most is a
@@ -28,8 +33,8 @@ from scipy.linalg.lapack import dposv
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.displaced_paths import DisplacedPaths
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
-from continuum_robot.rod.strain.displaced_paths import DisplacedPaths
 from continuum_robot.rod.strain.loaded_chain import LoadedChain
 from continuum_robot.rod.strain.rod import StrainRod
 
