@@ -86,6 +86,7 @@ class Rod:
     stations_m : arc lengths at which bodies without mass stand, m
     loads : besides the weight
     parts : what has inertia of a robot; all has
+    compliant : of a robot with ``displaced_tendons``: its backbone gives way along itself
 
     Attributes
     ----------
@@ -114,8 +115,10 @@ class Rod:
         stations_m: Sequence[float] = (),
         loads: Sequence[Load] = (),
         parts: Parts = ALL,
+        compliant: bool = False,
     ) -> None:
-        self.description = robot if isinstance(robot, RodDescription) else RodDescription.of_robot(robot, parts)
+        given = isinstance(robot, RodDescription)
+        self.description = robot if given else RodDescription.of_robot(robot, parts, compliant=compliant)
         self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
         self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
         self.scale = np.concatenate(

@@ -75,6 +75,22 @@ class Stops:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Tendons that are held.
+
+    Attributes
+    ----------
+    stiffness : force per stretch, (N,), N/m; finite
+    spooled : what is taken in since the rod was straight, (N,), m
+    stops : dry friction of the paths; None: none
+    """
+
+    stiffness: Vector
+    spooled: Vector
+    stops: Stops | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Case:
     """What acts on a rod: numbers of the kernel, and its tendons."""
 
@@ -501,6 +517,27 @@ def equilibrium(
     if not np.isinf(springs).any():
         return search.result(search.found(rod.checked(guess).copy(), continuation))
     return _inextensible(solver, case, rod.checked(guess).copy(), settle)
+
+
+def at_rest(balance: Balance, c: Vector, held: Held) -> RestState:
+    """The equilibrium with held tendons alone nearest to a guess, without reports: for many one after another.
+
+    Parameters
+    ----------
+    balance : of the rod
+    c : guess, (n,)
+    held : the tendons
+
+    Raises
+    ------
+    ConvergenceError : none found
+    """
+    arrays = balance.rod.arrays
+    case = _Case(arrays.gravity, arrays.body, np.zeros(len(held.stiffness)), held.stiffness, held.spooled, held.stops)
+    state, iterations = balance.newton(c, case)
+    if iterations > 0 and state.residual < RESIDUAL_TOLERANCE:
+        return state
+    return _Search(balance, case, False, None).newton(c, 1.0, 2 * _ITERATIONS)
 
 
 def _inextensible(solver: Balance, case: _Case, c: Vector, settle: bool) -> Equilibrium:

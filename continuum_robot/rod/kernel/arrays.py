@@ -334,13 +334,13 @@ class _Lengths:
                 count = path_nodes or _nodes_of([paths[j] for j in run], begin, end, piece.basis)
                 at, weights = gauss_legendre(count)
                 s_m = begin + at * (end - begin)
-                where = [np.array(paths[j].at(s_m)) for j in run]
+                where = [np.array([*paths[j].at(s_m), np.full(count, paths[j].chord_m2)]) for j in run]
                 for k in range(count):
                     self.phi.append(piece.values((s_m[k] - low) / piece.length_m))
                     self.node.append((number, len(run)))
                     self.node_m.append(float(s_m[k]))
                     self.index += run
-                    self.path += [np.array([weights[k] * (end - begin), *at_k[:, k], 0.0]) for at_k in where]
+                    self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]
 
 
 def _nodes_of(paths: Sequence[RoutedPath], begin_m: float, end_m: float, basis: Basis) -> int:
