@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of a robot whose servos hold its tendons at displacements: elastic tendons that may be slack, and dry friction.
+"""Shapes of a robot whose servos hold its tendons at displacements: elastic tendons that may be slack, dry friction.
 
-The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says, and a backbone that gives way along itself.
-A tendon whose servo reads q has taken in gain q + zero, and on its way through the robot dry friction against the sliding
-of its path (:mod:`continuum_robot.rod.friction.dry`), of which the most is a fraction of the tension (Coulomb), that of
+The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says, and a backbone that gives way along
+itself. A tendon whose servo reads q has taken in gain q + zero. On its way through the robot dry friction acts against
+the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of
 the step before. Every sample is an equilibrium with friction from the last sample's anchors. Where a reading jumps, the
 way between the samples is taken as straight. The first sample has no history: it is taken as free of friction.
 Derivatives of the shape with respect to the parameters are exact, those of the friction's memory included.

@@ -219,6 +219,15 @@ class Balance:
         )  # fmt: skip
         return self._found()
 
+    def hessian(self, c: Vector, tension: ArrayLike = 0.0) -> Vector:
+        """Stiffness of the rod, its weight, loads and tensions (N,), N, at coefficients (n,): (n, n)."""
+        return self.pulled(c, np.zeros(self.rod.tendon_count) + np.asarray(tension)).own_hessian
+
+    def pulled(self, c: Vector, tension: Vector) -> RestState:
+        """:meth:`state` under given tensions (N,), N, which may push too."""
+        arrays, none = self.rod.arrays, np.zeros(self.rod.tendon_count)
+        return self.state(c, _Case(arrays.gravity, arrays.body, tension, none, none))
+
     def newton(self, c: Vector, case: _Case, tolerance: float = _LAST_STEP) -> tuple[RestState, int]:
         """The kernel's Newton method from a guess: where it ended, and its iterations, negative where it failed."""
         self._set(case)
@@ -232,6 +241,8 @@ class Balance:
 
     def _found(self) -> RestState:
         force, hessian = -(self.inverse_root @ self._force), self._hessian.copy()
+        if self.conservative:  # the quadrature leaves it symmetric to its error alone
+            hessian = (hessian + hessian.T) / 2
         scaled = self.inverse_root @ hessian @ self.inverse_root.T
         residual = float(np.linalg.norm(self._flexibility @ force))
         return RestState(
@@ -407,7 +418,7 @@ class Equilibrium:
 
     @property
     def by_spooled(self) -> Vector:
-        """Derivative of c by what the spools of held tendons have taken in, (n, N); 0 where one is slack or not held."""
+        """Derivative of c by what held tendons' spools have taken in, (n, N); 0 where one is slack or not held."""
         return self.slope(-self.gradient.T * np.where(self.taut, self._case.stiffness, 0.0))
 
     def along(self, **changes: ArrayLike) -> Vector:
@@ -635,13 +646,11 @@ class _Search:
             direction = _direction(state, along_energy)
             self.crossed |= state.bent
             c_step, fraction = self.solver.step(direction)
-            slope = float(state.force @ direction)
             length = np.linalg.norm(direction)
             while True:
                 trial = self.state(state.c + fraction * c_step, scale)
                 if trial.residual < 0.5 * state.residual or (
-                    # Near the solution the energy's decrease drowns in rounding: there the residual decides.
-                    trial.energy <= state.energy + _ARMIJO * fraction * slope
+                    _lower(state, trial, direction, fraction)
                     if along_energy
                     # The next step with this Hessian is shorter: that does not depend on how forces are weighed.
                     else np.linalg.norm(_direction(trial, False, state.hessian)) <= (1 - fraction / 4) * length
@@ -789,6 +798,18 @@ class _Search:
 
     def _failure(self, problem: str, residual: float) -> ConvergenceError:
         return ConvergenceError(f"static equilibrium: {problem}", residual, RESIDUAL_TOLERANCE, self.iterations)
+
+
+def _lower(state: RestState, trial: RestState, direction: Vector, fraction: float) -> bool:
+    """Whether a part of a step along an energy is good: by Armijo's condition.
+
+    Where the energy's decrease drowns in rounding, by that of Hager and Zhang, SIAM J. Optim. 16 (2005) 170.
+    """
+    slope, ahead = float(state.force @ direction), float(trial.force @ direction)
+    if trial.energy <= state.energy + _ARMIJO * fraction * slope:
+        return True
+    level = trial.energy <= state.energy + 1e-12 * (abs(state.energy) + 1e-3)
+    return level and slope <= ahead <= -(1 - 2 * _ARMIJO) * slope
 
 
 def _direction(state: RestState, along_energy: bool, hessian: Vector | None = None) -> Vector:

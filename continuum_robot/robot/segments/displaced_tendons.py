@@ -39,7 +39,7 @@ class DisplacedPath(RoutedPath):
 
     @property
     def chord_m2(self) -> float:
-        """What it is shorter by than along the backbone, per length and squared curvature: of a chord, to first order."""
+        """What it is shorter by than along the backbone, per length and squared curvature, to first order, m^2."""
         return self.straight_over_m**2 / 24
 
     def at(self, s_m: ArrayLike) -> Places:

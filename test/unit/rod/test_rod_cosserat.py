@@ -39,8 +39,8 @@ from continuum_robot.rod.cosserat.equations import cosserat_functions, stage_fun
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain.rod import RodSegment, StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.description import RodDescription, RodSegment
+from continuum_robot.rod.rod import Rod
 
 LENGTH = 0.242
 STEEL = round_section(LENGTH, youngs_modulus_pa=229.6e9, poisson_ratio=0.3125, radius_m=0.4e-3)
@@ -552,7 +552,7 @@ def test_both_engines_agree_on_a_rod_with_everything():
         DistributedLoad(force_n_per_m=lambda s: (0.0, 3 * s, 0.0), moment_n=(0.0, 0.0, 2e-3), end_m=0.12),
     ]
     tension = np.array([2.5, 1.5, 1.0, 2.0])
-    energy = equilibrium(rod, tension, loads)
+    energy = rest(rod, tension, loads)
     solution = solve(cosserat_rod(rod), tension, loads)
     places = np.linspace(0.0, 0.22, 12)
     poses, there = rod.poses(energy.c, places), solution.at(places)
@@ -563,7 +563,7 @@ def test_both_engines_agree_on_a_rod_with_everything():
 
 
 def test_a_rod_with_weight_sags_without_being_asked():
-    strain_rod = StrainRod.from_robot(load_robot("rucker"))
+    strain_rod = Rod(load_robot("rucker"))
     rod, tension = cosserat_rod(strain_rod), np.zeros(6)
     assert rod.weight
     sagging = solve(rod, tension, []).tip_m

@@ -11,7 +11,7 @@ import pytest
 from motion_oracle import motion_terms, simulate_explicitly
 from rod_robots import undamped, with_basis
 from scipy.linalg import eigh
-from strain_rods import basis, crooked_rod, path
+from strain_rods import basis, crooked_rod, path, strain_rod
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
@@ -49,7 +49,7 @@ def rubber(chosen: Basis, tendons=(), gravity=(0.0, 0.0, 0.0)) -> StrainRod:
 
 @pytest.fixture(scope="module")
 def rod() -> StrainRod:
-    whole = crooked_rod()
+    whole = strain_rod(crooked_rod())
     segments = [replace(segment, rotary_inertia_kg_m=(1e-5, 2e-5, 3e-5)) for segment in whole.segments]
     return StrainRod(segments, whole.tendon_paths, (), whole.masses, whole.gravity_m_per_s2)
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from strain_rods import LENGTH_M, basis, cantilever, crooked_rod, derivative, path, some_coefficients
+from strain_rods import LENGTH_M, basis, cantilever, crooked_rod, derivative, path, some_coefficients, rest
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
@@ -16,7 +16,7 @@ from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.strain.loaded_chain import LoadedChain
 from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 
 TENSION = np.array([1.0, 2.0, 0.5, 3.0])
 LOADS = (
@@ -99,20 +99,20 @@ BOTH = pytest.param("vanderbilt_two_segment", marks=pytest.mark.long)
 def test_energies_of_a_robot_that_bends_alone_are_those_of_its_dynamics(name):
     robot = load_robot(name)
     bending = RodDynamics(robot, compile="never", rotational_energy=True, actuator_inertia=False)
-    rod = StrainRod.from_robot(robot, magnus_steps=12)
-    c = np.random.default_rng(5).normal(size=rod.size)
+    rod = Rod(robot, nodes=12)
+    c = np.random.default_rng(5).normal(size=rod.n)
     energy, gradient, hessian = StaticProblem(rod).terms(c, np.zeros(rod.tendon_count))
     expected = bending.potential(c)
-    at_rest = StaticProblem(rod).terms(np.zeros(rod.size), np.zeros(rod.tendon_count))[0]
+    at_rest = StaticProblem(rod).terms(np.zeros(rod.n), np.zeros(rod.tendon_count))[0]
     np.testing.assert_allclose(
-        energy - at_rest, expected[0] - bending.potential(np.zeros(rod.size))[0], atol=1e-7 * abs(expected[0]) + 1e-9
+        energy - at_rest, expected[0] - bending.potential(np.zeros(rod.n))[0], atol=1e-7 * abs(expected[0]) + 1e-9
     )
     np.testing.assert_allclose(gradient, expected[1], atol=5e-6 * np.abs(expected[1]).max())
     np.testing.assert_allclose(hessian, expected[2], atol=5e-6 * np.abs(expected[2]).max())
-    np.testing.assert_allclose(rod.displacement_jacobian(c), bending.displacement_jacobian(), atol=1e-15)
-    np.testing.assert_allclose(rod.tendon_displacement(c), bending.tendon_displacement(c), atol=1e-15)
-    np.testing.assert_allclose(rod.string_extension(c), bending.string_extension(c), atol=1e-15)
-    np.testing.assert_allclose(rod.string_jacobian(c), bending.symbolic.string_matrix, atol=1e-15)
+    np.testing.assert_allclose(rod.displacement_gradient(c), bending.displacement_gradient(), atol=1e-15)
+    np.testing.assert_allclose(rod.displacement(c), bending.displacement(c), atol=1e-15)
+    np.testing.assert_allclose(rod.strings.displacement(c), bending.strings.displacement(c), atol=1e-15)
+    np.testing.assert_allclose(rod.strings.displacement_gradient(c), bending.symbolic.string_matrix, atol=1e-15)
     mass = bending.mass_matrix(c)
     np.testing.assert_allclose(rod.mass_matrix(c), mass, atol=5e-6 * np.abs(mass).max())
 

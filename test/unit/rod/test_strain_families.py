@@ -11,8 +11,7 @@ import pytest
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 ROBOT = load_robot("rucker_helical")
 TENSION_N = [3.0, 0.5, 1.0, 0.5]
@@ -21,13 +20,13 @@ PIECES = 4
 
 def rod_of(basis: Basis, pieces: int = 1, steps: int | None = None) -> StrainRod:
     """The helical robot with another basis, or cut into equal segments of it."""
-    rod = StrainRod.from_robot(
+    rod = Rod(
         ROBOT.changed(segments=tuple(dataclasses.replace(one, basis=basis) for one in ROBOT.segments))
     )
     (segment,) = rod.segments
     part = dataclasses.replace(segment, length_m=segment.length_m / pieces)
     loads = rod.masses, rod.gravity_m_per_s2
-    return StrainRod([part] * pieces, rod.tendon_paths, rod.string_paths, *loads, magnus_steps=steps)
+    return StrainRod([part] * pieces, rod.tendon_paths, rod.string_paths, *loads, nodes=steps)
 
 
 def basis_of(kind: str, order: int) -> Basis:
@@ -37,7 +36,7 @@ def basis_of(kind: str, order: int) -> Basis:
 def bent(rod: StrainRod) -> np.ndarray:
     """Places along the rod under tensions and a push beside a break."""
     push = PointWrench(s_m=0.4 * rod.length_m, force_n=(0.3, -0.2, 0.1))
-    found = equilibrium(rod, TENSION_N, loads=[push])
+    found = rest(rod, TENSION_N, loads=[push])
     return rod.poses(found.c, np.linspace(0.0, rod.length_m, 9))[:, :3, 3]
 
 
@@ -55,7 +54,7 @@ def samples(rod: StrainRod) -> np.ndarray:
     """Strains by coefficients, at as many places as a strain has functions."""
     count = rod.segments[0].basis.highest_order + 1
     places = rod.length_m * (np.arange(count) + 0.5) / count
-    strains = [rod.strain(c, places) - rod.strain(np.zeros(rod.size), places) for c in np.eye(rod.size)]
+    strains = [rod.strain(c, places) - rod.strain(np.zeros(rod.n), places) for c in np.eye(rod.n)]
     return np.array([strain[:, [0, 1, 2, 5]].ravel() for strain in strains]).T
 
 
@@ -76,12 +75,12 @@ def test_pieces_of_constant_strain_are_a_chain_of_segments():
 @pytest.mark.parametrize("kind", ["legendre", "b_spline", "piecewise_constant"])
 def test_derivatives_are_those_of_the_energies(kind):
     rod = rod_of(basis_of(kind, 5))
-    c = np.random.default_rng(2).normal(0.0, 0.2, rod.size)
+    c = np.random.default_rng(2).normal(0.0, 0.2, rod.n)
     step = 1e-6
-    for j in (0, 3, rod.size - 1):
-        e = step * np.eye(rod.size)[j]
+    for j in (0, 3, rod.n - 1):
+        e = step * np.eye(rod.n)[j]
         slope = (rod.tendon_lengths(c + e) - rod.tendon_lengths(c - e)) / (2 * step)
-        np.testing.assert_allclose(-rod.displacement_jacobian(c)[:, j], slope, atol=1e-8)
+        np.testing.assert_allclose(-rod.displacement_gradient(c)[:, j], slope, atol=1e-8)
         moved = (rod.poses(c + e, [rod.length_m])[0, :3, 3] - rod.poses(c - e, [rod.length_m])[0, :3, 3]) / (2 * step)
         turn = rod.poses(c, [rod.length_m])[0, :3, :3]
-        np.testing.assert_allclose(turn @ rod.body_jacobian(c, rod.length_m)[:3, j], moved, atol=1e-8)
+        np.testing.assert_allclose(turn @ rod.jacobian(c, rod.length_m)[:3, j], moved, atol=1e-8)

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from strain_rods import basis, cantilever, crooked_rod, derivative, some_coefficients
+from strain_rods import basis, cantilever, crooked_rod, derivative, some_coefficients, rest
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se3
@@ -16,8 +16,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod import step
 from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.strain.kinematics import MagnusChain, Stretch, hat, lobatto
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 
 def ad(twist):
@@ -111,8 +110,8 @@ def test_constant_strain_gives_one_exponential():
 def test_error_falls_with_the_sixth_power_of_the_step():
     chosen = basis(4, shear_order=None, extension_order=None)
     c = some_coefficients(cantilever(chosen), 4, 2.0)
-    exact = cantilever(chosen, magnus_steps=200).poses(c, 0.25)[0]
-    errors = [np.abs(cantilever(chosen, magnus_steps=k).poses(c, 0.25)[0] - exact).max() for k in (8, 16, 32)]
+    exact = cantilever(chosen, nodes=200).poses(c, 0.25)[0]
+    errors = [np.abs(cantilever(chosen, nodes=k).poses(c, 0.25)[0] - exact).max() for k in (8, 16, 32)]
     assert errors[0] / errors[1] > 45
     assert errors[1] / errors[2] > 45
     assert errors[2] < 1e-7
@@ -130,9 +129,9 @@ def test_more_stations_hardly_move_the_frames():
 def test_body_jacobian_moves_the_pose():
     rod = crooked_rod()
     c, step = some_coefficients(rod, 6), 1e-6
-    jacobian = rod.body_jacobian(c, 0.33)
+    jacobian = rod.jacobian(c, 0.33)
     pose = rod.poses(c, 0.33)[0]
-    for index, unit in enumerate(np.eye(rod.size)):
+    for index, unit in enumerate(np.eye(rod.n)):
         moved = rod.poses(c + step * unit, 0.33)[0]
         twist = se3.log(se3.inverse(pose) @ moved) / step
         np.testing.assert_allclose(twist, jacobian[:, index], atol=2e-6)
@@ -157,7 +156,7 @@ def test_stations_are_found_where_they_were_asked_for():
 def test_places_off_the_rod_are_refused(s):
     rod = crooked_rod()
     with pytest.raises(ParameterError, match="arc length"):
-        rod.poses(np.zeros(rod.size), s)
+        rod.poses(np.zeros(rod.n), s)
 
 
 @pytest.mark.parametrize("wrong", [[0.0], np.full(15, np.nan)])
@@ -168,8 +167,8 @@ def test_wrong_coefficients_are_refused(wrong):
 
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "vanderbilt_segment", "rucker"])
 def test_bending_beyond_the_reach_of_the_frames_is_refused(name):
-    rod = StrainRod.from_robot(load_robot(name))
-    length_m, straight = rod.segments[0].length_m, np.zeros(rod.size)
+    rod = Rod(load_robot(name))
+    length_m, straight = rod.segments[0].length_m, np.zeros(rod.n)
     for angle_rad in np.linspace(2.0, 60.0, 30):
         c = straight.copy()
         c[1] = angle_rad / length_m
@@ -190,6 +189,6 @@ def test_bending_beyond_the_reach_of_the_frames_is_refused(name):
 
 def test_statics_that_bend_beyond_the_reach_are_refused():
     robot = load_robot("opencr_five_tendon")
-    rod = StrainRod.from_robot(robot).with_gravity([0.0, 0.0, 0.0])
+    rod = Rod(robot).with_gravity([0.0, 0.0, 0.0])
     with pytest.raises(ParameterError, match="at most"):
-        equilibrium(rod, [45.0, 0.0, 0.0, 0.0, 0.0], start=[0.0, 110.0])
+        rest(rod, [45.0, 0.0, 0.0, 0.0, 0.0], start=[0.0, 110.0])
