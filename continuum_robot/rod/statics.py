@@ -11,7 +11,7 @@ the rod alone and 0 where it buckles. Derived here.
 from __future__ import annotations
 
 import ctypes as ct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -53,6 +53,7 @@ _RELAXATIONS = 300
 _NEAR_REST = 1e-3
 _LAST_STEP = 1e-5
 _LENGTH_TOLERANCE = 1e-9
+_TENSION_TOLERANCE = 1e-8
 _RANK_TOLERANCE = 1e-10
 _STIFFENING = (1.0, 10.0, 100.0, 1e3, 1e4)
 _MULTIPLIERS = 12
@@ -512,15 +513,10 @@ def equilibrium(
     """
     if continuation not in ("auto", "always"):
         raise ParameterError("continuation", continuation, "auto or always")
-    count = rod.tendon_count
-    wound = np.array(np.broadcast_to(np.asarray(spooled, dtype=float), (count,)))
-    springs = np.where(np.isnan(wound), 0.0, np.broadcast_to(np.asarray(stiffness, dtype=float), (count,)))
-    pull = np.array(np.broadcast_to(np.asarray(tension, dtype=float), (count,)))
-    if np.isinf(wound).any():
-        raise ParameterError("spooled", spooled, f"{count} lengths in m, NaN for not held")
-    for name, values in (("tension", pull), ("stiffness", springs)):
-        if np.isnan(values).any() or (values < 0).any() or (name == "tension" and np.isinf(values).any()):
-            raise ParameterError(name, values.tolist(), f"{count} finite numbers, none negative")
+    pull = _of_tendons(rod, "tension", tension, lambda given: np.isfinite(given) & (given >= 0))
+    wound = _of_tendons(rod, "spooled", spooled, lambda given: ~np.isinf(given))
+    springs = _of_tendons(rod, "stiffness", stiffness, lambda given: given >= 0)
+    springs[np.isnan(wound)] = 0.0
     solver = balance or Balance(rod)
     case = _Case(rod.arrays.gravity.copy(), rod.arrays.body.copy(), pull, springs, np.nan_to_num(wound, nan=0.0), stops)
     guess = np.zeros(rod.n) if start is None else start.c if isinstance(start, Equilibrium) else np.asarray(start)
@@ -528,6 +524,21 @@ def equilibrium(
     if not np.isinf(springs).any():
         return search.result(search.found(rod.checked(guess).copy(), continuation))
     return _inextensible(solver, case, rod.checked(guess).copy(), settle)
+
+
+_OF_TENDONS = {
+    "tension": "finite tensions, none negative, N",
+    "spooled": "lengths in m, NaN for not held",
+    "stiffness": "numbers, none negative, N/m",
+}
+
+
+def _of_tendons(rod: Rod, name: str, values: ArrayLike, good: Callable[[Vector], NDArray[np.bool_]]) -> Vector:
+    """A number of each tendon, (N,), by one for all or by their own."""
+    array, count = np.asarray(values, dtype=float), rod.tendon_count
+    if array.shape not in ((), (count,)) or not good(array).all():
+        raise ParameterError(name, values, f"one or {count} {_OF_TENDONS[name]}")
+    return np.array(np.broadcast_to(array, (count,)))
 
 
 def at_rest(balance: Balance, c: Vector, held: Held) -> RestState:
@@ -573,16 +584,17 @@ def _inextensible(solver: Balance, case: _Case, c: Vector, settle: bool) -> Equi
             error = caught
     else:
         raise error
-    given = case.spooled - rod.rest_m
+    given, before = case.spooled - rod.rest_m, 0.0
     for _ in range(_MULTIPLIERS):
         excess = np.where(rigid & (state.tension > 0), given + state.length_m, 0.0)
-        if np.abs(excess).max() <= _LENGTH_TOLERANCE * rod.length_m:
+        change = float(np.abs(excess * springs).max())
+        if np.abs(excess).max() <= _LENGTH_TOLERANCE * rod.length_m and change <= before:
             break
         wound = np.where(rigid, case.spooled + (state.tension - case.tension) / springs, case.spooled)
         now = replace(case, stiffness=springs, spooled=wound)
         search = _Search(solver, now, settle, None)
         state = search.found(state.c, "auto")
-        iterations += search.iterations
+        iterations, before = iterations + search.iterations, _TENSION_TOLERANCE * float(state.tension.max())
     else:
         raise ConvergenceError(
             "equilibrium with these displacements, m", float(np.abs(excess).max()), _LENGTH_TOLERANCE, iterations

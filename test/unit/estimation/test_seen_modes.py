@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.seen_modes import force_balanced_at_tip_n, seen_modes
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance
 
 ROBOTS = ("rucker", "rucker_helical", "mixed_routing")
 

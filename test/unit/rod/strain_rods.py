@@ -82,7 +82,10 @@ def crooked_rod(**options: Any) -> Rod:
         ),
         tendon_paths=tendons,
         string_paths=tendons[:1],
-        masses=(LumpedMass(s_m=0.15, mass_kg=0.05, center_of_mass_m=(0.01, 0.02, 0.03)), LumpedMass(s_m=0.5, mass_kg=0.02)),
+        masses=(
+            LumpedMass(s_m=0.15, mass_kg=0.05, center_of_mass_m=(0.01, 0.02, 0.03)),
+            LumpedMass(s_m=0.5, mass_kg=0.02),
+        ),
         gravity_m_per_s2=(1.0, 2.0, -9.0),
     )
     return Rod(description, **options)

@@ -109,5 +109,5 @@ def test_wrong_ranges_are_refused(wrong):
 
 def test_a_workspace_counts_what_it_could_not_find():
     rod = cantilever(basis(2))
-    space = workspace(rod, np.zeros((3, 0)), [PointWrench(s_m=LENGTH_M, force_n=(0, 0, -1e15))])
+    space = workspace(rod.loaded([PointWrench(s_m=LENGTH_M, force_n=(0, 0, -1e15))]), np.zeros((3, 0)))
     assert space.failed + space.unstable + space.not_represented >= 3

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from continuum_robot.rod.strain.inverse import hold
 from motion_oracle import motion_terms, simulate_explicitly
 from rod_robots import undamped, with_basis
 from scipy.linalg import eigh
@@ -21,7 +22,6 @@ from continuum_robot.rod import integration
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain.dynamics import HeldTendons, StrainDynamics, damping_matrix
-from continuum_robot.rod.strain.inverse import hold
 from continuum_robot.rod.strain.motion import METHODS, Stepper, simulate
 from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 from continuum_robot.rod.strain.statics import equilibrium

@@ -30,14 +30,9 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
-from continuum_robot.rod import path_lengths, step
-from continuum_robot.rod.code.batches import compile_batches
+from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain import kinematics as strain_kinematics
-from continuum_robot.rod.strain import loaded_chain
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.rod import Rod
 
 BUCKLING_N = math.pi**2 * BENDING_NM2 / (4 * LENGTH_M**2)
@@ -137,18 +132,15 @@ def test_beyond_it_the_column_is_the_elastica(fraction, continuation):
 
 def test_a_snap_on_the_way_from_one_equilibrium_to_another_is_told():
     """A column, buckled towards +x in its weak plane, pushed towards -x until it springs over."""
-    flat = StrainRod(
-        [
-            RodSegment(
-                length_m=LENGTH_M,
-                basis=KIRCHHOFF,
-                stiffness=(50 * BENDING_NM2, BENDING_NM2, 50 * TORSION_NM2, SHEAR_N, SHEAR_N, EXTENSION_N),
-            )
-        ]
+    segment = RodSegment(
+        length_m=LENGTH_M,
+        basis=KIRCHHOFF,
+        stiffness=(50 * BENDING_NM2, BENDING_NM2, 50 * TORSION_NM2, SHEAR_N, SHEAR_N, EXTENSION_N),
     )
+    flat = Rod(RodDescription(segments=(segment,)))
 
     def pushed(side_n):
-        return StaticProblem(flat, at_tip(force_n=(side_n, 0, -1.3 * BUCKLING_N)))
+        return flat.loaded(at_tip(force_n=(side_n, 0, -1.3 * BUCKLING_N)))
 
     state = rest(pushed(0.02))
     assert tip_of(state)[0, 3] > 0.1
@@ -200,31 +192,25 @@ def test_statics_of_a_robot_that_bends_alone_are_those_of_its_dynamics(name):
     assert found.stable == expected.stable
 
 
-def test_equilibrium_is_the_same_without_a_compiler(monkeypatch):
-    tension = [0.5, 0.2, 0.3, 0.1]
-    native = rest(crooked_rod(), tension, at_tip(force_n=(0.1, 0, 0)))
-    monkeypatch.setattr(step, "compile_batches", lambda functions, _: compile_batches(functions, "", compile="never"))
-    plain_functions = step.step_functions.__wrapped__()
-    for module in (strain_kinematics, path_lengths, loaded_chain):
-        monkeypatch.setattr(module, "step_functions", lambda: plain_functions)
-    plain = rest(crooked_rod(), tension, at_tip(force_n=(0.1, 0, 0)))
-    np.testing.assert_allclose(plain.c, native.c, atol=1e-8)
-
-
 def test_base_reaction_balances_loads_and_tendons():
     """At the base, rod and tendons together carry all loads; a tendon that ends or bends puts nothing on the whole."""
     rod = crooked_rod()
-    fine = StrainRod(
-        [RodSegment(length_m=s.length_m, basis=basis(9), stiffness=s.stiffness) for s in rod.segments],
-        rod.tendon_paths[:3],  # at the kinks of the last one the strain jumps, which no polynomial follows
+    whole = rod.description
+    fine = Rod(
+        RodDescription(
+            segments=tuple(
+                RodSegment(length_m=s.length_m, basis=basis(9), stiffness=s.stiffness) for s in whole.segments
+            ),
+            tendon_paths=whole.tendon_paths[:3],  # at the kinks of the last one the strain jumps, as no polynomial does
+        ),
         nodes=40,
     )
     tension, force = np.array([1.0, 2.0, 0.5]), np.array([0.05, 0.02, -0.03])
     state = rest(fine, tension, [PointWrench(s_m=0.5, force_n=tuple(force))])
-    strain = fine.strain(state.c, [1e-9])[0]
-    own = np.array(fine.segments[0].stiffness) * (strain - [0, 0, 0, 0, 0, 1])
+    strain = fine.stations([1e-9]).strains(state.c)[0]
+    own = np.array(fine.description.segments[0].stiffness) * (strain - [0, 0, 0, 0, 0, 1])
     total_force, total_moment = own[3:].copy(), own[:3].copy()
-    for one, pull in zip(fine.tendon_paths, tension, strict=True):
+    for one, pull in zip(fine.description.tendon_paths, tension, strict=True):
         x, y, x_slope, y_slope = (float(value[0]) for value in one.at(1e-9))
         arm = np.array([x, y, 0.0])
         tangent = strain[3:] + np.cross(strain[:3], arm) + [x_slope, y_slope, 0.0]
@@ -256,9 +242,8 @@ def test_two_segments_with_tendons_that_pass_the_junction(order, tolerance_mm):
             for k in range(2)
             for angle in (90, -30, 210)
         ]
-        rod = StrainRod(
-            [RodSegment(length_m=length, basis=basis(order), stiffness=stiffness) for length in lengths], tendons
-        )
+        segments = tuple(RodSegment(length_m=length, basis=basis(order), stiffness=stiffness) for length in lengths)
+        rod = Rod(RodDescription(segments=segments, tendon_paths=tuple(tendons)))
         load = PointWrench(
             s_m=sum(lengths), force_n=case["tip_force_base_frame_N"], moment_nm=case["tip_moment_base_frame_Nm"]
         )
@@ -305,13 +290,13 @@ def test_the_defect_under_a_helical_tendon_is_that_of_a_fine_quadrature(turns, e
     state = rest(cantilever(basis(2), [tendon]), [3.0])
     rod = state.rod
     places = (np.arange(4_000) + 0.5) / 4_000 * LENGTH_M
-    strain, poses = rod.strain(state.c, places), rod.poses(state.c, places)
+    strain, poses = rod.stations(places).strains(state.c), rod.poses(state.c, places)
     x, y, x_slope, y_slope = tendon.at(places)
     arm = np.stack([x, y, 0 * x], axis=1)
     tangent = strain[:, 3:] + np.cross(strain[:, :3], arm) + np.stack([x_slope, y_slope, 0 * x], axis=1)
     pull = 3.0 * tangent / np.linalg.norm(tangent, axis=1)[:, None]
     pull[(places < tendon.start_m) | (places > tendon.end_m)] = 0.0
-    asked = -np.concatenate([np.cross(arm, pull), pull], axis=1) / rod.segments[0].stiffness
+    asked = -np.concatenate([np.cross(arm, pull), pull], axis=1) / rod.description.segments[0].stiffness
     missing = asked - strain + [0, 0, 0, 0, 0, 1]
     turn, move = ((poses[:, :3, :3] @ missing[:, part, None])[..., 0] for part in (slice(3), slice(3, 6)))
     move = move + np.cross(turn, tip_of(state)[:3, 3] - poses[:, :3, 3])
@@ -325,6 +310,8 @@ def test_the_defect_under_a_helical_tendon_is_that_of_a_fine_quadrature(turns, e
         {"tension": [-1.0]},
         {"tension": [math.nan]},
         {"tension": [1.0, 2.0]},
+        {"stiffness": [-1.0]},
+        {"spooled": [math.inf]},
         {"start": [0.0]},
         {"start": np.full(14, math.inf)},
         {"continuation": "never"},
@@ -344,11 +331,11 @@ def test_where_no_equilibrium_is_found_it_says_so():
 
 def test_a_problem_may_be_solved_again_from_the_last_shape():
     rod = cantilever(basis(3), (path(HelicalRouting(turns=1.0)),))
-    problem = StaticProblem(rod, at_tip(force_n=(0.1, 0, 0)))
-    first = rest(problem, [2.0])
-    again = rest(problem, [2.1], start=first.c)
+    pushed = rod.loaded(at_tip(force_n=(0.1, 0, 0)))
+    first = rest(pushed, [2.0])
+    again = rest(pushed, [2.1], start=first.c)
     assert again.iterations < first.iterations
-    np.testing.assert_allclose(again.c, rest(problem, [2.1]).c, atol=1e-8)
+    np.testing.assert_allclose(again.c, rest(pushed, [2.1]).c, atol=1e-8)
     other = rod.with_gravity((0.0, 0.0, -9.81))
-    assert rod.weight == ()
-    assert other.gravity_m_per_s2[2] == -9.81
+    assert not rod.arrays.gravity.any()
+    assert other.arrays.gravity[2] == -9.81
