@@ -47,6 +47,26 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
+class Energies:
+    """Energies of a rod.
+
+    Attributes
+    ----------
+    kinetic_j, elastic_j : J
+    potential_j : of weight and of dead forces, 0 for what is at the base, J; dead moments and following loads have none
+    """
+
+    kinetic_j: float
+    elastic_j: float
+    potential_j: float
+
+    @property
+    def total_j(self) -> float:
+        """Their sum, J."""
+        return self.kinetic_j + self.elastic_j + self.potential_j
+
+
+@dataclass(frozen=True, slots=True)
 class Gradient:
     """Of a function of a motion's end, and the end.
 
@@ -253,6 +273,27 @@ class Rod:
         )
         return found
 
+    @property
+    def library(self) -> ct.CDLL:
+        """The kernel's; raises ContinuumRobotError where it was not built."""
+        return self._compiled()
+
+    def form(self, *, linear: bool = False) -> tuple[kernel.Shape, kernel.Numbers, tuple[object, ...]]:
+        """What the kernel reads of this rod, and what must stay alive with it.
+
+        Parameters
+        ----------
+        linear : take the lengths of the paths, that are linear in the coefficients, by their gradient at the straight
+            rod; changes of ``arrays.path`` are then not seen
+        """
+        shape, numbers = kernel.Shape.from_buffer_copy(self._shape), kernel.Numbers.from_buffer_copy(self._numbers)
+        if not linear:
+            return shape, numbers, (self,)
+        at = self.lengths(np.zeros(self.n))
+        path = np.column_stack([at.length_m, at.gradient]).copy()
+        shape.straight, numbers.path = 1, kernel.at(path)
+        return shape, numbers, (self, path)
+
     def acceleration(self, c: ArrayLike, v: ArrayLike, force: ArrayLike) -> Vector:
         """Acceleration of the coefficients, (n,): muhmann (25).
 
@@ -265,12 +306,21 @@ class Rod:
         held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
         return np.asarray(np.linalg.solve(found.mass, np.asarray(force, dtype=float) - found.bias - held))
 
-    def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
-        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
+    def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
+        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.
+
+        Parameters
+        ----------
+        wanted : names of the results that are computed, the others are 0; none: all
+        """
         if self._library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
+        for name, _ in out._fields_ if wanted else ():
+            if name not in wanted:
+                getattr(found, name)[:] = 0.0
+                setattr(out, name, None)
         call = self._library.rod_terms
         given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
@@ -300,6 +350,25 @@ class Rod:
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
         return Terms(**found, pose=pose, jacobian=jacobian), out
+
+    def energies(self, c: ArrayLike, v: ArrayLike) -> Energies:
+        """Energies at (c, v).
+
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        """
+        c_now, v_now, arrays = self._state("c", c), self._state("v", v), self.arrays
+        at = self.terms(c_now, v_now)
+        mass, first = arrays.body[:, 0], arrays.body[:, 1:4]
+        moment = mass[:, None] * at.position + np.einsum("kij,kj->ki", at.rotation, first)
+        point = at.position + np.einsum("kij,kj->ki", at.rotation, arrays.body[:, 10:13])
+        loads_j = -float((point * arrays.body[:, 13:16]).sum())
+        return Energies(
+            float(v_now @ at.momentum) / 2,
+            float(c_now @ arrays.stiffness @ c_now) / 2,
+            loads_j - float(moment.sum(axis=0) @ arrays.gravity),
+        )
 
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).

@@ -3,7 +3,7 @@
 // larger rod than before, unless that thread has called rod_prepare; rod_dynamics never does.
 #include "capstans.hpp"
 #include "gradient.hpp"
-#include "motion.hpp"
+#include "plant.hpp"
 #include "statics.hpp"
 #include <atomic>
 #include <thread>
@@ -23,7 +23,7 @@ std::size_t memory_of(const Shape &r) {
     const std::size_t nodes = p.nodes, block = 6 * p.cols;
     count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
   }
-  return count + 9 * n * n + 80 * n + r.paths * (n + 12);
+  return count + 9 * n * n + 96 * n + r.paths * (n + 12);
 }
 
 // One scalar of each lane from as many robots: robot k's values begin at `stride * k`. Lanes without a robot repeat the
@@ -208,4 +208,32 @@ EXPORT void rod_kept_fractions(int n, int wires, const Wire *wire, const Hole *h
     fraction[k] = kept_by_wire(n, wire[k], hole, friction[k], rounding, pose, jacobian,
                                gradient ? gradient + static_cast<std::size_t>(k) * n : nullptr);
   }
+}
+
+// A plant that reads `drive` and moves `state` (plant.hpp); shape, numbers and all arrays stay the caller's.
+EXPORT Plant *rod_plant_new(const Shape *r, const Numbers<double> *q, const double *scale, const double *slack_m,
+                            const Spool *spool, int capstans, const Capstan *capstan, int surfaces, const Drive *drive,
+                            const State *state, int method, double tolerance) {
+  return new Plant(*r, *q, scale, slack_m, *spool, capstans, capstan, surfaces, *drive, *state,
+                   static_cast<Method>(method), tolerance);
+}
+
+EXPORT void rod_plant_free(Plant *plant) { delete plant; }
+
+EXPORT void rod_plant_reset(const Shape *r, Plant *plant) {
+  Arena<double>::reserve(memory_of(*r));
+  plant->reset();
+}
+
+// Steps of h; see Plant::run. Any thread may call it, one at a time.
+EXPORT long rod_plant_run(const Shape *r, Plant *plant, double h, int count) {
+  Arena<double>::reserve(memory_of(*r));
+  return plant->run(h, count);
+}
+
+// exp, tanh, sin and cos as plants have them, for tests.
+EXPORT void rod_functions(double x, double *values) {
+  values[0] = exponential(x);
+  values[1] = tangent(x);
+  sine_cosine(x, values[2], values[3]);
 }

@@ -76,7 +76,6 @@ class ChainBody:
     Attributes
     ----------
     substep_s : as given
-    compiled : True: MuJoCo is
     robot : as given
     chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
     xml : the MJCF
@@ -88,8 +87,6 @@ class ChainBody:
     ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
     ParameterError : no rod, or tendons that stiffen with their tension
     """
-
-    compiled = True
 
     def __init__(
         self,
