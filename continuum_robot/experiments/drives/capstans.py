@@ -22,7 +22,7 @@ from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValu
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, dynamics_in_file, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
-from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, with_factor
+from continuum_robot.identification.robot_keys import DAMPING, MASS, with_factor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
