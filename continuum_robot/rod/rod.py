@@ -28,7 +28,7 @@ from continuum_robot.rod.kernel.arrays import RodArrays, point_loads, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
-from continuum_robot.rod.stations import Stations, Strains
+from continuum_robot.rod.stations import Frames, Stations, Strains
 
 Vector = NDArray[np.float64]
 
@@ -417,6 +417,19 @@ class Rod:
             loads_j - float(moment.sum(axis=0) @ arrays.gravity),
         )
 
+    def frames(self, c: ArrayLike) -> Frames:
+        """Where the bodies of the arrays are at coefficients (n,), and their Jacobians."""
+        c_now, still = self._state("c", c), np.zeros(self.n)
+        if self._library is None:
+            at = reference.terms(self.arrays, c_now, still)
+            return Frames(at.rotation, at.position, at.jacobian)
+        pose, jacobian = np.empty((len(self.arrays.body), 12)), np.empty((len(self.arrays.body), 6, self.n))
+        out = kernel.Terms(pose=kernel.at(pose), jacobian=kernel.at(jacobian))
+        self._library.rod_terms(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, still, None), ct.byref(out)
+        )
+        return Frames(pose[:, :9].reshape(-1, 3, 3), pose[:, 9:], jacobian)
+
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).
 
@@ -430,7 +443,7 @@ class Rod:
         ParameterError : an arc length off the rod
         """
         c_now, stations = self.checked(c), self.stations(arc_lengths_m)
-        return stations.poses(self.terms(c_now, np.zeros(self.n)), c_now)
+        return stations.poses(self.frames(c_now), c_now)
 
     def jacobian(self, c: ArrayLike, s_m: float) -> Vector:
         """Jacobian of the twist (linear, angular) of the frame at an arc length (m), in its own axes, (6, n)."""
@@ -445,7 +458,7 @@ class Rod:
         ReachError : coefficients that turn the rod further than its frames hold
         """
         c_now = self.checked(c)
-        at = self.terms(c_now, np.zeros(self.n))
+        at = self.frames(c_now)
         if s_m is None or s_m == self.length_m:
             return se3.transform(at.rotation[-1], at.position[-1]), at.jacobian[-1]
         stations = self.stations([s_m])

@@ -17,8 +17,7 @@ from scipy.linalg import null_space
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.motion.mechanisms import is_mechanism, stiffness_at_rest
-from continuum_robot.identification.motion.rod_parts import check_driven_rod
+from continuum_robot.identification.motion.mechanisms import check_driven_rod, is_mechanism, stiffness_at_rest
 from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts

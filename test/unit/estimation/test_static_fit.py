@@ -127,7 +127,8 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     errors = []
     for _ in range(40):
         noise = sigma_m * rng.normal(size=len(sigma_m))
-        found = estimator.update(spooled + noise[:8], np.zeros(8), rod.strings.displacement(c) + noise[8:], 0.01, tension)
+        drawn = rod.strings.displacement(c) + noise[8:]
+        found = estimator.update(spooled + noise[:8], np.zeros(8), drawn, 0.01, tension)
         assert not found.is_unobservable
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
@@ -149,7 +150,7 @@ def test_without_a_string_what_it_shows_is_named():
 
 def test_rates_follow_the_readings_at_a_constant_speed():
     estimator = ShapeEstimator(WITH_STRINGS)
-    rod = Rod(ROBOT)
+    rod = Rod(WITH_STRINGS)
     slow, fast = (rod.equilibrium(TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
     for k in range(200):
         fraction = k / 200
