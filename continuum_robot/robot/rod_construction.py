@@ -17,7 +17,7 @@ from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import RoutedTendon, String
-from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, LENGTHS, STATICS, Traits
+from continuum_robot.robot.traits import LENGTHS, STATICS, Traits
 
 Vector = NDArray[np.float64]
 
@@ -83,7 +83,6 @@ class RodConstruction:
     routed_tendons : on paths of their own
     strings : of string encoders
     law : name of the controller
-    time_steps : of the simulated rod, as the file states
     displaced : what a fit says of its tendons' paths
     """
 
@@ -91,7 +90,6 @@ class RodConstruction:
     routed_tendons: tuple[RoutedTendon, ...]
     strings: tuple[String, ...]
     law: str
-    time_steps: str
     displaced: DisplacedTendons | None = None
 
     @property
@@ -134,9 +132,7 @@ class RodConstruction:
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
             nonlinear_lengths=nonlinear_lengths,
-            # Shear, extension and torsion are stiff, and readings show too little of them.
-            time_steps=self.time_steps if self.time_steps != AUTO else IMPLICIT if nonlinear_lengths else EXPLICIT,
-            # Lengths of tendons in one plane do not show how the rod bends across it.
+            # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how the rod bends across it.
             shape_from=STATICS if nonlinear_lengths or planar else LENGTHS,
         )
 

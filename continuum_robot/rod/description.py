@@ -14,11 +14,15 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, strain_matrix
-from continuum_robot.rod.inertia import Parts, distributed_mass, section_damping, section_stiffness
+from continuum_robot.rod.inertia import Parts, distributed_mass, section_damping, section_stiffness, tendon_mass
 
 Vector = NDArray[np.float64]
 
 ALL = Parts(rotational_energy=True, tendon_inertia=True)
+WITH_CAPSTANS = Parts(rotational_energy=True, tendon_inertia=True, capstan_inertia=True)
+"""What moves where torques are those of the capstans."""
+DRIVEN = Parts(rotational_energy=True, tendon_inertia=True, capstan_inertia=True, rotor_inertia=True)
+"""What moves where tensions are those of the motors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,8 @@ class RodDescription:
     segments : from the base to the tip
     tendon_paths, string_paths : what runs along it
     masses : bodies fixed to it, at arc lengths from the base
+    tendon_mass_kg : what moves with the tendons: kinetic energy q'^T m q' / 2 of their displacements, (N, N), with
+        those that the straight rod's rates have; None: nothing
     gravity_m_per_s2 : in the base frame
     name : for messages
 
@@ -75,6 +81,7 @@ class RodDescription:
     tendon_paths: tuple[RoutedPath, ...] = ()
     string_paths: tuple[RoutedPath, ...] = ()
     masses: tuple[LumpedMass, ...] = ()
+    tendon_mass_kg: Vector | None = None
     gravity_m_per_s2: tuple[float, float, float] = (0.0, 0.0, 0.0)
     name: str = "rod"
 
@@ -154,6 +161,7 @@ class RodDescription:
             tendon_paths=tuple(robot.tendon_paths),
             string_paths=tuple(string.path for string in robot.strings),
             masses=tuple(masses),
+            tendon_mass_kg=tendon_mass(robot, parts),
             gravity_m_per_s2=robot.gravity_m_per_s2,
             name=robot.name,
         )

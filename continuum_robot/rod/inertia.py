@@ -12,7 +12,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import lumped_masses
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import gauss_legendre, strain_matrix
-from continuum_robot.rod.tendons import tendon_matrix
+from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 
 Vector = NDArray[np.float64]
 
@@ -32,12 +32,16 @@ class Parts:
     tendon_inertia : mass of the tendons, muhmann (11), (12), (17)
     backbone_inertia : mass of the backbone, muhmann (10), (16)
     disk_inertia : mass of the disks, muhmann (14), (18)
+    capstan_inertia : of the capstans, johnston (22)-(24); not beside a model of the motors, whose rotors it is
+    rotor_inertia : of the motors, where no capstans have it; not beside a model of the motors
     """
 
     rotational_energy: bool = False
     tendon_inertia: bool = False
     backbone_inertia: bool = True
     disk_inertia: bool = True
+    capstan_inertia: bool = False
+    rotor_inertia: bool = False
 
 
 @dataclass(slots=True)
@@ -168,21 +172,29 @@ def passing_segments(robot: Robot, index: int) -> list[Segment]:
     return [later for k, later in enumerate(robot.segments[index:], index) if k == index or later.tendons.from_base]
 
 
-def tendon_axial_mass_matrix(robot: Robot) -> Vector:
-    """Mass matrix of the tendons' sliding, muhmann (12) with (13); constant, shape (coefficients, coefficients)."""
-    lengths_m = np.cumsum([segment.length_m for segment in robot.segments])
-    masses_kg = np.concatenate(
-        [
-            np.full(
-                segment.tendons.count,
-                segment.tendons.mass_per_length_kg_per_m
-                * (length_m if segment.tendons.from_base else segment.length_m),
-            )
-            for segment, length_m in zip(robot.segments, lengths_m, strict=True)
-        ]
-    )
-    gradient = tendon_matrix(robot)
-    return np.asarray(gradient.T @ (masses_kg[:, None] * gradient))
+def tendon_mass(robot: Robot, parts: Parts) -> Vector | None:
+    """Of what moves with the displacements of the tendons, (N, N), kg; None where nothing does.
+
+    The tendons themselves, muhmann (12) with (13); capstans, johnston (22)-(24); rotors of the motors.
+
+    Parameters
+    ----------
+    robot : a rod
+    parts : what has inertia
+    """
+    masses_kg = np.zeros(robot.tendon_count)
+    for segment, start_m, place in zip(robot.segments, robot.segment_starts_m, robot.tendon_slices, strict=True):
+        if parts.tendon_inertia:
+            begin_m = 0.0 if segment.tendons.from_base else start_m
+            masses_kg[place] = segment.tendons.mass_per_length_kg_per_m * (start_m + segment.length_m - begin_m)
+    capstans = drives(robot)
+    if parts.rotor_inertia and robot.actuators is not None and not capstans:
+        masses_kg += robot.actuators.reflected_mass_kg
+    found = np.diag(masses_kg)
+    if parts.capstan_inertia and capstans:
+        turning = tension_from_torque(robot)  # of each capstan with its tendons, as its torque pulls at them
+        found = found + (turning * [drive.capstans.inertia_kg_m2 for drive in capstans]) @ turning.T
+    return found if found.any() else None
 
 
 def section_stiffness(robot: Robot, index: int) -> Vector:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,26 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
+class Energies:
+    """Energies of a rod.
+
+    Attributes
+    ----------
+    kinetic_j, elastic_j : J
+    potential_j : of weight and of dead forces, 0 for what is at the base, J; dead moments and following loads have none
+    """
+
+    kinetic_j: float
+    elastic_j: float
+    potential_j: float
+
+    @property
+    def total_j(self) -> float:
+        """Their sum, J."""
+        return self.kinetic_j + self.elastic_j + self.potential_j
+
+
+@dataclass(frozen=True, slots=True)
 class Gradient:
     """Of a function of a motion's end, and the end.
 
@@ -68,9 +88,67 @@ class Gradient:
     along: Vector
 
 
+class CycleFunction:
+    """A rod's inverse dynamics on arrays of its own, in memory of its own: nothing is allocated in a call.
+
+    Made by :meth:`Rod.in_cycle`. Not for use by two threads at once; each may call one from any thread.
+
+    Parameters
+    ----------
+    rod : whose numbers it reads at each call
+    wanted : names of results
+    shape, numbers, library : as the kernel reads them; without a library it is the form in NumPy
+    elastic : with stiffness and damping
+
+    Attributes
+    ----------
+    c, rate, acceleration : read in a call, (n,)
+    momentum, force, bias : written: p, dL/dc - K c - D c_rate, and M a + C c_rate + K c + D c_rate - loads, (n,)
+    addresses : of the function and of its seven arguments, for compiled code; empty without a library
+    run : the call
+    """
+
+    def __init__(
+        self,
+        rod: Rod,
+        wanted: Sequence[str],
+        shape: kernel.Shape,
+        numbers: kernel.Numbers,
+        library: ct.CDLL | None,
+        *,
+        elastic: bool,
+    ) -> None:
+        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = np.zeros((6, rod.n))
+        self._rod, self._elastic = rod, elastic
+        self.addresses: tuple[int, ...] = ()
+        self.run: Callable[[], object] = self._run_numpy
+        if library is None:
+            return
+        values = {name: getattr(numbers, name) for name, _ in numbers._fields_}
+        if not elastic:
+            values |= {"stiffness": None, "damping": None}
+        self._numbers = kernel.Numbers(**values)
+        self._terms = kernel.Terms(**{name: kernel.at(getattr(self, name)) for name in wanted})
+        self._memory = np.zeros(library.rod_memory(ct.byref(shape)))
+        call = library.rod_dynamics
+        arrays = (self.c, self.rate, self.acceleration)
+        given = [ct.addressof(shape), ct.addressof(self._numbers), *(x.ctypes.data for x in arrays)]
+        given += [ct.addressof(self._terms), self._memory.ctypes.data]
+        self.addresses = (ct.cast(call, ct.c_void_p).value or 0, *given)
+        self.run = partial(call, *(ct.c_void_p(one) for one in given))
+
+    def _run_numpy(self) -> None:
+        rod = self._rod
+        found = rod.terms(self.c, self.rate, self.acceleration)
+        held = 0.0
+        if self._elastic:
+            held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
+        self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
+
+
 METHODS = {"midpoint": 0, "sdirk": 1}
 _STATIONS_KEPT = 32
-_NUMBERS = ("gravity", "body", "stiffness", "damping", "rest", "path_rest", "path")
+_NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
 
 
 class NotConvergedError(ContinuumRobotError):
@@ -93,8 +171,8 @@ class Rod:
     Attributes
     ----------
     description : what it is
-    arrays : what the kernel reads; its numbers (gravity, body, stiffness, damping, rest, path) may be written between
-        two calls
+    arrays : what the kernel reads; its numbers (gravity, body, inertia, stiffness, damping, rest, path) may be
+        written between two calls
     scale : by which each coefficient turns or stretches its whole segment, (n,)
     rest_m : lengths of the tendons at c = 0, (N,), m
 
@@ -217,10 +295,7 @@ class Rod:
             0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
             at(arrays.weight), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
-        self._numbers = kernel.Numbers(
-            at(arrays.gravity), at(arrays.body), None, at(arrays.stiffness), at(arrays.damping), at(arrays.rest),
-            at(arrays.path_rest), at(arrays.path),
-        )  # fmt: skip
+        self._numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
         if self._library is not None:
             self._library.rod_prepare(ct.byref(self._shape))
 
@@ -246,12 +321,54 @@ class Rod:
         )
         return found
 
-    def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
-        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
+    @property
+    def library(self) -> ct.CDLL:
+        """The kernel's; raises ContinuumRobotError where it was not built."""
+        return self._compiled()
+
+    def form(self, *, linear: bool = False) -> tuple[kernel.Shape, kernel.Numbers, tuple[object, ...]]:
+        """What the kernel reads of this rod, and what must stay alive with it.
+
+        Parameters
+        ----------
+        linear : take the lengths of the paths, that are linear in the coefficients, by their gradient at the straight
+            rod; changes of ``arrays.path`` are then not seen
+        """
+        shape, numbers = kernel.Shape.from_buffer_copy(self._shape), kernel.Numbers.from_buffer_copy(self._numbers)
+        if not linear:
+            return shape, numbers, (self,)
+        at = self.lengths(np.zeros(self.n))
+        path = np.column_stack([at.length_m, at.gradient]).copy()
+        shape.straight, numbers.path = 1, kernel.at(path)
+        return shape, numbers, (self, path)
+
+    def acceleration(self, c: ArrayLike, v: ArrayLike, force: ArrayLike) -> Vector:
+        """Acceleration of the coefficients, (n,): muhmann (25).
+
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        force : generalised force besides stiffness, damping, weight and loads, the tendons' included, (n,), N.m^2
+        """
+        found, arrays = self.terms(c, v), self.arrays
+        held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
+        return np.asarray(np.linalg.solve(found.mass, np.asarray(force, dtype=float) - found.bias - held))
+
+    def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
+        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.
+
+        Parameters
+        ----------
+        wanted : names of the results that are computed, the others are 0; none: all
+        """
         if self._library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
+        for name, _ in out._fields_ if wanted else ():
+            if name not in wanted:
+                getattr(found, name)[:] = 0.0
+                setattr(out, name, None)
         call = self._library.rod_terms
         given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
@@ -264,13 +381,42 @@ class Rod:
         evaluate.kept = kept  # type: ignore[attr-defined]
         return evaluate
 
+    def in_cycle(self, wanted: Sequence[str], *, elastic: bool = True) -> CycleFunction:
+        """Inverse dynamics, or what changes the momentum, for a control cycle.
+
+        Parameters
+        ----------
+        wanted : of the results of :class:`CycleFunction`; the others stay 0
+        elastic : with stiffness and damping
+        """
+        return CycleFunction(self, wanted, self._shape, self._numbers, self._library, elastic=elastic)
+
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
         pose, jacobian = np.empty((bodies, 12)), np.empty((bodies, 6, n))
         found = {name: np.empty(n) for name in ("momentum", "force", "bias")}
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
-        return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian), out
+        return Terms(**found, pose=pose, jacobian=jacobian), out
+
+    def energies(self, c: ArrayLike, v: ArrayLike) -> Energies:
+        """Energies at (c, v).
+
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        """
+        c_now, v_now, arrays = self._state("c", c), self._state("v", v), self.arrays
+        at = self.terms(c_now, v_now)
+        mass, first = arrays.body[:, 0], arrays.body[:, 1:4]
+        moment = mass[:, None] * at.position + np.einsum("kij,kj->ki", at.rotation, first)
+        point = at.position + np.einsum("kij,kj->ki", at.rotation, arrays.body[:, 10:13])
+        loads_j = -float((point * arrays.body[:, 13:16]).sum())
+        return Energies(
+            float(v_now @ at.momentum) / 2,
+            float(c_now @ arrays.stiffness @ c_now) / 2,
+            loads_j - float(moment.sum(axis=0) @ arrays.gravity),
+        )
 
     def frames(self, c: ArrayLike) -> Frames:
         """Where the bodies of the arrays are at coefficients (n,), and their Jacobians."""
@@ -387,6 +533,23 @@ class Rod:
     def displacement_gradient(self, c: ArrayLike) -> Vector:
         """Derivative of :meth:`displacement` by c, (N, n)."""
         return -self.lengths(c).gradient
+
+    def pulled(self, c: ArrayLike, tension: ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """Lengths of the tendons (N,), their gradient l_c (N, n), and the slope of the pull -l_c^T T by c, (n, n).
+
+        Parameters
+        ----------
+        c : coefficients, (n,)
+        tension : T, (N,), N
+        """
+        c_now, pull = self._state("c", c), self._tendons("tension", tension)
+        length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
+        by_c = np.zeros((self.n, self.n))
+        self._compiled().rod_lengths(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
+        )  # fmt: skip
+        return length, gradient, by_c
+
 
     def equilibrium(
         self,

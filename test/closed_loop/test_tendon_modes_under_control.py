@@ -41,7 +41,7 @@ class TipReference:
     """What the node reference_source does: the tip's error, estimated from the tendons, moves the reference."""
 
     def __init__(self, loop, target):
-        self.loop, self.control = loop, TipControl(loop.robot, compile="never")
+        self.loop, self.control = loop, TipControl(loop.robot)
         self.estimator = ShapeEstimator(loop.robot)
         self.control.reset(self._measured())
         self.solution = self.control.set_target(target)

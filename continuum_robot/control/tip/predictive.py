@@ -12,7 +12,7 @@ is averaged and taken off the target.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +115,6 @@ class PredictiveTip:
     robot : a rod with limits
     obstacles : in the base frame
     settings : of the plan
-    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Raises
     ------
@@ -127,14 +126,11 @@ class PredictiveTip:
         robot: Robot,
         obstacles: Sequence[ConvexObstacle] = (),
         settings: PredictiveSettings | None = None,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or PredictiveSettings()
         self.obstacles = tuple(obstacles)
         self._kinematics = TipKinematics(robot)
-        self._use = TendonUse(robot, self.settings.limit_fraction, compile, progress)
+        self._use = TendonUse(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self._kinematics, self._use, 1e-4)
         self._shape = coefficients_from_clarke(robot)
         self._length_m, self._scale_m = robot.length_m, coordinate_scale_m(robot)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +17,7 @@ from continuum_robot.robot.segments.lumped_masses import LumpedMass
 from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
 from continuum_robot.rod.bases import basis_matrix, gauss_legendre
 from continuum_robot.rod.description import RodDescription
+from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.loads import Load, PointWrench
 
 Vector = NDArray[np.float64]
@@ -81,7 +82,7 @@ class RodArrays:
     path_node : of each: piece, paths there; (path nodes, 2)
     path_m : arc length of each path node, m
     path_phi, path_index : see arrays.hpp, flat
-    gravity, body, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
+    gravity, body, inertia, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
     """
 
     n: int
@@ -100,6 +101,7 @@ class RodArrays:
     path_index: Indices
     gravity: Vector
     body: Vector
+    inertia: Vector
     stiffness: Vector
     damping: Vector
     rest: Vector
@@ -155,6 +157,10 @@ def rod_arrays(
     lengths = _Lengths(pieces, rod.tendon_paths if paths is None else paths, path_nodes)
     rows = [row for segment in rod.segments for row in segment.basis.rows]
     rest = [np.array(rod.segments[piece.segment].rest_strain) for piece in pieces]
+    inertia = np.zeros((len(rows), len(rows)))
+    if rod.tendon_mass_kg is not None:
+        lever = straight_lever(rod)
+        inertia = np.ascontiguousarray(lever.T @ rod.tendon_mass_kg @ lever)
     return RodArrays(
         n=len(rows),
         pieces=pieces,
@@ -178,12 +184,19 @@ def rod_arrays(
         path_index=np.array(lengths.index, np.int32),
         gravity=np.array(rod.gravity_m_per_s2, float),
         body=np.array(places.body),
+        inertia=inertia,
         stiffness=rod.stiffness,
         damping=rod.damping,
         rest=np.concatenate([np.tile(own, (count, 3, 1)) for own, count in zip(rest, places.counts, strict=True)]),
         path_rest=np.array([rest[piece] for piece, _ in lengths.node]).reshape(-1, 6),
         path=np.array(lengths.path).reshape(-1, 6),
     )
+
+
+def straight_lever(rod: RodDescription) -> Vector:
+    """Displacement of every tendon per coefficient at c = 0, (N, n)."""
+    arrays = rod_arrays(replace(rod, tendon_mass_kg=None))
+    return -reference.lengths(arrays, np.zeros(arrays.n), len(rod.tendon_paths))[1]
 
 
 def _flat(parts: Sequence[Vector]) -> Vector:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface: plain pointers, no exceptions, no interpreter lock. A thread calls rod_prepare before its first call
-// with a rod; afterwards rod_terms and rod_lengths allocate nothing.
+// The C interface: plain pointers, no exceptions, no interpreter lock. rod_terms allocates in a thread's first call with a
+// larger rod than before, unless that thread has called rod_prepare; rod_dynamics never does.
+#include "capstans.hpp"
 #include "gradient.hpp"
-#include "motion.hpp"
+#include "plant.hpp"
 #include "statics.hpp"
 #include <atomic>
 #include <thread>
@@ -22,7 +23,7 @@ std::size_t memory_of(const Shape &r) {
     const std::size_t nodes = p.nodes, block = 6 * p.cols;
     count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
   }
-  return count + 9 * n * n + 80 * n + r.paths * (n + 12);
+  return count + 9 * n * n + 96 * n + r.paths * (n + 12);
 }
 
 // One scalar of each lane from as many robots: robot k's values begin at `stride * k`. Lanes without a robot repeat the
@@ -106,6 +107,7 @@ EXPORT void rod_prepare(const Shape *r) {
 // Everything at (c, v) and, where it is not null, acceleration a.
 EXPORT void rod_terms(const Shape *r, const Numbers<double> *q, const double *c, const double *v, const double *a,
                       const Terms<double> *out) {
+  Arena<double>::reserve(memory_of(*r));
   terms<double, double>(*r, *q, c, v, a, *out);
 }
 
@@ -117,6 +119,7 @@ EXPORT void rod_lengths(const Shape *r, const Numbers<double> *q, const double *
 // The same along one direction of numbers and state: each value is followed by its slope.
 EXPORT void rod_terms_along(const Shape *r, const Numbers<Slope> *q, const Slope *c, const Slope *v, const Slope *a,
                             const Terms<Slope> *out) {
+  Arena<Slope>::reserve(memory_of(*r));
   terms<Slope, Slope>(*r, *q, c, v, a, *out);
 }
 
@@ -183,4 +186,54 @@ EXPORT int rod_gradient(const Shape *r, const Numbers<double> *q, const double *
   if (!motion.run(c, p, rate)) return 0;
   motion.back(by_c, by_p, by_tension, *directions, along);
   return 1;
+}
+
+// How many scalars rod_dynamics needs.
+EXPORT std::size_t rod_memory(const Shape *r) { return memory_of(*r); }
+
+// Inverse dynamics and what changes the momentum, with stiffness and damping where they are not null: for a control
+// cycle, in memory of the caller.
+EXPORT void rod_dynamics(const Shape *r, const Numbers<double> *q, const double *c, const double *v, const double *a,
+                         const Terms<double> *out, double *memory) {
+  dynamics<double, double>(*r, *q, c, v, a, *out, memory);
+}
+
+// Fractions (wires,) of their tension that wires of the friction coefficients keep, and where it is not null, their
+// gradient by the coefficients (wires, n), from the poses and Jacobians of rod_terms.
+EXPORT void rod_kept_fractions(int n, int wires, const Wire *wire, const Hole *hole, const double *friction,
+                               double rounding, const double *pose, const double *jacobian, double *fraction,
+                               double *gradient) {
+  for (int k = 0; k < wires; k++) {
+    Arena<double>::reserve(wire_memory(n, wire[k].holes));
+    fraction[k] = kept_by_wire(n, wire[k], hole, friction[k], rounding, pose, jacobian,
+                               gradient ? gradient + static_cast<std::size_t>(k) * n : nullptr);
+  }
+}
+
+// A plant that reads `drive` and moves `state` (plant.hpp); shape, numbers and all arrays stay the caller's.
+EXPORT Plant *rod_plant_new(const Shape *r, const Numbers<double> *q, const double *scale, const double *slack_m,
+                            const Spool *spool, int capstans, const Capstan *capstan, int surfaces, const Drive *drive,
+                            const State *state, int method, double tolerance) {
+  return new Plant(*r, *q, scale, slack_m, *spool, capstans, capstan, surfaces, *drive, *state,
+                   static_cast<Method>(method), tolerance);
+}
+
+EXPORT void rod_plant_free(Plant *plant) { delete plant; }
+
+EXPORT void rod_plant_reset(const Shape *r, Plant *plant) {
+  Arena<double>::reserve(memory_of(*r));
+  plant->reset();
+}
+
+// Steps of h; see Plant::run. Any thread may call it, one at a time.
+EXPORT long rod_plant_run(const Shape *r, Plant *plant, double h, int count) {
+  Arena<double>::reserve(memory_of(*r));
+  return plant->run(h, count);
+}
+
+// exp, tanh, sin and cos as plants have them, for tests.
+EXPORT void rod_functions(double x, double *values) {
+  values[0] = exponential(x);
+  values[1] = tangent(x);
+  sine_cosine(x, values[2], values[3]);
 }

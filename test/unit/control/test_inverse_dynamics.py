@@ -44,7 +44,7 @@ def reference(position, velocity=(0.0, 0.0), acceleration=(0.0, 0.0)):
 
 
 def controller(robot=SOFT, **settings):
-    return InverseDynamicsController(under_inverse_dynamics(robot, **settings), compile="never")
+    return InverseDynamicsController(under_inverse_dynamics(robot, **settings))
 
 
 class Loop:
@@ -52,7 +52,7 @@ class Loop:
 
     def __init__(self, own, robot=SOFT, largest_n=math.inf):
         self.own, self.largest_n = own, largest_n
-        self.plant = Plant(robot, actuation="ideal", compile="never")
+        self.plant = Plant(robot, actuation="ideal")
         self.tension = np.full(5, 3.0)
         own.reset(self.measured(), self.tension, reference([0, 0]))
 

@@ -12,7 +12,6 @@ import yaml
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.estimation.observability import coefficient_names
-from continuum_robot.identification.capstan_motion import stiffness_parts
 from continuum_robot.identification.robot_file import _straighten
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.file.shipped_files import shipped_file
@@ -76,13 +75,6 @@ def test_other_functions_for_the_same_curvatures_are_the_same_kind_of_rod():
     compliant = [rod.displacement_gradient(np.zeros(rod.n)) for rod in shown]
     compliance = [J @ np.linalg.solve(rod.arrays.stiffness, J.T) for J, rod in zip(compliant, shown, strict=True)]
     np.testing.assert_allclose(compliance[1], compliance[0], rtol=1e-12, atol=1e-16)
-
-
-def test_the_two_stiffnesses_of_capstan_segments_are_those_of_their_rod():
-    robot = load_robot("vanderbilt_segment")
-    x, y = stiffness_parts(robot, 0)
-    stiffness = robot.segments[0].backbone.bending_stiffnesses_nm2
-    np.testing.assert_allclose(stiffness[0] * x + stiffness[1] * y, stiffness_matrix(robot), rtol=1e-12, atol=1e-12)
 
 
 PARALLEL = {

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from rod_robots import load_robot, shapes
 
-from continuum_robot.app.bench.rod_dynamics import measure_forward_dynamics
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.rod.code import library as code_library
 from continuum_robot.rod.code.batches import compile_batches
@@ -205,16 +204,6 @@ def test_instructions_of_called_functions_count():
     twice = ca.Function("twice", [x], [inner(inner(x, 1.0)[0], 2.0)[0]])
     assert instruction_count(twice) > 2 * instruction_count(inner)
     assert code_size([twice, inner]) < instruction_count(twice)
-
-
-def test_benchmark_reports_both_ways():
-    found = measure_forward_dynamics(segments=(1,), repeats=3)
-    assert set(found) == {
-        "forward_dynamics_1_segments_compiled_us",
-        "forward_dynamics_1_segments_virtual_machine_us",
-        "forward_dynamics_1_segments_instructions",
-    }
-    assert all(value > 0 for value in found.values())
 
 
 def counting(log, delay_s):
