@@ -22,6 +22,7 @@ from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.defect import CrossSections
 from continuum_robot.rod.description import ALL, RodDescription
 from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.kernel.arrays import RodArrays, point_loads, rod_arrays
@@ -566,6 +567,15 @@ class Rod:
             self, tension, start,
             stiffness=stiffness, spooled=spooled, stops=stops, continuation=continuation, settle=settle,
         )  # fmt: skip
+
+    def inverse_kinematics(
+        self, target: ArrayLike, *, start_n: ArrayLike = 1.0, least_n: ArrayLike = 0.0, most_n: ArrayLike = np.inf
+    ) -> Equilibrium:
+        """The equilibrium whose tip is at a target.
+
+        See :func:`continuum_robot.rod.inverse_kinematics.inverse_kinematics`, which has the same parameters.
+        """
+        return inverse_kinematics(self, target, start_n=start_n, least_n=least_n, most_n=most_n)
 
     def motions(
         self,

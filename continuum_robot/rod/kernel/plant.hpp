@@ -205,7 +205,7 @@ private:
     for (int j = 0; j < N; j++) {
       if (!spool.turns) {
         x[j] = base_x[j];
-        tension[j] = drive.fraction[j] * std::max(drive.desired[j], 0.0);
+        tension[j] = drive.fraction[j] * drive.desired[j];
       } else if (!paired[j] || drive.free[j] == 0) turn(j);
     }
     for (int k = 0; k < capstans && spool.turns; k++) {
