@@ -7,7 +7,6 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
-from rod_robots import load_robot, shapes
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.rod.code import library as code_library
@@ -20,7 +19,6 @@ from continuum_robot.rod.code.generation import (
     instruction_count,
 )
 from continuum_robot.rod.code.library import compiled_together
-from continuum_robot.rod.dynamics import RodDynamics
 
 
 @pytest.fixture(autouse=True)
@@ -77,26 +75,6 @@ def test_results_are_fresh_arrays():
         twin([7.0, 8.0, 9.0], 1.0)
         check_example(function)
         check_example(twin)
-
-
-def test_compiled_and_virtual_machine_are_equal():
-    robot = load_robot("opencr_five_tendon")
-    said = []
-    compiled = RodDynamics(robot, rotational_energy=True, progress=said.append)
-    virtual = RodDynamics(robot, rotational_energy=True, compile="never")
-    assert compiled.compiled
-    assert not virtual.compiled
-    assert len(said) == 1
-    assert said[0].startswith("compiling the rod model of opencr_five_tendon (")
-    tension = np.linspace(0, 4, 5)
-    for c, c_rate in shapes(robot, 41, 5):
-        for one, other in (
-            (compiled.forward_dynamics(c, c_rate, tension), virtual.forward_dynamics(c, c_rate, tension)),
-            (compiled.gravity_force(c), virtual.gravity_force(c)),
-            (compiled.poses(c, [0.1, 0.2]), virtual.poses(c, [0.1, 0.2])),
-            (compiled.body_jacobian(c, 0.15), virtual.body_jacobian(c, 0.15)),
-        ):
-            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
 
 
 def test_a_second_run_takes_the_code_from_the_cache(own_cache):

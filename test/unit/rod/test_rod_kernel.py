@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel against other formulations: CasADi's Lagrangian, the Magnus chain, differences of dual numbers, NumPy."""
+"""The kernel against other formulations: the Magnus chain, differences of dual numbers, NumPy."""
 
 import ctypes as ct
 import dataclasses
@@ -19,7 +19,6 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.rod import NotConvergedError, Rod
 from continuum_robot.rod.strain.rod import StrainRod
 
@@ -64,21 +63,6 @@ needs_library = pytest.mark.skipif(kernel.load(kernel.NAME) is None, reason="the
 
 def test_the_library_is_built_where_the_messages_are():
     assert kernel.load(kernel.NAME) is not None
-
-
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_two_segment"])
-@pytest.mark.parametrize(("nodes", "relative"), [(24, 1e-10), (None, 1e-6)])
-def test_terms_are_those_of_the_symbolic_lagrangian(name, nodes, relative):
-    robot = load_robot(name)
-    c, v, a = state(robot)
-    model = RodModel(robot, rotational_energy=True, tendon_inertia=True, actuator_inertia=False, quadrature_nodes=24)
-    sliding = model.axial_mass  # of the tendons along their paths: constant, no term of the rod
-    found = Rod(robot, nodes=nodes).terms(c, v, a)
-    mass = np.array(model.mass_matrix(c)) - sliding
-    close(found.mass, mass, relative)
-    close(found.momentum, np.ravel(model.momentum(c, v)) - sliding @ v, relative)
-    close(found.force, np.ravel(model.lagrangian_gradient(c, v)) + model.stiffness @ c, relative)
-    close(found.bias, np.ravel(model.inertial_dynamics(c, v, a)) - sliding @ a, relative)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
