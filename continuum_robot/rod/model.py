@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.shared import code_in, function_of, sparse
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.inertia import (
     PARTS,
@@ -22,11 +23,10 @@ from continuum_robot.rod.inertia import (
     stiffness_matrix,
     tendon_mass,
 )
+from continuum_robot.rod.kernel.arrays import rod_arrays
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
 from continuum_robot.rod.moving_chain import expressions_of
 from continuum_robot.rod.moving_frame import frame_at, moving_frame_at
-from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.strain.kinematics import stretches
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 Vector = NDArray[np.float64]
@@ -302,14 +302,21 @@ class RodModel:
         value = ca.densify(ca.vertcat(moving, turning))
         return function_of("body_jacobian", [c, s], [value], ["c", "s"], ["jacobian"])
 
-    @cached_property
-    def _paths(self) -> PathLengths:
-        return PathLengths(stretches(self.robot), self.robot.tendon_paths)
-
     def _displaced(self) -> tuple[Any, Any]:
-        """Coefficients, and the displacements of the tendons, expression (N,)."""
-        c = ca.SX.sym("c", self.size)
-        return c, ca.DM(self._paths.rest_m) - self._paths.expression(c)
+        """Coefficients, and the displacements of the tendons, expression (N,): rucker (11)."""
+        c, arrays = ca.SX.sym("c", self.size), rod_arrays(RodDescription.of_robot(self.robot))
+        total = ca.SX(self.robot.tendon_count, 1)
+        phi, index, paths = map(iter, (arrays.path_phi, arrays.path_index, arrays.path))
+        for (piece, count), rest in zip(arrays.path_node, arrays.path_rest, strict=True):
+            first, columns = arrays.piece[piece, :2]
+            strain = ca.SX(ca.DM(rest))
+            for column in range(first, first + columns):
+                strain[int(arrays.rows[column])] += next(phi) * c[int(column)]
+            for _ in range(count):
+                j, (weight, x, y, x_rate, y_rate, _) = int(next(index)), next(paths)
+                r = ca.vertcat(x, y, 0.0)
+                total[j] += weight * ca.norm_2(strain[3:] + ca.cross(strain[:3], r) + ca.vertcat(x_rate, y_rate, 0.0))
+        return c, ca.substitute(total, c, ca.DM.zeros(self.size)) - total
 
     @cached_property
     def displacement(self) -> ca.Function:
