@@ -10,7 +10,6 @@ import pytest
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.rod.code import library as code_library
-from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.code.cache import cache_folder
 from continuum_robot.rod.code.generation import (
     FastFunction,
@@ -195,14 +194,12 @@ def test_together_functions_are_compiled_behind_the_callers_back_and_are_there_a
     with compiled_together():
         first = compile_functions([example()], "one")["example"]
         second = compile_functions([example("other")], "another")["other"]
-        batch = compile_batches([example("many")], "a third")["many"]
         check_example(first)  # which waits for it
     for function in (first, second):
         assert function.compiled
         assert function.addresses[0]
         check_example(function.clone())
-    assert batch.compiled
-    assert len(log.read_text().splitlines()) == 3
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_together_a_failure_is_reported_as_alone(other_compiler):
@@ -225,17 +222,3 @@ def test_what_is_being_compiled_is_waited_for_and_not_compiled_twice(tmp_path, o
     assert all(function.compiled for function in functions)
     assert len(log.read_text().splitlines()) == 1
     assert [path.suffix for path in own_cache.iterdir()] == [".so"]
-
-
-@pytest.mark.parametrize("compile", ["always", "never"])
-def test_a_batch_has_its_shapes_for_any_number_of_columns_and_forgets_old_numbers(compile):
-    x, y = ca.SX.sym("x", 2), ca.SX.sym("y", 3)
-    function = ca.Function("outer", [x, y], [ca.mtimes(x, y.T), x])
-    batch = compile_batches([function], "an example", compile=compile)["outer"]
-    for count in [*range(40), 3]:
-        given = np.arange(2.0 * count).reshape(count, 2), np.arange(3.0 * count).reshape(count, 3)
-        product, first = batch(*given)
-        assert product.shape == (count, 2, 3)
-        np.testing.assert_array_equal(product, given[0][:, :, None] * given[1][:, None, :])
-        np.testing.assert_array_equal(first, given[0])
-    assert len(batch._plans.known) <= 32
