@@ -46,7 +46,9 @@ class Robot:
     file_name : name of the file that it was read from; empty for a mapping
     """
 
-    schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
+    schema_version: int = quantity(
+        "version of this file format; required in a file", default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION
+    )
     name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
     mechanism: RollingJoint | EquilibriumModulation | None = quantity(

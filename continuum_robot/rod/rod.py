@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -82,6 +83,7 @@ class Gradient:
 
 METHODS = {"midpoint": 0, "sdirk": 1}
 MOST_ITERATIONS = 60
+_SHAPE = ("rows", "piece", "place", "step_m", "phi", "at_node", "weight", "path_node", "path_phi", "path_index")
 _NUMBERS = ("gravity", "body", "stiffness", "damping", "rest", "path_rest", "path")
 
 
@@ -127,7 +129,9 @@ class Rod:
     ) -> None:
         if not robot.segments:
             raise ParameterError("robot", robot.name, "a rod with segments")
-        self.arrays = rod_arrays(robot, nodes=nodes, paths=paths, stations_m=stations_m, parts=parts)
+        self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "parts": parts}
+        self._payload_kg = robot.payload_kg
+        self.arrays = rod_arrays(robot, **self._made_with)
         self.scale = np.concatenate(
             [np.where(np.array(segment.basis.rows) < 3, segment.length_m, 1.0) for segment in robot.segments]
         )
@@ -144,11 +148,48 @@ class Rod:
         """Number of paths whose lengths it knows."""
         return int(self.arrays.path_index.max()) + 1 if self.arrays.path_index.size else 0
 
+    @property
+    def masses_kg(self) -> Vector:
+        """Mass of each body, at ``arrays.bodies_m``, (bodies,), kg. A view: what is written counts in the next call."""
+        return self.arrays.body[:, 0]
+
+    @property
+    def payload_kg(self) -> float:
+        """Mass of what the tip carries, kg. What is set counts in the next call."""
+        return self._payload_kg
+
+    @payload_kg.setter
+    def payload_kg(self, mass_kg: float) -> None:
+        if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
+            raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
+        self.masses_kg[-1] += mass_kg - self._payload_kg
+        self._payload_kg = float(mass_kg)
+
+    def update(self, robot: Robot) -> None:
+        """Take the numbers of a changed description: masses, stiffness, damping, gravity, routing, in milliseconds.
+
+        Parameters
+        ----------
+        robot : with the lengths, bases, numbers of disks and tendons, and places where these stand, of the first one
+
+        Raises
+        ------
+        ParameterError : any of these differs: that takes a new rod
+        """
+        arrays = rod_arrays(robot, **self._made_with)
+        for name in _SHAPE:
+            if not np.array_equal(getattr(arrays, name), getattr(self.arrays, name)):
+                raise ParameterError("robot", robot.name, "the same lengths, bases and places; else make a new Rod")
+        for name in _NUMBERS:
+            getattr(self.arrays, name)[...] = getattr(arrays, name)
+        self._payload_kg = robot.payload_kg
+        self.rest_m[:] = self.lengths(np.zeros(self.n)).length_m
+
     def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("arrays", "scale", "rest_m")}
+        return {name: getattr(self, name) for name in ("arrays", "scale", "rest_m", "_made_with", "_payload_kg")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.arrays, self.scale, self.rest_m = state["arrays"], state["scale"], state["rest_m"]
+        vars(self).update(state)
         self._prepare()
 
     def _prepare(self) -> None:

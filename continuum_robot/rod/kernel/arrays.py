@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import check_values
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
@@ -137,8 +138,10 @@ def rod_arrays(
 
     Raises
     ------
-    ParameterError : fewer than 6 nodes, a station beyond the rod, or a mechanism
+    ParameterError : fewer than 6 nodes, a station beyond the rod, a mechanism, or a value of the description that no
+        robot file may have
     """
+    check_values(robot)
     if nodes is not None and nodes < 6:
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
     pieces = _pieces(robot, nodes)

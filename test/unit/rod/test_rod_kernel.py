@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel against other formulations: CasADi's Lagrangian, the Magnus chain, differences of dual numbers, NumPy."""
 
+import copy
 import ctypes as ct
 import dataclasses
 import pickle
@@ -15,6 +16,7 @@ from scipy.integrate import quad, solve_ivp
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.kernel import library as kernel
@@ -57,6 +59,16 @@ def with_basis(robot, basis):
         segments=tuple(dataclasses.replace(segment, basis=basis) for segment in robot.segments),
         control=None, reference=None, strings=(),
     )  # fmt: skip
+
+
+def one_segment(**changes):
+    """A robot made in Python, without a file, with these values of its segment."""
+    segment = dataclasses.replace(uneven().segments[0], **changes)
+    return Robot(name="one", segments=(segment,))
+
+
+def with_backbone(**changes):
+    return one_segment(backbone=dataclasses.replace(uneven().segments[0].backbone, **changes))
 
 
 needs_library = pytest.mark.skipif(kernel.load(kernel.NAME) is None, reason="the kernel's library was not built")
@@ -230,6 +242,50 @@ def test_numbers_are_arguments():
         close(getattr(rod.terms(c, v), name), getattr(heavy.terms(c, v), name), 1e-14)
 
 
+def test_a_payload_and_a_changed_description_count_in_the_next_call():
+    robot = load_robot("vanderbilt_two_segment")
+    c, v, _ = state(robot)
+    rod, bare = Rod(robot), Rod(robot).terms(c, v)
+    evaluate = rod.prepared()
+    segments = tuple(
+        dataclasses.replace(
+            one, backbone=dataclasses.replace(one.backbone, youngs_modulus_pa=4e10), bending_damping_nms=0.1
+        )
+        for one in robot.segments
+    )
+    softer = robot.changed(payload_kg=0.3, gravity_m_per_s2=(0.0, 3.0, 9.0), segments=segments)
+    rod.payload_kg = 0.3
+    for name in MATRICES:
+        close(getattr(evaluate(c, v), name), getattr(Rod(robot.changed(payload_kg=0.3)).terms(c, v), name), 1e-12)
+    rod.update(softer)
+    for name in MATRICES:
+        close(getattr(evaluate(c, v), name), getattr(Rod(softer).terms(c, v), name), 1e-12)
+    assert rod.arrays.stiffness.tobytes() == Rod(softer).arrays.stiffness.tobytes()
+    assert rod.payload_kg == 0.3
+    again = pickle.loads(pickle.dumps(rod))
+    again.payload_kg = 0.0  # a copy has its own numbers
+    assert rod.masses_kg[-1] == pytest.approx(again.masses_kg[-1] + 0.3, rel=1e-14)
+    rod.update(robot)
+    assert rod.terms(c, v).mass.tobytes() == bare.mass.tobytes()
+    for wrong in (-1.0, np.nan, [0.1]):
+        with pytest.raises(ParameterError, match="payload_kg"):
+            rod.payload_kg = wrong
+    longer = dataclasses.replace(robot.segments[0], length_m=2 * robot.segments[0].length_m)
+    with pytest.raises(ParameterError, match="make a new Rod"):
+        rod.update(robot.changed(segments=(longer, *robot.segments[1:])))
+
+
+def test_robots_are_copied_and_pickled():
+    robot = load_robot("two_segment")
+    for other in (pickle.loads(pickle.dumps(robot)), copy.deepcopy(robot), copy.copy(robot)):
+        assert other == robot
+        assert other.file_name == robot.file_name
+    rod = Rod(robot)
+    other = copy.deepcopy(rod)
+    other.masses_kg[:] = 0.0
+    assert rod.masses_kg.sum() > 0
+
+
 def test_two_spellings_of_one_basis_are_one_rod():
     robot = load_robot("two_segment")
     c, v, a = state(robot)
@@ -294,6 +350,10 @@ def test_what_is_prepared_gives_the_same_and_keeps_one_result():
         (lambda: Rod(load_robot("two_segment"), nodes=5), "nodes"),
         (lambda: Rod(load_robot("two_segment"), stations_m=(9.0,)), "stations_m"),
         (lambda: Rod(load_robot("rolling_five_link")), "robot"),
+        (lambda: Rod(with_backbone(youngs_modulus_pa=np.nan)), r"segments\[0\].backbone.youngs_modulus_pa"),
+        (lambda: Rod(with_backbone(density_kg_per_m3="heavy")), r"segments\[0\].backbone.density_kg_per_m3"),
+        (lambda: Rod(one_segment(backbone={"outer_diameter_m": 1e-3})), r"segments\[0\].backbone .*expected Backbone"),
+        (lambda: Rod(one_segment(length_m=0.0)), r"segments\[0\].length_m"),
         (lambda: Rod(load_robot("two_segment")).terms([0.0, np.nan, 0.0, 0.0], np.zeros(4)), "c"),
         (lambda: Rod(load_robot("two_segment")).terms(np.zeros(4), np.zeros(3)), "v"),
     ],
