@@ -398,6 +398,71 @@ def test_at_an_equilibrium_stiffness_weight_and_tendons_balance(name):
 
 
 @needs_library
+@pytest.mark.parametrize("name", ["two_segment", "mixed_routing"])
+def test_equilibria_of_many_are_those_of_each_for_any_number_of_threads(name):
+    robot = load_robot(name)
+    rod, rng = Rod(robot), np.random.default_rng(1)
+    tension = pulled(robot) * rng.uniform(0.3, 1.3, (21, 1))
+    one, three = (rod.equilibria(tension, threads=threads) for threads in (1, 3))
+    for field in ("c", "hessian", "iterations"):
+        assert getattr(one, field).tobytes() == getattr(three, field).tobytes()
+    assert one.converged.all()
+    assert one.stable.all()
+    body = np.tile(rod.arrays.body, (21, 1, 1))
+    payloads = np.linspace(0.0, 4e-3, 21)
+    body[:, -1, 0] += payloads
+    stiffness = rod.arrays.stiffness * np.linspace(0.8, 1.2, 21)[:, None, None]
+    own = rod.equilibria(tension, start=one.c, numbers={"body": body, "stiffness": stiffness})
+    for k in (0, 7, 20):
+        close(one.c[k], rod.equilibrium(tension[k]).c, 1e-8)
+        rod.payload_kg = payloads[k]
+        kept, rod.arrays.stiffness[:] = rod.arrays.stiffness.copy(), stiffness[k]
+        found = rod.equilibrium(tension[k])
+        close(own.c[k], found.c, 1e-8)
+        close(own.hessian[k], found.hessian, 1e-7)
+        rod.arrays.stiffness[:], rod.payload_kg = kept, 0.0
+
+
+@needs_library
+def test_springs_of_many_have_the_lengths_of_their_own_routing():
+    robot = load_robot("two_segment")
+    segments = tuple(
+        dataclasses.replace(one, tendons=dataclasses.replace(one.tendons, pitch_radius_m=4e-3))
+        for one in robot.segments
+    )
+    other = Rod(robot.changed(segments=segments))
+    rod, spooled = Rod(robot), np.zeros(10)
+    other.arrays.path_rest[:, 5] = 1.02  # and its rod is longer
+    spooled[0] = 2e-3
+    found = rod.equilibria(np.zeros((2, 10)), stiffness=2e4, spooled=spooled, numbers=[rod.arrays, other.arrays])
+    for c, one in zip(found.c, (rod, other), strict=True):
+        one.rest_m[:] = one.lengths(np.zeros(4)).length_m
+        close(c, one.equilibrium(np.zeros(10), stiffness=2e4, spooled=spooled).c, 1e-7)
+
+
+@needs_library
+def test_equilibria_that_are_not_found_are_nan_and_hide_no_other():
+    rod = Rod(load_robot("opencr_five_tendon"))
+    tension = np.zeros((9, 5))
+    tension[3, 0] = 1e9
+    found = rod.equilibria(tension)
+    assert found.converged.tolist() == [k != 3 for k in range(9)]
+    assert np.isnan(found.c[3]).all()
+    assert not found.stable[3]
+    close(found.c[8], rod.equilibrium(np.zeros(5)).c, 1e-9)
+    fractions = []
+    rod.equilibria(np.zeros((100, 5)), progress=fractions.append)
+    assert fractions[-1] == 1.0
+    for wrong, key in (({"tension": np.zeros(5)}, "tension"), ({"tension": np.full((2, 5), np.nan)}, "tension"),
+                       ({"tension": tension, "start": np.zeros(3)}, "start"),
+                       ({"tension": tension, "numbers": {"weight": 0.0}}, "numbers"),
+                       ({"tension": tension, "numbers": {"gravity": [np.nan, 0, 0]}}, "numbers.gravity"),
+                       ({"tension": tension, "numbers": [rod.arrays]}, "numbers")):  # fmt: skip
+        with pytest.raises(ParameterError, match=key):
+            rod.equilibria(**wrong)
+
+
+@needs_library
 def test_springs_pull_as_far_as_they_are_stretched_and_never_push():
     robot = load_robot("two_segment")
     rod = Rod(robot)
