@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, MissingPackageError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.inertia import Parts
@@ -611,9 +611,7 @@ class Rod:
 
     def _compiled(self) -> ct.CDLL:
         if self._library is None:
-            raise NotConvergedError(
-                "the kernel's library was not built: install a C++ compiler and the package again"
-            )
+            raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
         return self._library
 
     def _at(self, *arrays: Vector | None) -> list[ct.c_void_p]:

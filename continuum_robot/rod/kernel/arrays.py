@@ -106,7 +106,7 @@ class RodArrays:
 
 def default_nodes(basis: Basis, fraction: float) -> int:
     """Gauss nodes of a piece that is a fraction of its segment: energies are right to about 1e-7 with these."""
-    return math.ceil((6 + basis.highest_order) * max(fraction, 0.5))
+    return basis.nodes or math.ceil((6 + max(basis.highest_order, basis.degree // 2)) * max(fraction, 0.5))
 
 
 def integrals(nodes: Vector, at: float) -> Vector:
@@ -130,7 +130,7 @@ def rod_arrays(
     Parameters
     ----------
     robot : a rod
-    nodes : Gauss nodes of each piece, at least 6; None: as many as give 1e-7
+    nodes : Gauss nodes of each piece, at least 6; None: as the bases state, or as many as give 1e-7
     path_nodes : Gauss nodes of the paths in each piece between their ends and kinks; None: by how far they turn
     paths : tendons and strings whose lengths are wanted; None: all tendons
     stations_m : arc lengths at which bodies without mass stand, so that their poses are found, m

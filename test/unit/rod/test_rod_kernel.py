@@ -4,7 +4,10 @@
 import copy
 import ctypes as ct
 import dataclasses
+import os
 import pickle
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -16,9 +19,11 @@ from scipy.integrate import quad, solve_ivp
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.basis_families import register
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
+from continuum_robot.rod.accuracy import rod_accuracy
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.model import RodModel
@@ -305,6 +310,52 @@ def test_a_rod_is_pickled_and_goes_on_without_a_library(monkeypatch):
     for name in MATRICES:
         close(getattr(again.terms(c, v, a), name), getattr(rod.terms(c, v, a), name), 1e-12)
     close(again.lengths(c).length_m, rod.lengths(c).length_m, 1e-14)
+
+
+def test_without_a_library_one_line_says_so_once_and_numpy_serves():
+    code = (
+        "from continuum_robot import Rod, load_robot\n"
+        "rods = [Rod(load_robot('two_segment')) for _ in range(2)]\n"
+        "print(rods[1].terms([1, 2, 3, 4], [0, 0, 0, 0]).mass[0, 0])\n"
+        "try:\n    rods[0].equilibrium(1.0)\nexcept ImportError as error:\n    print(error)\n"
+    )
+    environment = os.environ | {"CONTINUUM_ROBOT_KERNEL": "/nowhere"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.splitlines() == [kernel.NOT_BUILT]
+    mass, refused = done.stdout.splitlines()
+    still = np.zeros(4)
+    assert float(mass) == pytest.approx(Rod(load_robot("two_segment")).terms([1, 2, 3, 4], still).mass[0, 0], rel=1e-12)
+    assert kernel.NOT_BUILT in refused
+    assert "compiler" in refused
+
+
+class Steps:
+    """Functions that no polynomial follows, of a family that claims to be smooth."""
+
+    def values(self, ratio, order):
+        return [float(np.tanh(60 * (ratio - (k + 0.5) / (order + 1)))) for k in range(order + 1)]
+
+    def breaks(self, _order):
+        return []
+
+    def degree(self, order):
+        return order
+
+
+def test_the_error_of_the_quadrature_is_estimated_and_falls_with_the_nodes():
+    for name in SHIPPED:
+        assert rod_accuracy(load_robot(name)).largest < 1e-6
+    register("steps", Steps)
+    basis = Basis(kind="steps", bending_order=3)
+    rough = with_basis(load_robot("two_segment"), basis)
+    found = rod_accuracy(rough)
+    assert not found.good
+    assert found.nodes == (9, 9)
+    finer = rod_accuracy(with_basis(rough, dataclasses.replace(basis, nodes=60)))
+    assert finer.nodes == (60, 60)
+    assert finer.largest < found.largest / 30
+    with pytest.raises(ParameterError, match="robot"):
+        rod_accuracy(load_robot("rolling_five_link"))
 
 
 def test_stations_have_poses_and_no_mass():
