@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that a contact observer needs of the model in one call of the rod's kernel.
 
-Momentum, the gradient of the Lagrangian, their derivatives with respect to c and c_rate, and the body Jacobians along the
-backbone.
+Momentum, the gradient of the Lagrangian, their derivatives with respect to c and c_rate, and the body Jacobians along
+the backbone.
 """
 
 from __future__ import annotations

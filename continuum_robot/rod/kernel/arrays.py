@@ -241,7 +241,7 @@ class _Places:
         distributed = distributed_mass(self._robot, piece.segment, self._parts).values()
         places = sorted({*piece.nodes.tolist(), *(at for at, _ in masses), 1.0})
         before = 0.0
-        kept = []
+        kept: list[float] = []
         for at in places:
             if kept and at - kept[-1] < SAME_PLACE and at not in piece.nodes:
                 continue
