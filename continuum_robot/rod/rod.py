@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError, MissingPackageError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import ALL, GAUSS, Piece, RodArrays, rod_arrays
+from continuum_robot.rod.kernel.arrays import ALL, GAUSS, Piece, RodArrays, add_mass, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 
 Vector = NDArray[np.float64]
@@ -188,7 +189,7 @@ class Rod:
         if not robot.segments:
             raise ParameterError("robot", robot.name, "a rod with segments")
         self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "parts": parts}
-        self._payload_kg = robot.payload_kg
+        self._payload_kg, self._payload_offset_m = robot.payload_kg, robot.payload_offset_m
         self.arrays = rod_arrays(robot, **self._made_with)
         self.scale = np.concatenate(
             [np.where(np.array(segment.basis.rows) < 3, segment.length_m, 1.0) for segment in robot.segments]
@@ -213,14 +214,17 @@ class Rod:
 
     @property
     def payload_kg(self) -> float:
-        """Mass of what the tip carries, kg. What is set counts in the next call."""
+        """Mass of what the tip carries, at the robot's payload_offset_m, kg. What is set counts in the next call."""
         return self._payload_kg
 
     @payload_kg.setter
     def payload_kg(self, mass_kg: float) -> None:
         if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
             raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
-        self.masses_kg[-1] += mass_kg - self._payload_kg
+        tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
+        x, y, z = self._payload_offset_m
+        more = LumpedMass(s_m=0.0, mass_kg=mass_kg - self._payload_kg, center_of_mass_m=(x, y, z))
+        add_mass(self.arrays.body[tip], more, turns=False)
         self._payload_kg = float(mass_kg)
 
     def update(self, robot: Robot) -> None:
@@ -240,11 +244,12 @@ class Rod:
                 raise ParameterError("robot", robot.name, "the same lengths, bases and places; else make a new Rod")
         for name in _NUMBERS:
             getattr(self.arrays, name)[...] = getattr(arrays, name)
-        self._payload_kg = robot.payload_kg
+        self._payload_kg, self._payload_offset_m = robot.payload_kg, robot.payload_offset_m
         self.rest_m[:] = self.lengths(np.zeros(self.n)).length_m
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("arrays", "scale", "rest_m", "_made_with", "_payload_kg")}
+        kept = ("arrays", "scale", "rest_m", "_made_with", "_payload_kg", "_payload_offset_m")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -258,7 +258,7 @@ class _Places:
                 self.at_node.append(piece.values(at))
             own = [mass for place, mass in masses if abs(place - at) < SAME_PLACE]
             for mass in own:
-                _add_mass(numbers, mass, turns=self._parts.rotational_energy)
+                add_mass(numbers, mass, turns=self._parts.rotational_energy)
             body = -1
             if numbers[0] > 0 or own or at == 1.0:
                 body = len(self.body)
@@ -272,7 +272,7 @@ class _Places:
         self.counts.append(len(kept))
 
 
-def _add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
+def add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
     """Into the ten numbers of inertia: mass, first moment, second moment about the place's origin."""
     s = np.array(mass.center_of_mass_m)
     second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s))

@@ -271,6 +271,35 @@ def test_a_payload_and_a_changed_description_count_in_the_next_call():
         rod.update(robot.changed(segments=(longer, *robot.segments[1:])))
 
 
+def test_a_tool_that_stands_out_weighs_at_its_centre_of_mass():
+    robot = load_robot("vanderbilt_two_segment").changed(gravity_m_per_s2=(2.0, -3.0, 9.0), strings=())
+    offset_m, mass_kg = (0.02, -0.03, 0.1), 0.4
+    bare, tool = Rod(robot), Rod(robot.changed(payload_kg=mass_kg, payload_offset_m=offset_m))
+    c, v, _ = state(robot)
+
+    def lost(c):  # of the tool's potential energy
+        pose = bare.poses(c, [robot.length_m])[0]
+        return mass_kg * np.array(robot.gravity_m_per_s2) @ (pose[:3, 3] + pose[:3, :3] @ offset_m)
+
+    still = np.zeros(bare.n)
+    weight = tool.terms(c, still).force - bare.terms(c, still).force
+    for i, step in enumerate(np.diag(1e-5 / bare.scale)):
+        assert weight[i] == pytest.approx((lost(c + step) - lost(c - step)) / (2 * step[i]), rel=1e-4, abs=1e-7)
+    hung = Rod(robot.changed(payload_offset_m=offset_m))
+    hung.payload_kg = mass_kg
+    for name in MATRICES:
+        close(getattr(hung.terms(c, v), name), getattr(tool.terms(c, v), name), 1e-12)
+
+
+def test_stiffnesses_that_are_stated_count():
+    robot = with_backbone(shear_stiffness_n=11.0, axial_stiffness_n=13.0, torsional_stiffness_nm2=0.7)
+    bent = robot.segments[0].backbone.section_stiffnesses
+    assert bent[2:] == (0.7, 11.0, 11.0, 13.0)
+    basis = Basis(kind="chebyshev", torsion_order=0, shear_order=0, extension_order=0)
+    stiffness = Rod(with_basis(robot, basis)).arrays.stiffness
+    np.testing.assert_allclose(np.diag(stiffness) / robot.length_m, bent[2:])
+
+
 def test_robots_are_copied_and_pickled():
     robot = load_robot("two_segment")
     for other in (pickle.loads(pickle.dumps(robot)), copy.deepcopy(robot), copy.copy(robot)):
