@@ -134,8 +134,11 @@ class Robot:
 
     def _check_count(self, index: int) -> None:
         tendons = self.segments[index].tendons
-        if self.routed_tendons or tendons.count >= FEWEST_AROUND:
+        if self.routed_tendons or (tendons.count >= FEWEST_AROUND and tendons.surround):
             return
+        if tendons.uneven_angles_rad:
+            key, expected = f"segments[{index}].tendons.uneven_angles_rad", "less than half a turn between neighbours"
+            raise refuse(key, tendons.uneven_angles_rad, expected)
         key = f"segments[{index}].tendons.count"
         if tendons.count < PAIR:
             raise refuse(

@@ -178,4 +178,5 @@ class RodConstruction:
             [one.pitch_radius_m for one in tendons],
             [one.angle_offset_rad for one in tendons],
             [one.from_base for one in tendons],
+            [one.uneven_angles_rad or None for one in tendons],
         )
