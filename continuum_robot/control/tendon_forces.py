@@ -3,9 +3,9 @@
 
 Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it are his,
 section III: clip, redistribute, shift. Adding one tension to all tendons of a segment changes no generalised force, so
-each of them adds the desired pretension to all tendons, on top. Tendons that do not stand around a circle are shifted
-along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of all
-tensions that make the force, none below the pretension, those of least sum.
+each of them adds the desired pretension to all tendons, on top. Tendons that do not stand evenly around a circle are
+shifted along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of
+all tensions that make the force, none below the pretension, those of least sum.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 """The Clarke transform of tendon displacements, for any number of tendons and segments (muhmann, section II-A).
 
 Tendon j of a segment stands at psi_j = psi_0 + 2 pi (j - 1) / n from +x, or at any other angle. A displacement
-q_j > 0 is pulled in, and q_j = r_d theta cos(psi_j - phi). The Clarke coordinates [q_Re, q_Im] of a segment are the two numbers that all its
-displacements depend on. With an offset psi_0 the coordinates stay those of the segment's x and y axes.
+q_j > 0 is pulled in, and q_j = r_d theta cos(psi_j - phi). The Clarke coordinates [q_Re, q_Im] of a segment are the two
+numbers that all its displacements depend on. With an offset psi_0 the coordinates stay those of the segment's x and y
+axes.
 """
 
 from __future__ import annotations
