@@ -48,6 +48,7 @@ _EXPORTS = {
     "load_robot": "robot.loading",
     "robot_model": "models.making",
     "RobotModel": "models.robot_model",
+    "Rod": "rod.rod",
     "RodModel": "rod.model",
     "Plant": "simulation.plant",
     "ShapeEstimator": "estimation.shape",

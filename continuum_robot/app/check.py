@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from continuum_robot.app.judgement import ERROR, Judged, bus_cycle_s, judge
+from continuum_robot.app.judgement import ERROR, Judged, Judgement, bus_cycle_s, judge
 from continuum_robot.app.output import write_json
 from continuum_robot.control.delay_margin import MOTORS, DelayMargin
 from continuum_robot.models.making import robot_model
@@ -20,6 +21,7 @@ from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reading_thresholds import reading_thresholds
+from continuum_robot.rod.accuracy import LARGEST_ERROR, MORE_NODES, RodAccuracy, rod_accuracy
 
 
 def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> int:
@@ -44,18 +46,42 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
     with console.status(f"{loaded.name}: deriving the model ..."):
         model = robot_model(loaded)
         summary, judged = model.summary(), judge(loaded, model)
+        accuracy = rod_accuracy(loaded) if loaded.segments else None
+        if accuracy is not None:
+            judged = _with_accuracy(judged, accuracy)
     _print_heading(console, loaded, summary.parts)
     if summary.columns:
         console.print(_table(summary.columns))
     for line in summary.lines:
         console.print(line, highlight=False)
+    if accuracy is not None:
+        console.print(_accuracy_line(accuracy), highlight=False)
     _print_settings(console, loaded, judged)
     if json_file is not None:
-        write_json(json_file, _numbers(loaded, summary, judged))
+        write_json(json_file, _numbers(loaded, summary, judged, accuracy))
     return 0 if judged.works else 1
 
 
-def _numbers(robot: Robot, summary: Summary, judged: Judged) -> dict[str, object]:
+def _with_accuracy(judged: Judged, accuracy: RodAccuracy) -> Judged:
+    if accuracy.good:
+        return judged
+    cause = f"energies and lengths are {accuracy.largest:.1g} off by their quadrature, more than {LARGEST_ERROR:g}"
+    remedy = f"State more nodes than {max(accuracy.nodes)}, or fewer and smoother functions"
+    bad = Judgement(ERROR, "segments.basis.nodes", cause, remedy)
+    return dataclasses.replace(judged, judgements=(bad, *judged.judgements))
+
+
+def _accuracy_line(accuracy: RodAccuracy) -> str:
+    counts = " and ".join(str(count) for count in sorted(set(accuracy.nodes)))
+    return (
+        f"Quadrature: {counts} Gauss nodes a piece; with {MORE_NODES} more, and segments bent by a radian, the tip is"
+        f" {accuracy.tip:.1g} of the length away, masses change by {accuracy.mass:.1g}, forces by {accuracy.force:.1g}"
+    )
+
+
+def _numbers(
+    robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccuracy | None
+) -> dict[str, object]:
     return {
         "robot": robot.name,
         "tendons": robot.tendon_count,
@@ -64,6 +90,7 @@ def _numbers(robot: Robot, summary: Summary, judged: Judged) -> dict[str, object
         "assumed": list(robot.assumed),
         "missing": abilities(robot),
         **judged.numbers(),
+        **({} if accuracy is None else {"quadrature_error": accuracy.largest}),
     }
 
 

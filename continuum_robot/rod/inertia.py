@@ -12,7 +12,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import lumped_masses
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import gauss_legendre, strain_matrix
-from continuum_robot.rod.tendons import tendon_matrix
 
 Vector = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from continuum_robot.rod.inertia import (
     TENDONS,
     Parts,
     damping_matrix,
-    stiffness_matrix,
     sliding_mass,
+    stiffness_matrix,
 )
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
 from continuum_robot.rod.moving_chain import expressions_of

@@ -37,6 +37,12 @@ class Backbone:
         gt=0,
         le=1e6,
     )
+    shear_stiffness_n: float | None = quantity(
+        "stiffness against shear across x and y, instead of G A", "N", default=None, gt=0, le=1e9
+    )
+    axial_stiffness_n: float | None = quantity(
+        "stiffness against extension, instead of E A", "N", default=None, gt=0, le=1e9
+    )
     mass_per_length_kg_per_m: float | None = quantity(
         "mass per length of the rod and what is fixed to it, instead of density times cross-section",
         "kg/m",
@@ -78,17 +84,22 @@ class Backbone:
         """E I_x, E I_y, G J (N.m^2), G A, G A, E A (N).
 
         The stated bending stiffnesses are those of the material: G J = 4 G I_x I_y / (I_x + I_y), and for the
-        area A its modulus is sqrt(E I_x E I_y) / I. Both are exact for solid ellipses; round rods keep the file's.
+        area A its modulus is sqrt(E I_x E I_y) / I. Both are exact for solid ellipses; round rods keep the file's. A
+        stated stiffness counts instead.
         """
         x, y = self.bending_stiffnesses_nm2
         ratio = 1.0
         if (self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2) != (None, None):
             ratio = math.sqrt(x * y) / (self.youngs_modulus_pa * self.second_moment_m4)
-        shear_n = ratio * self.shear_modulus_pa * self.area_m2
+        shear_n, axial_n = self.shear_stiffness_n, self.axial_stiffness_n
+        if shear_n is None:
+            shear_n = ratio * self.shear_modulus_pa * self.area_m2
+        if axial_n is None:
+            axial_n = ratio * self.youngs_modulus_pa * self.area_m2
         torsion_nm2 = self.torsional_stiffness_nm2
         if torsion_nm2 is None:  # not rucker's E I_zz
             torsion_nm2 = 2 * x * y / (x + y) / (1 + self.poisson_ratio)
-        return (x, y, torsion_nm2, shear_n, shear_n, ratio * self.youngs_modulus_pa * self.area_m2)
+        return (x, y, torsion_nm2, shear_n, shear_n, axial_n)
 
     @property
     def linear_density_kg_per_m(self) -> float:

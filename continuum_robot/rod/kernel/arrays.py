@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import check_values
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
@@ -110,7 +111,7 @@ class RodArrays:
 
 def default_nodes(basis: Basis, fraction: float) -> int:
     """Gauss nodes of a piece that is a fraction of its segment: energies are right to about 1e-7 with these."""
-    return math.ceil((6 + basis.highest_order) * max(fraction, 0.5))
+    return basis.nodes or math.ceil((6 + max(basis.highest_order, basis.degree // 2)) * max(fraction, 0.5))
 
 
 def integrals(nodes: Vector, at: float) -> Vector:
@@ -134,7 +135,7 @@ def rod_arrays(
     Parameters
     ----------
     robot : a rod
-    nodes : Gauss nodes of each piece, at least 6; None: as many as give 1e-7
+    nodes : Gauss nodes of each piece, at least 6; None: as the bases state, or as many as give 1e-7
     path_nodes : Gauss nodes of the paths in each piece between their ends and kinks; None: by how far they turn
     paths : tendons and strings whose lengths are wanted; None: all tendons
     stations_m : arc lengths at which bodies without mass stand, so that their poses are found, m
@@ -142,8 +143,10 @@ def rod_arrays(
 
     Raises
     ------
-    ParameterError : fewer than 6 nodes, a station beyond the rod, or a mechanism
+    ParameterError : fewer than 6 nodes, a station beyond the rod, a mechanism, or a value of the description that no
+        robot file may have
     """
+    check_values(robot)
     if nodes is not None and nodes < 6:
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
     pieces = _pieces(robot, nodes)
@@ -276,7 +279,7 @@ class _Places:
                 self.at_node.append(piece.values(at))
             own = [mass for place, mass in masses if abs(place - at) < SAME_PLACE]
             for mass in own:
-                _add_mass(numbers, mass, turns=self._parts.rotational_energy)
+                add_mass(numbers, mass, turns=self._parts.rotational_energy)
             body = -1
             if numbers[0] > 0 or own or at == 1.0:
                 body = len(self.body)
@@ -290,7 +293,7 @@ class _Places:
         self.counts.append(len(kept))
 
 
-def _add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
+def add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
     """Into the ten numbers of inertia: mass, first moment, second moment about the place's origin."""
     s = np.array(mass.center_of_mass_m)
     second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s))

@@ -173,6 +173,19 @@ def test_what_the_strain_basis_misses_is_named(name: str, tmp_path: Path) -> Non
     assert max(json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["defects_m"].values()) > 1e-3
 
 
+def test_the_quadratures_error_is_printed_and_beyond_its_bound_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(file=io.StringIO(), width=1000)
+    assert run_check("two_segment", tmp_path / "check.json", console) == 0
+    error = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["quadrature_error"]
+    assert 0 < error < 1e-6
+    assert "Quadrature: 6 Gauss nodes a piece" in console.file.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr("continuum_robot.rod.accuracy.LARGEST_ERROR", error / 2)
+    assert run_check("two_segment", tmp_path / "check.json", console) == 1
+    assert "error: segments.basis.nodes: energies and lengths" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", sorted(shipped_robots()))
 def test_every_shipped_robot_can_work(name: str, tmp_path: Path) -> None:
