@@ -151,7 +151,8 @@ class RodRobotModel:
 
     def feedforward(self, progress: Progress | None = None) -> Feedforward:
         """Elasticity and gravity, muhmann (25)."""
-        return clarke_feedforward(self.robot, progress=progress)
+        del progress
+        return clarke_feedforward(self.robot)
 
     def drawing(self) -> RodDrawing:
         """Backbone, disks and tendons."""

@@ -12,7 +12,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import lumped_masses
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.bases import gauss_legendre, strain_matrix
-from continuum_robot.rod.tendons import tendon_matrix
 
 Vector = NDArray[np.float64]
 
@@ -32,12 +31,14 @@ class Parts:
     tendon_inertia : mass of the tendons, muhmann (11), (12), (17)
     backbone_inertia : mass of the backbone, muhmann (10), (16)
     disk_inertia : mass of the disks, muhmann (14), (18)
+    capstan_inertia : of the capstans, johnston (22)-(24); not beside a model of the motors, whose rotors it is
     """
 
     rotational_energy: bool = False
     tendon_inertia: bool = False
     backbone_inertia: bool = True
     disk_inertia: bool = True
+    capstan_inertia: bool = False
 
 
 @dataclass(slots=True)
@@ -168,21 +169,20 @@ def passing_segments(robot: Robot, index: int) -> list[Segment]:
     return [later for k, later in enumerate(robot.segments[index:], index) if k == index or later.tendons.from_base]
 
 
-def tendon_axial_mass_matrix(robot: Robot) -> Vector:
-    """Mass matrix of the tendons' sliding, muhmann (12) with (13); constant, shape (coefficients, coefficients)."""
-    lengths_m = np.cumsum([segment.length_m for segment in robot.segments])
-    masses_kg = np.concatenate(
-        [
-            np.full(
-                segment.tendons.count,
-                segment.tendons.mass_per_length_kg_per_m
-                * (length_m if segment.tendons.from_base else segment.length_m),
-            )
-            for segment, length_m in zip(robot.segments, lengths_m, strict=True)
-        ]
-    )
-    gradient = tendon_matrix(robot)
-    return np.asarray(gradient.T @ (masses_kg[:, None] * gradient))
+def sliding_mass(robot: Robot, lever: Vector) -> Vector:
+    """Mass matrix of the tendons' sliding, muhmann (12) with (13), constant, (n, n).
+
+    Parameters
+    ----------
+    lever : displacement of every tendon per coefficient at the straight rod, (N, n)
+    """
+    masses_kg = np.zeros(robot.tendon_count)
+    for k, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
+        tendons, end_m = segment.tendons, start_m + segment.length_m
+        masses_kg[robot.tendon_slices[k]] = tendons.mass_per_length_kg_per_m * (
+            end_m if tendons.from_base else segment.length_m
+        )
+    return np.asarray(lever.T @ (masses_kg[:, None] * lever))
 
 
 def section_stiffness(robot: Robot, index: int) -> Vector:

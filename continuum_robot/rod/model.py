@@ -19,8 +19,8 @@ from continuum_robot.rod.inertia import (
     TENDONS,
     Parts,
     damping_matrix,
+    sliding_mass,
     stiffness_matrix,
-    tendon_axial_mass_matrix,
 )
 from continuum_robot.rod.lagrangian import Terms, inertial_terms
 from continuum_robot.rod.moving_chain import expressions_of
@@ -43,9 +43,7 @@ class RodModel:
     Parameters
     ----------
     robot : the robot
-    rotational_energy : rotation of cross-sections and disks, second terms of (10), (11), (14), johnston (13), (18);
-        None: where the robot's disks are described one by one, with a tensor, or the rod does
-        more than bend, as nothing else resists torsion
+    rotational_energy : rotation of cross-sections and disks, second terms of (10), (11), (14), johnston (13), (18)
     tendon_inertia : mass of the tendons (11), (12), (17)
     actuator_inertia : inertia of capstans, a constant mass, johnston (22)-(24); without effect on a robot without any
     backbone_inertia : mass of the backbone (10), (16)
@@ -71,14 +69,11 @@ class RodModel:
         if robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "a robot with segments: a mechanism is no rod")
         self.robot = robot
-        if rotational_energy is None:
-            individual = any(segment.disks.individual for segment in robot.segments)
-            rotational_energy = individual or not all(segment.basis.bending_alone for segment in robot.segments)
-        self.parts = Parts(rotational_energy, tendon_inertia, backbone_inertia, disk_inertia)
+        self.parts = Parts(rotational_energy is not False, tendon_inertia, backbone_inertia, disk_inertia)
         self.size = robot.coefficient_count
         self.stiffness = stiffness_matrix(robot)
         self.damping = damping_matrix(robot)
-        self.axial_mass = tendon_axial_mass_matrix(robot) if tendon_inertia else np.zeros((self.size, self.size))
+        self.axial_mass = sliding_mass(robot, self.tendon_matrix) if tendon_inertia else np.zeros((self.size, self.size))
         self.actuator_mass = actuator_mass_matrix(robot) if actuator_inertia else np.zeros((self.size, self.size))
         self.quadrature_nodes = quadrature_nodes
         self._kind: Any = expressions_of(robot)

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -108,10 +109,68 @@ class Gradient:
     along: Vector
 
 
+class CycleFunction:
+    """A rod's inverse dynamics on arrays of its own, in memory of its own: nothing is allocated in a call.
+
+    Made by :meth:`Rod.in_cycle`. Not for use by two threads at once; each may call one from any thread.
+
+    Parameters
+    ----------
+    rod : whose numbers it reads at each call
+    wanted : names of results
+    shape, numbers, library : as the kernel reads them; without a library it is the form in NumPy
+    elastic : with stiffness and damping
+
+    Attributes
+    ----------
+    c, rate, acceleration : read in a call, (n,)
+    momentum, force, bias : written: p, dL/dc - K c - D c_rate, and M a + C c_rate + K c + D c_rate - loads, (n,)
+    addresses : of the function and of its seven arguments, for compiled code; empty without a library
+    run : the call
+    """
+
+    def __init__(
+        self,
+        rod: Rod,
+        wanted: Sequence[str],
+        shape: kernel.Shape,
+        numbers: kernel.Numbers,
+        library: ct.CDLL | None,
+        *,
+        elastic: bool,
+    ) -> None:
+        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = np.zeros((6, rod.n))
+        self._rod, self._elastic = rod, elastic
+        self.addresses: tuple[int, ...] = ()
+        self.run: Callable[[], object] = self._run_numpy
+        if library is None:
+            return
+        values = {name: getattr(numbers, name) for name, _ in numbers._fields_}
+        if not elastic:
+            values |= {"stiffness": None, "damping": None}
+        self._numbers = kernel.Numbers(**values)
+        self._terms = kernel.Terms(**{name: kernel.at(getattr(self, name)) for name in wanted})
+        self._memory = np.zeros(library.rod_memory(ct.byref(shape)))
+        call = library.rod_dynamics
+        arrays = (self.c, self.rate, self.acceleration)
+        given = [ct.addressof(shape), ct.addressof(self._numbers), *(x.ctypes.data for x in arrays)]
+        given += [ct.addressof(self._terms), self._memory.ctypes.data]
+        self.addresses = (ct.cast(call, ct.c_void_p).value or 0, *given)
+        self.run = partial(call, *(ct.c_void_p(one) for one in given))
+
+    def _run_numpy(self) -> None:
+        rod = self._rod
+        found = rod.terms(self.c, self.rate, self.acceleration)
+        held = 0.0
+        if self._elastic:
+            held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
+        self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
+
+
 METHODS = {"midpoint": 0, "sdirk": 1}
 MOST_ITERATIONS = 60
 _SHAPE = ("rows", "piece", "place", "step_m", "phi", "at_node", "weight", "path_node", "path_phi", "path_index")
-_NUMBERS = ("gravity", "body", "stiffness", "damping", "rest", "path_rest", "path")
+_NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
 
 
 OwnNumbers: TypeAlias = Mapping[str, ArrayLike] | Sequence[RodArrays]
@@ -163,8 +222,8 @@ class Rod:
 
     Attributes
     ----------
-    arrays : what the kernel reads; its numbers (gravity, body, stiffness, damping, rest, path) may be written between
-        two calls
+    arrays : what the kernel reads; its numbers (gravity, body, inertia, stiffness, damping, rest, path) may be
+        written between two calls
     scale : by which each coefficient turns or stretches its whole segment, (n,)
     rest_m : lengths of the tendons on the straight rod, (N,), m
 
@@ -267,10 +326,7 @@ class Rod:
             0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
             at(arrays.weight), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
-        self._numbers = kernel.Numbers(
-            at(arrays.gravity), at(arrays.body), None, at(arrays.stiffness), at(arrays.damping), at(arrays.rest),
-            at(arrays.path_rest), at(arrays.path),
-        )  # fmt: skip
+        self._numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
         if self._library is not None:
             self._library.rod_prepare(ct.byref(self._shape))
 
@@ -314,13 +370,23 @@ class Rod:
         evaluate.kept = kept  # type: ignore[attr-defined]
         return evaluate
 
+    def in_cycle(self, wanted: Sequence[str], *, elastic: bool = True) -> CycleFunction:
+        """Inverse dynamics, or what changes the momentum, for a control cycle.
+
+        Parameters
+        ----------
+        wanted : of the results of :class:`CycleFunction`; the others stay 0
+        elastic : with stiffness and damping
+        """
+        return CycleFunction(self, wanted, self._shape, self._numbers, self._library, elastic=elastic)
+
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
         pose, jacobian = np.empty((bodies, 12)), np.empty((bodies, 6, n))
         found = {name: np.empty(n) for name in ("momentum", "force", "bias")}
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
-        return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian), out
+        return Terms(**found, pose=pose, jacobian=jacobian), out
 
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).
@@ -367,6 +433,21 @@ class Rod:
             ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
+
+    def tendon_force(self, c: ArrayLike, tension: ArrayLike) -> tuple[Vector, Vector]:
+        """What tensions do to the coefficients, (n,), and its derivative by c, (n, n).
+
+        Parameters
+        ----------
+        c : (n,)
+        tension : (N,), N
+        """
+        c_now, pull, n = self._state("c", c), self._tendons("tension", tension), self.n
+        length, gradient, by_c = np.empty(self.tendon_count), np.empty((self.tendon_count, n)), np.zeros((n, n))
+        self._compiled().rod_lengths(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
+        )  # fmt: skip
+        return -pull @ gradient, by_c
 
     def _strain(self, c: Vector, piece: Piece, s_m: float) -> Vector:
         """Strain at an arc length of a piece, (6,)."""

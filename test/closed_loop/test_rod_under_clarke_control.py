@@ -37,7 +37,7 @@ def rod(robot):
 
 @pytest.fixture(scope="module")
 def feedforward(robot):
-    return clarke_feedforward(robot, compile="never")
+    return clarke_feedforward(robot)
 
 
 def controller_of(robot, feedforward, fraction, **gains):

@@ -111,7 +111,7 @@ class TipControl:
         self.settings = settings or TipSettings()
         self.kinematics = TipKinematics(robot)
         limits = motion_limits(robot)
-        self._limits = TendonUse(robot, self.settings.limit_fraction, compile, progress)
+        self._limits = TendonUse(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
         self._length_m = robot.length_m
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m

@@ -134,7 +134,7 @@ class PredictiveTip:
         self.settings = settings or PredictiveSettings()
         self.obstacles = tuple(obstacles)
         self._kinematics = TipKinematics(robot)
-        self._use = TendonUse(robot, self.settings.limit_fraction, compile, progress)
+        self._use = TendonUse(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self._kinematics, self._use, 1e-4)
         self._rod, self._shape = StrainRod.from_robot(robot), coefficients_from_clarke(robot)
         self._length_m, self._scale_m = robot.length_m, coordinate_scale_m(robot)

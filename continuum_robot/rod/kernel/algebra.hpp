@@ -10,16 +10,17 @@
 
 namespace rod {
 
-// Memory of one call, taken from a stack of its thread: nothing is allocated once a thread has its stack. rod_prepare
-// allocates it before the cycle starts.
+// Memory of one call, taken from a stack: that of its thread, of which nothing is allocated once it is there, or one that
+// the caller owns, so that any thread may call without allocating anything.
 template <class S> class Arena {
 public:
-  Arena() : mark(stack().top) {}
-  ~Arena() { stack().top = mark; }
+  Arena() : Arena(stack().top) {}
+  explicit Arena(S *&top) : top(top), mark(top) {}
+  ~Arena() { top = mark; }
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  // The kernel checks the size of a rod when it is made (rod_memory), so a stack does not run out in a call.
+  // Each function of the C interface asks for what its rod needs, so a stack does not run out in a call.
   static void reserve(std::size_t count) {
     Stack &s = stack();
     if (s.size >= count) return;
@@ -27,11 +28,10 @@ public:
     s.base = s.top = static_cast<S *>(::operator new(count * sizeof(S), std::align_val_t(64)));
     s.size = count;
   }
-  static bool has(std::size_t count) { return stack().size >= count; }
 
   S *raw(std::size_t count) {
-    S *at = stack().top;
-    stack().top += count;
+    S *at = top;
+    top += count;
     return at;
   }
   S *zeros(std::size_t count) {
@@ -39,6 +39,7 @@ public:
     std::fill(at, at + count, S{});
     return at;
   }
+  S *&here() { return top; } // of an arena above this one
 
 private:
   struct Stack {
@@ -50,7 +51,7 @@ private:
     static thread_local Stack own;
     return own;
   }
-  S *mark;
+  S *&top, *mark;
 };
 
 template <class A, class B, class R> inline void add_cross(const A *a, const B *b, R *r) { // r += a x b

@@ -18,7 +18,9 @@ from continuum_robot.robot.schema import check_values
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
-from continuum_robot.rod.inertia import Parts, damping_matrix, distributed_mass, stiffness_matrix
+from continuum_robot.rod.friction.capstans import actuator_mass_matrix, drives
+from continuum_robot.rod.inertia import Parts, damping_matrix, distributed_mass, sliding_mass, stiffness_matrix
+from continuum_robot.rod.kernel import reference
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
@@ -28,6 +30,8 @@ GAUSS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
 SAME_PLACE = 1e-9
 """Fraction of a piece below which two places are one."""
 ALL = Parts(rotational_energy=True, tendon_inertia=True)
+WITH_CAPSTANS = Parts(rotational_energy=True, tendon_inertia=True, capstan_inertia=True)
+"""What moves where tensions or torques are those of the motors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ class RodArrays:
     phi, at_node, weight : see arrays.hpp, flat
     path_node : of each: piece, paths there; (path nodes, 2)
     path_phi, path_index : see arrays.hpp, flat
-    gravity, body, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
+    gravity, body, inertia, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
     """
 
     n: int
@@ -97,6 +101,7 @@ class RodArrays:
     path_index: Indices
     gravity: Vector
     body: Vector
+    inertia: Vector
     stiffness: Vector
     damping: Vector
     rest: Vector
@@ -148,7 +153,7 @@ def rod_arrays(
     places = _Places(robot, pieces, stations_m, parts)
     lengths = _Lengths(pieces, robot.tendon_paths if paths is None else paths, path_nodes)
     rows = [row for segment in robot.segments for row in segment.basis.rows]
-    return RodArrays(
+    arrays = RodArrays(
         n=len(rows),
         pieces=pieces,
         bodies_m=np.array(places.bodies_m),
@@ -170,12 +175,28 @@ def rod_arrays(
         path_index=np.array(lengths.index, np.int32),
         gravity=np.array(robot.gravity_m_per_s2, float),
         body=np.array(places.body),
+        inertia=np.zeros((len(rows), len(rows))),
         stiffness=stiffness_matrix(robot),
         damping=damping_matrix(robot),
         rest=np.tile(REFERENCE_STRAIN, (len(places.place), 3, 1)),
         path_rest=np.tile(REFERENCE_STRAIN, (len(lengths.node), 1)),
         path=np.array(lengths.path).reshape(-1, 5),
     )
+    slides = parts.tendon_inertia and any(segment.tendons.mass_per_length_kg_per_m for segment in robot.segments)
+    turns = parts.capstan_inertia and bool(drives(robot))
+    if slides or turns:
+        lever = straight_lever(robot)
+        if slides:
+            arrays.inertia[:] += sliding_mass(robot, lever)
+        if turns:
+            arrays.inertia[:] += actuator_mass_matrix(robot, lever)
+    return arrays
+
+
+def straight_lever(robot: Robot) -> Vector:
+    """Displacement of every tendon per coefficient at the straight rod, (N, n)."""
+    arrays = rod_arrays(robot, parts=Parts())
+    return -reference.lengths(arrays, np.zeros(arrays.n), robot.tendon_count)[1]
 
 
 def _flat(parts: Sequence[Vector]) -> Vector:

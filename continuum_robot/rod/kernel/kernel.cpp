@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface: plain pointers, no exceptions, no interpreter lock. A thread calls rod_prepare before its first call
-// with a rod; afterwards rod_terms and rod_lengths allocate nothing.
+// The C interface: plain pointers, no exceptions, no interpreter lock. rod_terms allocates in a thread's first call with a
+// larger rod than before, unless that thread has called rod_prepare; rod_dynamics never does.
 #include "batch.hpp"
+#include "capstans.hpp"
 #include "gradient.hpp"
 #include "motion.hpp"
 #include "statics.hpp"
@@ -117,6 +118,7 @@ EXPORT void rod_prepare(const Shape *r) {
 // Everything at (c, v) and, where it is not null, acceleration a.
 EXPORT void rod_terms(const Shape *r, const Numbers<double> *q, const double *c, const double *v, const double *a,
                       const Terms<double> *out) {
+  Arena<double>::reserve(memory_of(*r));
   terms<double, double>(*r, *q, c, v, a, *out);
 }
 
@@ -128,6 +130,7 @@ EXPORT void rod_lengths(const Shape *r, const Numbers<double> *q, const double *
 // The same along one direction of numbers and state: each value is followed by its slope.
 EXPORT void rod_terms_along(const Shape *r, const Numbers<Slope> *q, const Slope *c, const Slope *v, const Slope *a,
                             const Terms<Slope> *out) {
+  Arena<Slope>::reserve(memory_of(*r));
   terms<Slope, Slope>(*r, *q, c, v, a, *out);
 }
 
@@ -140,6 +143,7 @@ EXPORT void rod_lengths_along(const Shape *r, const Numbers<Slope> *q, const Slo
 EXPORT int rod_equilibrium(const Shape *r, const Numbers<double> *q, const double *scale, const double *tension,
                            const double *stiffness, const double *spooled, const double *slack_m, double *c,
                            double tolerance, int most, double *hessian) {
+  Arena<double>::reserve(2 * memory_of(*r));
   const Pull<double> pull{tension, stiffness, spooled, slack_m};
   return equilibrium<double, double>(*r, *q, scale, pull, c, tolerance, most, hessian);
 }
@@ -179,4 +183,26 @@ EXPORT int rod_gradient(const Shape *r, const Numbers<double> *q, const double *
   if (!motion.run(c, p, rate)) return 0;
   motion.back(by_c, by_p, by_tension, *directions, along);
   return 1;
+}
+
+// How many scalars rod_dynamics needs.
+EXPORT std::size_t rod_memory(const Shape *r) { return memory_of(*r); }
+
+// Inverse dynamics and what changes the momentum, with stiffness and damping where they are not null: for a control
+// cycle, in memory of the caller.
+EXPORT void rod_dynamics(const Shape *r, const Numbers<double> *q, const double *c, const double *v, const double *a,
+                         const Terms<double> *out, double *memory) {
+  dynamics<double, double>(*r, *q, c, v, a, *out, memory);
+}
+
+// Fractions (wires,) of their tension that wires of the friction coefficients keep, and where it is not null, their
+// gradient by the coefficients (wires, n), from the poses and Jacobians of rod_terms.
+EXPORT void rod_kept_fractions(int n, int wires, const Wire *wire, const Hole *hole, const double *friction,
+                               double rounding, const double *pose, const double *jacobian, double *fraction,
+                               double *gradient) {
+  for (int k = 0; k < wires; k++) {
+    Arena<double>::reserve(wire_memory(n, wire[k].holes));
+    fraction[k] = kept_by_wire(n, wire[k], hole, friction[k], rounding, pose, jacobian,
+                               gradient ? gradient + static_cast<std::size_t>(k) * n : nullptr);
+  }
 }

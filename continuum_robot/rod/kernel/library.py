@@ -59,6 +59,10 @@ class Directions(ct.Structure):
     _fields_ = [("count", ct.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
 
 
+WIRE = np.dtype([("first", np.int32), ("holes", np.int32), ("back", np.int32)])
+"""As in capstans.hpp."""
+HOLE = np.dtype([("body", np.int32), ("at_m", np.float64, 2)], align=True)
+"""As in capstans.hpp."""
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 
@@ -93,7 +97,9 @@ def load(name: str) -> ct.CDLL | None:
         folders = [Path(os.environ["CONTINUUM_ROBOT_KERNEL"])]
     for folder in folders:
         if (folder / name).is_file():
-            return ct.CDLL(str(folder / name))
+            found = ct.CDLL(str(folder / name))
+            found.rod_memory.restype = ct.c_size_t
+            return found
     return None
 
 

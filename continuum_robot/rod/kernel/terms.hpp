@@ -20,9 +20,9 @@ template <class S> struct Passed {
 
 template <class S, class P> class TermsCall {
 public:
-  TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out)
+  TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *&stack)
       : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.momentum_by_c || out.jacobian),
-        second(out.momentum_by_c) {}
+        second(out.momentum_by_c), memory(stack) {}
 
   void run() {
     for (S *x : {out.momentum, out.force, out.bias})
@@ -141,7 +141,7 @@ private:
   // Frames of the places, and at the nodes unit strains in base axes and the twist's growth.
   void follow(const Piece &piece, Passed<S> &t, Frame<S> *frames, S *rate) {
     const int m = piece.cols, block = 6 * m, *row = r.row + piece.col;
-    S strain[18], step[6], axes[36];
+    S strain[18], step[6], axis[6];
     for (int s = 0, l = 0; s < piece.places; s++, phi += 3 * m, rest += 18) {
       if (!piece.constant || !s)
         for (int g = 0; g < 3; g++) {
@@ -153,9 +153,10 @@ private:
       frames[s] = frame;
       if (place[s].node < 0) continue;
       S *e = t.unit + block * l;
-      adjoint(frame, axes);
-      for (int i = 0; i < 6; i++)
-        for (int j = 0; j < m; j++) e[i * m + j] = at_node[j] * axes[6 * i + row[j]];
+      for (int j = 0; j < m; j++) {
+        unit_strain(frame, row[j], axis);
+        for (int i = 0; i < 6; i++) e[i * m + j] = at_node[j] * axis[i];
+      }
       add_columns(e, v + piece.col, m, rate + 6 * l);
       at_node += m;
       l++;
@@ -175,15 +176,18 @@ private:
     const Spatial<S> I = spatial(f, numbers);
     S H[6], G[6], N[36], B[6];
     momenta(I, V, 1, H);
-    momenta(I, A, 1, B);
-    load(f, I, q.gravity, numbers + 10, G, N);
-    add_cross(V, H, B); // I A + ad*(V) H - G
-    add_cross(V + 3, H + 3, B);
-    add_cross(V, H + 3, B + 3);
+    load(f, I, q.gravity, numbers + 10, G, second ? N : nullptr);
+    if (out.bias) {
+      momenta(I, A, 1, B);
+      add_cross(V, H, B); // I A + ad*(V) H - G
+      add_cross(V + 3, H + 3, B);
+      add_cross(V, H + 3, B + 3);
+    }
     for (int i = 0; i < 6; i++) {
-      B[i] -= G[i];
       t.sum[i] += H[i];
       t.sum[6 + i] += G[i];
+      if (!out.bias) continue;
+      B[i] -= G[i];
       t.sum[12 + i] += B[i];
     }
     for (int j = 0; j < nodes; j++) {
@@ -229,7 +233,7 @@ private:
   // The coefficients of the pieces before stand still along this one, so its bodies count together.
   void add_columns_before(const Piece &piece, const Passed<S> &t, const Sums &sums) {
     const int m = piece.cols, b = piece.col;
-    Arena<S> own;
+    Arena<S> own(memory.here());
     S *IJ = own.raw(6 * b), *IY = own.raw(6 * b), *NJ = own.zeros(6 * b);
     const S *J = t.still, *Y = t.still_Y;
     momenta(sums.inertia, J, b, IJ);
@@ -256,7 +260,7 @@ private:
   // Back along a piece: what is beyond each node. `beyond`: H, G and B of the pieces after.
   void back(const Piece &piece, Passed<S> &t, S *beyond) {
     const int m = piece.cols, block = 6 * m, b = piece.col;
-    Arena<S> own;
+    Arena<S> own(memory.here());
     S *z = own.raw(block), *zG = own.raw(block);
     for (int l = 0; l < piece.nodes; l++) {
       const S *e = t.unit + block * l, *turning = t.turning + block * l;
@@ -299,7 +303,23 @@ private:
 
 template <class S, class P>
 void terms(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out) {
-  TermsCall<S, P>(r, q, c, v, a, out).run();
+  Arena<S> memory;
+  TermsCall<S, P>(r, q, c, v, a, out, memory.here()).run();
+}
+
+// The same with stiffness and damping: the bias is all that holds against M a, and the force all that changes p but what
+// drives the rod. In memory that the caller owns, of memory_of(r) scalars.
+template <class S, class P>
+void dynamics(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *memory) {
+  const int n = r.n;
+  TermsCall<S, P>(r, q, c, v, a, out, memory).run();
+  for (int i = 0; i < n; i++) {
+    S held{};
+    if (q.stiffness) held += dot(q.stiffness + i * n, c, n);
+    if (q.damping) held += dot(q.damping + i * n, v, n);
+    if (out.bias) out.bias[i] += held;
+    if (out.force) out.force[i] -= held;
+  }
 }
 
 } // namespace rod

@@ -44,7 +44,7 @@ def reference(position, velocity=(0.0, 0.0), acceleration=(0.0, 0.0)):
 
 
 def controller(robot=SOFT, **settings):
-    return InverseDynamicsController(under_inverse_dynamics(robot, **settings), compile="never")
+    return InverseDynamicsController(under_inverse_dynamics(robot, **settings))
 
 
 class Loop:

@@ -83,7 +83,7 @@ def test_a_load_without_equilibrium_within_reach_is_an_error(virtual):
 def test_feedforward_holds_the_robot(virtual):
     """Elastic force plus gravity in Clarke coordinates, mapped by the tendons, give no acceleration."""
     robot = virtual.robot
-    forces = clarke_feedforward(robot, compile="never")
+    forces = clarke_feedforward(robot)
     to_clarke = clarke_from_curvature(robot)
     manifold = clarke_manifold(robot)
     for c, _ in shapes(robot, 31, 3):
@@ -98,7 +98,7 @@ def test_feedforward_holds_the_robot(virtual):
 def test_stiffness_in_clarke_coordinates():
     """K_M of muhmann (25): E I / (l r_d^2) on the diagonal, from (19) with (7)."""
     robot = load_robot("two_segment")
-    forces = clarke_feedforward(robot, compile="never")
+    forces = clarke_feedforward(robot)
     segment = robot.segments[0]
     expected = segment.backbone.bending_stiffness_nm2 / segment.length_m / segment.tendons.pitch_radius_m**2
     np.testing.assert_allclose(forces(np.array([0.01, 0, 0, 0]))[0], [0.01 * expected, 0, 0, 0], atol=1e-12)
