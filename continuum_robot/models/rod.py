@@ -220,7 +220,7 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:
     """Mass of a segment's backbone, disks and own tendons along it, kg."""
-    backbone = segment.backbone.linear_density_kg_per_m * segment.length_m
+    backbone = segment.backbone.mass_kg(segment.length_m)
     disks = float(segment.disks.masses_kg.sum())
     tendons = segment.tendons.mass_per_length_kg_per_m * segment.length_m * segment.tendons.count
     return backbone, disks, tendons
