@@ -100,6 +100,8 @@ class RodConstruction:
         for segment in self.segments:
             if not segment.basis.bending_alone:
                 return f"basis of {segment.name}"
+            if segment.backbone.rest_curvature_per_m[2]:
+                return f"rest torsion of {segment.name}"
         paths = [*tendon_paths(self.segments, self.routed_tendons), *(string.path for string in self.strings)]
         routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in self.routed_tendons]
         return f"routing of {routed[0]}" if routed else ""

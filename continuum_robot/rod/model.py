@@ -68,6 +68,9 @@ class RodModel:
     ) -> None:
         if robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "a robot with segments: a mechanism is no rod")
+        for one in robot.segments:
+            if one.backbone.taper or any(one.backbone.rest_curvature_per_m):
+                raise ParameterError("backbone", one.name, "straight and uniform here: rod.Rod has all others")
         self.robot = robot
         self.parts = Parts(rotational_energy is not False, tendon_inertia, backbone_inertia, disk_inertia)
         self.size = robot.coefficient_count

@@ -17,7 +17,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import check_values
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
+from continuum_robot.rod.bases import basis_matrix, gauss_legendre
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix, drives
 from continuum_robot.rod.inertia import Parts, damping_matrix, distributed_mass, sliding_mass, stiffness_matrix
 from continuum_robot.rod.kernel import reference
@@ -153,6 +153,7 @@ def rod_arrays(
     places = _Places(robot, pieces, stations_m, parts)
     lengths = _Lengths(pieces, robot.tendon_paths if paths is None else paths, path_nodes)
     rows = [row for segment in robot.segments for row in segment.basis.rows]
+    rest = [np.array(robot.segments[piece.segment].backbone.rest_strain) for piece in pieces]
     arrays = RodArrays(
         n=len(rows),
         pieces=pieces,
@@ -178,8 +179,8 @@ def rod_arrays(
         inertia=np.zeros((len(rows), len(rows))),
         stiffness=stiffness_matrix(robot),
         damping=damping_matrix(robot),
-        rest=np.tile(REFERENCE_STRAIN, (len(places.place), 3, 1)),
-        path_rest=np.tile(REFERENCE_STRAIN, (len(lengths.node), 1)),
+        rest=np.concatenate([np.tile(own, (count, 3, 1)) for own, count in zip(rest, places.counts, strict=True)]),
+        path_rest=np.array([rest[piece] for piece, _ in lengths.node]).reshape(-1, 6),
         path=np.array(lengths.path).reshape(-1, 5),
     )
     slides = parts.tendon_inertia and any(segment.tendons.mass_per_length_kg_per_m for segment in robot.segments)
@@ -212,7 +213,7 @@ def _pieces(robot: Robot, nodes: int | None) -> tuple[Piece, ...]:
     found, column = [], 0
     for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
         basis = segment.basis
-        for low, high in pairwise((0.0, *basis.breaks, 1.0)):
+        for low, high in pairwise(sorted({0.0, *basis.breaks, *segment.backbone.breaks, 1.0})):
             places, _ = gauss_legendre(nodes or default_nodes(basis, high - low))
             values = np.array([_values(basis, low + (high - low) * place) for place in places])
             used = np.flatnonzero(np.abs(values).sum(axis=0))
@@ -259,7 +260,6 @@ class _Places:
 
     def _add(self, piece: Piece, masses: Sequence[tuple[float, LumpedMass]]) -> None:
         weights = gauss_legendre(len(piece.nodes))[1] * piece.length_m
-        distributed = distributed_mass(self._robot, piece.segment, self._parts).values()
         places = sorted({*piece.nodes.tolist(), *(at for at, _ in masses), 1.0})
         before = 0.0
         kept: list[float] = []
@@ -272,7 +272,8 @@ class _Places:
             node = nodes.index(at) if at in nodes else -1
             numbers = np.zeros(25)
             if node >= 0:
-                for density, moment in distributed:
+                ratio = piece.low + at * (piece.high - piece.low)
+                for density, moment in distributed_mass(self._robot, piece.segment, self._parts, ratio).values():
                     numbers[0] += weights[node] * density
                     if self._parts.rotational_energy:
                         numbers[4:7] += weights[node] * moment * np.array([1.0, 1.0, 2.0])

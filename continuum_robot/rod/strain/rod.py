@@ -145,6 +145,8 @@ class StrainRod:
         masses: list[LumpedMass] = []
         for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
             rod = segment.backbone
+            if rod.taper:
+                raise ParameterError("backbone.taper", segment.name, "none here: rod.Rod has tapered segments")
             rotary = rod.rotary_inertia_kg_m
             segments.append(
                 RodSegment(
@@ -153,6 +155,7 @@ class StrainRod:
                     stiffness=tuple(float(value) for value in section_stiffness(robot, index)),
                     linear_density_kg_per_m=rod.linear_density_kg_per_m,
                     rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
+                    rest_strain=rod.rest_strain,
                     name=segment.name,
                 )
             )
