@@ -177,8 +177,9 @@ class MovingRod:
         if motor is None:
             self.motor_free[:] = 0.0
             return spool
-        spool.newton_per_ampere, spool.mass, spool.viscous = motor.newton_per_ampere, motor.mass_kg, motor.viscous_ns_per_m
-        spool.coulomb, spool.cogging = motor.coulomb_n, motor.cogging_n
+        spool.newton_per_ampere, spool.mass, spool.viscous, spool.coulomb, spool.cogging = (
+            motor.newton_per_ampere, motor.mass_kg, motor.viscous_ns_per_m, motor.coulomb_n, motor.cogging_n,
+        )  # fmt: skip
         spool.cogging_rad_per_m, spool.current_time_constant = motor.cogging_rad_per_m, motor.current_time_constant_s
         self._phase[:] = motor.cogging_phase_rad
         if self._slip is not None:

@@ -23,7 +23,7 @@ std::size_t memory_of(const Shape &r) {
     const std::size_t nodes = p.nodes, block = 6 * p.cols;
     count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
   }
-  return count + 9 * n * n + 96 * n + r.paths * (n + 12);
+  return count + 9 * n * n + 120 * n + r.paths * (n + 12);
 }
 
 // One scalar of each lane from as many robots: robot k's values begin at `stride * k`. Lanes without a robot repeat the
