@@ -350,9 +350,9 @@ class Rod:
         c, v : coefficients and their rates, (n,)
         force : generalised force besides stiffness, damping, weight and loads, the tendons' included, (n,), N.m^2
         """
-        found, arrays = self.terms(c, v), self.arrays
+        given, found, arrays = self._state("force", force), self.terms(c, v), self.arrays
         held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
-        return np.asarray(np.linalg.solve(found.mass, np.asarray(force, dtype=float) - found.bias - held))
+        return np.asarray(np.linalg.solve(found.mass, given - found.bias - held))
 
     def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
         """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.

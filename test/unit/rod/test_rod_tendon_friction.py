@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Friction at the disks, johnston (32)-(38): properties, and its conditions at each bushing by a root finder as an oracle."""
+"""Friction at the disks, johnston (32)-(38): properties, and (33), (34) at each bushing by a root finder."""
 
 from __future__ import annotations
 
