@@ -263,7 +263,7 @@ class Robot:
         if self.mechanism is not None:
             return self.mechanism
         law = PID_LAW if self.control is None else self.control.law
-        return RodConstruction(self.segments, self.routed_tendons, self.strings, law)
+        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.displaced_tendons)
 
     @property
     def control_settings(self) -> ControlSettings:
@@ -340,7 +340,7 @@ class Robot:
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
         """Path of every tendon of a rod: the segments' in tendon order, then the routed ones."""
-        return tendon_paths(self.segments, self.routed_tendons)
+        return tendon_paths(self.segments, self.routed_tendons, self.displaced_tendons)
 
     @property
     def tendon_names(self) -> tuple[str, ...]:

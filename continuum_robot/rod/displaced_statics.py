@@ -1,42 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of a robot whose tendons are held at displacements: elastic tendons that may be slack, weight, dry friction.
+"""Shapes of a robot whose servos hold its tendons at displacements: elastic tendons that may be slack, dry friction.
 
-Interface (stays; the inside becomes rod/statics.py with tendon paths displaced in the kernel's numbers):
-``DisplacedStatics(robot, friction=)``, ``.replay(displacement, point_m=, sensitivities=)``, ``.parameters``: readings
-of servos in, shapes out, with the derivative of a point of the tip by each parameter. For any other parameter and any
-robot rod/statics.py has ``Equilibrium.slope``: dc/d(parameter) from the force's derivative by it.
-
-The rod is the engine's with a constant basis: curvatures c, and of each segment by how much it is shorter. What both
-take from the tendons' paths, d, is :mod:`continuum_robot.rod.displaced_paths`.
-
-A tendon whose servo reads q has the stretch e = gain q + zero - d, the tension T = k max(e, 0), and on its way through
-the robot dry friction against the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), of which the most is a
-fraction of the tension (Coulomb), that of the step before. Every sample is the minimum over the shape x of
-
-    x K x / 2 + V_gravity(c) + sum k max(e, 0)^2 / 2 + friction from the last sample's anchors
-
-by Newton's method with the exact Hessian. Where a reading jumps, the way between the samples is taken as straight. The
-first sample has no history: it is taken as free of friction. That a shorter backbone moves its tip is left out, that it
-slackens the tendons is not. Derivatives of the shape with respect to the parameters are exact, those of the friction's
-memory included.
+The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says, and a backbone that gives way along
+itself. A tendon whose servo reads q has taken in gain q + zero. On its way through the robot dry friction acts against
+the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of
+the step before. Every sample is an equilibrium with friction from the last sample's anchors. Where a reading jumps, the
+way between the samples is taken as straight. The first sample has no history: it is taken as free of friction.
+Derivatives of the shape with respect to the parameters are exact, those of the friction's memory included.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import block_diag
-from scipy.linalg.lapack import dposv
 
-from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.robot.basis import Basis
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.displaced_paths import DisplacedPaths
-from continuum_robot.rod.friction.dry import moved_anchor, stop_force
-from continuum_robot.rod.strain.loaded_chain import LoadedChain
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.friction.dry import moved_anchor
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.slopes import length_slope, terms_slope
+from continuum_robot.rod.statics import Balance, Held, RestState, Stops, at_rest
 
 Array = NDArray[np.float64]
 
@@ -44,14 +29,6 @@ Array = NDArray[np.float64]
 # stretch under the friction.
 STICKING_OVER_TENDON = 5.0
 _LONGEST_STEP_M = 2e-3
-_LARGEST_TURN_RAD = 0.8
-_TURN_TOLERANCE_RAD = 1e-7
-_NEWTON_IS_SQUARE_RAD = 3e-4  # below this a full step leaves about its square
-_ARMIJO = 1e-4
-_ROUNDING_J = 1e-14
-_SMALLEST_FRACTION = 1e-4
-_ITERATIONS = 80
-_MAGNUS_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -60,7 +37,7 @@ class DisplacedReplay:
 
     Attributes
     ----------
-    curvature : [kappa_x, kappa_y] of every segment, (T, 2m), 1/m
+    curvature : coefficients of the robot, (T, n); [kappa_x, kappa_y] of every segment with a constant basis, 1/m
     tip : pose of the tip in the base frame, (T, 4, 4)
     path : what the tendons' paths shorten by, (T, N), m
     tension : at the servos, (T, N), N
@@ -84,46 +61,37 @@ class DisplacedStatics:
 
     Parameters
     ----------
-    robot : rod, weight and ``displaced_tendons``; its basis is taken as constant
+    robot : rod, weight and ``displaced_tendons``
     friction : False leaves the friction out
 
     Attributes
     ----------
+    rod : of the robot, with the compliance of its backbone
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
         ``gravity_m_per_s2`` (3), ``spiral_rad_per_m``, ``log_compliance``, ``log_straight_over`` (1 each),
         ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
 
     Raises
     ------
-    ParameterError : a robot without ``displaced_tendons``, or with tendons that are not straight
+    ParameterError : a robot without ``displaced_tendons``
     """
 
     def __init__(self, robot: Robot, *, friction: bool = True) -> None:
         tendons = robot.displaced_tendons
         if tendons is None or robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "segments and `displaced_tendons`, as `identify` writes them")
-        if robot.routed_tendons or not all(segment.tendons.routing.parallel for segment in robot.segments):
-            raise ParameterError("robot", robot.name, "straight tendons alone")
-        constant = Basis(kind="constant_bending")
-        reduced = robot.changed(segments=tuple(replace(segment, basis=constant) for segment in robot.segments))
-        self.rod = StrainRod.from_robot(reduced, magnus_steps=_MAGNUS_STEPS)
-        self._loaded = LoadedChain(self.rod, self.rod.weight)
-        self._gravity = np.array(robot.gravity_m_per_s2)
-        size = float(self._gravity @ self._gravity)
-        self._masses = self._loaded.force @ self._gravity / size if size else np.zeros(0)
-        self._paths = DisplacedPaths(reduced, tendons)
-        self._elastic = block_diag(self.rod.stiffness, np.eye(len(robot.segments)))
+        self.rod = Rod(robot, compliant=True)
+        self._robot, self._balance = robot, Balance(self.rod)
+        self._own = np.flatnonzero((self.rod.arrays.rows != 5) | (not tendons.compliance_per_n))
         self._stiffness = np.array(tendons.stiffness_n_per_m)
+        self._stick = STICKING_OVER_TENDON * self._stiffness
         self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
         self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
-        nothing = np.zeros(len(self._gain))
-        self._smooth = stop_force(nothing, nothing, nothing, self._stiffness)
         counts = (
-            # Those of the paths come first, in the order of DisplacedPaths.
             ("angle_rad", len(robot.segments)),
             ("spiral_rad_per_m", 1),
-            ("log_compliance", 1),
             ("log_straight_over", 1),
+            ("log_compliance", 1),
             ("log_bending_stiffness", len(robot.segments)),
             ("gravity_m_per_s2", 3),
             *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_fraction")),
@@ -133,6 +101,10 @@ class DisplacedStatics:
             name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts, ends, strict=True)
         }
         self._parameter_count = int(ends[-1])
+        self._path_changes = _path_changes(self.rod, robot)
+        straight = np.zeros(self.rod.n)
+        self._straight = [length_slope(self.rod, straight, {"path": change})[0] for change in self._path_changes]
+        self._stiffness_changes = self._of_stiffness()
 
     def replay(
         self, displacement: ArrayLike, *, point_m: ArrayLike = (0.0, 0.0, 0.0), sensitivities: bool = False
@@ -154,164 +126,164 @@ class DisplacedStatics:
         ParameterError : wrong shape, or values that are not finite
         ConvergenceError : no equilibrium found
         """
-        readings = np.asarray(displacement, dtype=float)
-        count, size = len(self._gain), len(self._elastic)
+        readings, count = np.asarray(displacement, dtype=float), len(self._gain)
         if readings.ndim != 2 or readings.shape[1] != count or not np.isfinite(readings).all():
             raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
-        samples = len(readings)
-        curvature, pose = np.zeros((samples, self.rod.size)), np.tile(np.eye(4), (samples, 1, 1))
+        samples, rod = len(readings), self.rod
+        curvature, pose = np.zeros((samples, len(self._own))), np.tile(np.eye(4), (samples, 1, 1))
         path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
         sensitivity = np.zeros((samples, 3, self._parameter_count)) if sensitivities else None
         point = np.asarray(point_m, dtype=float)
-        state = _Solution(self, np.zeros(size))
-        memory, limit_slope = np.zeros((2, count, self._parameter_count))  # derivatives of anchors and limits
-        anchor, last = np.zeros(count), readings[0] if samples else np.zeros(count)
-        slope = np.zeros((size, self._parameter_count))
+        c, way = np.zeros(rod.n), _Way(self, sensitivities)
+        last = readings[0] if samples else np.zeros(count)
         for t, reading in enumerate(readings):
             if t == 0:
-                state.solve(reading, anchor, np.zeros(count))
-                if sensitivities:
-                    slope = state.slope(reading, memory, limit_slope)
-                    memory = self._path_slope(slope, state)
-                    limit_slope = self._limit_slope(memory, state, reading)
-                anchor = state.path
+                c = way.begin(c, reading)
             steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._fraction.any() else 1
             for step in range(1, steps + 1):
-                target = last + (reading - last) * (step / steps)
-                limit = self._fraction * state.tension
-                state.solve(target, anchor, limit)
-                if sensitivities:
-                    slope = state.slope(target, memory, limit_slope)
-                    moved = self._path_slope(slope, state)
-                    memory = self._memory(moved, state, memory, limit_slope)
-                    limit_slope = self._limit_slope(moved, state, target)
-                anchor = moved_anchor(state.path, anchor, limit, STICKING_OVER_TENDON * self._stiffness)
+                c = way.go_on(c, last + (reading - last) * (step / steps))
             last = reading
-            frames = state.weight.frames
-            rotation, end = frames.rotation[-1], frames.position[-1]
-            pose[t, :3, :3], pose[t, :3, 3] = rotation, end
-            curvature[t], path[t], tension[t], friction[t] = state.c, state.path, state.tension, state.stop.force
+            pose[t], jacobian = rod.moved(c)
+            curvature[t], path[t], tension[t], friction[t] = c[self._own], way.path, way.tension, way.friction
             if sensitivity is not None:
-                twist, arm = frames.jacobian[-1], end + rotation @ point
-                sensitivity[t] = (twist[3:] + np.cross(twist[:3].T, arm).T) @ slope[: self.rod.size]
+                turned = jacobian[:3] + np.cross(jacobian[3:].T, point).T
+                sensitivity[t] = pose[t, :3, :3] @ turned @ way.slope
         at = pose[:, :3, 3] + pose[:, :3, :3] @ point
         return DisplacedReplay(curvature, pose, path, tension, friction, at, sensitivity)
 
-    def _path_slope(self, slope: Array, state: _Solution) -> Array:
-        """Derivative of the paths with respect to the parameters, (N, P), from that of the shape."""
-        moved = state.lever @ slope
-        moved[:, : self._paths.parameters] += self._paths.by_parameter(state.x)[0]
-        return moved
+    def _of_stiffness(self) -> dict[str, list[Array]]:
+        """Changes of the stiffness matrix by each parameter that it has."""
+        arrays, bends = self.rod.arrays, self.rod.arrays.rows < 2
+        segment = np.zeros(self.rod.n, dtype=int)
+        for piece in arrays.pieces:
+            segment[piece.first : piece.first + piece.count] = piece.segment
+        soft = np.setdiff1d(np.arange(self.rod.n), self._own)
+        along = np.zeros(self.rod.n)
+        along[soft] = 1.0
+        parts = [(bends & (segment == k)).astype(float) for k in range(len(self._robot.segments))]
+        return {
+            "log_bending_stiffness": [part[:, None] * arrays.stiffness * part for part in parts],
+            "log_compliance": [-along[:, None] * arrays.stiffness * along],
+        }
 
-    def _memory(self, moved: Array, state: _Solution, before: Array, limit_slope: Array) -> Array:
-        """Derivative of the anchors after a step, (N, P): those that slid follow the path at F / (5 k)."""
-        stick = STICKING_OVER_TENDON * self._stiffness
-        reach = np.sign(state.path - state.anchor) / stick
-        after = moved - reach[:, None] * limit_slope
-        own = np.arange(len(stick))
-        after[own, self.parameters["log_tendon_stiffness"].start + own] += reach * state.limit
-        return np.where(state.stop.sticking[:, None], before, after)
+    def force_slope(self, state: RestState, path_tension: Array, slope: Array) -> tuple[Array, Array]:
+        """Derivatives at fixed coefficients: of the force, (n, P), and of the paths, (N, P), by the robot's parameters.
 
-    def _limit_slope(self, moved: Array, state: _Solution, reading: Array) -> Array:
+        Parameters
+        ----------
+        state : an equilibrium
+        path_tension, slope : tension on each path, N, and its derivative by the path's length, N/m, (N,)
+        """
+        rod, gradient, at = self.rod, state.gradient, self.parameters
+        force = np.zeros((rod.n, self._parameter_count))
+        moved = np.zeros((len(slope), self._parameter_count))
+        for k, (change, straight) in enumerate(zip(self._path_changes, self._straight, strict=True)):
+            length, by_c = length_slope(rod, state.c, {"path": change})
+            moved[:, k] = straight - length
+            force[:, k] = -path_tension @ by_c + (slope * moved[:, k]) @ gradient
+        for name, changes in self._stiffness_changes.items():
+            for k, matrix in enumerate(changes):
+                force[:, at[name].start + k] = -matrix @ state.c
+        if rod.arrays.body[:, 0].any():
+            for k, unit in enumerate(np.eye(3)):
+                force[:, at["gravity_m_per_s2"].start + k] = terms_slope(rod, state.c, {"gravity": unit})
+        return force, moved
+
+
+class _Way:
+    """Equilibria one after another, with the friction's memory."""
+
+    def __init__(self, model: DisplacedStatics, sensitivities: bool) -> None:
+        self.model, self.sensitivities, count = model, sensitivities, len(model._gain)
+        self.anchor, self.limit = np.zeros(count), np.zeros(count)
+        # Derivatives of anchors and limits.
+        self.memory, self.limit_slope = np.zeros((2, count, model._parameter_count))
+        self.slope = np.zeros((model.rod.n, model._parameter_count))
+
+    def begin(self, c: Array, reading: Array) -> Array:
+        """Without friction; the anchors are there."""
+        state = self._solve(c, reading, None)
+        if self.sensitivities:
+            moved, _ = self._slopes(state, reading, np.zeros(len(self.anchor), dtype=bool))
+            self.memory = moved
+            self.limit_slope = self._limit_slope(moved, reading)
+        self.anchor = self.path
+        return state.c
+
+    def go_on(self, c: Array, reading: Array) -> Array:
+        """To the next reading."""
+        model = self.model
+        self.limit = model._fraction * self.tension
+        rubs = bool(model._fraction.any())
+        state = self._solve(c, reading, Stops(model._stick, self.anchor, self.limit) if rubs else None)
+        elastic = model._stick * (self.path - self.anchor)
+        sticking = np.abs(elastic) < self.limit
+        if self.sensitivities:
+            moved, _ = self._slopes(state, reading, sticking)
+            reach = np.sign(elastic) / model._stick  # anchors that slid follow the path at F / (5 k)
+            after = moved - reach[:, None] * self.limit_slope
+            own = np.arange(len(reach))
+            after[own, model.parameters["log_tendon_stiffness"].start + own] += reach * self.limit
+            self.memory = np.where(sticking[:, None], self.memory, after)
+            self.limit_slope = self._limit_slope(moved, reading)
+        self.anchor = moved_anchor(self.path, self.anchor, self.limit, model._stick)
+        return state.c
+
+    def _solve(self, c: Array, reading: Array, stops: Stops | None) -> RestState:
+        model = self.model
+        wound = model._gain * reading + model._zero
+        state = at_rest(model._balance, c, Held(model._stiffness, wound, stops))
+        self.path = model.rod.rest_m - state.length_m
+        self.stretch = np.maximum(wound - self.path, 0.0)
+        self.tension = model._stiffness * self.stretch
+        self.friction = self.tension - state.tension
+        return state
+
+    def _slopes(self, state: RestState, reading: Array, sticking: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Derivative of the paths, (N, P), and of the coefficients, (n, P), by the implicit function theorem."""
+        model, at, G = self.model, self.model.parameters, state.gradient
+        taut, stick = model._stiffness * (self.stretch > 0), model._stick * sticking
+        force, moved = model.force_slope(state, state.tension, taut + stick)
+        held = stick * (self.path - self.anchor)
+        force[:, at["log_tendon_stiffness"]] -= G.T * (self.tension - held)
+        force[:, at["zero_m"]] -= G.T * taut
+        force[:, at["gain"]] -= G.T * (taut * reading)
+        sliding = np.where(sticking, 0.0, np.sign(self.path - self.anchor)) * (self.limit > 0)
+        force += G.T @ (sliding[:, None] * self.limit_slope - stick[:, None] * self.memory)
+        self.slope = np.asarray(np.linalg.solve(state.own_hessian, force))
+        return moved - G @ self.slope, self.slope
+
+    def _limit_slope(self, moved: Array, reading: Array) -> Array:
         """Derivative of the fraction of the tension that friction may take up in the next step, (N, P)."""
-        at, own, taut = self.parameters, np.arange(len(self._fraction)), self._stiffness * state.taut
+        model, at, own = self.model, self.model.parameters, np.arange(len(self.anchor))
+        taut = model._stiffness * (self.stretch > 0)
         slope = -taut[:, None] * moved
         slope[own, at["zero_m"].start + own] += taut
         slope[own, at["gain"].start + own] += taut * reading
-        slope[own, at["log_tendon_stiffness"].start + own] += state.tension
-        slope *= self._fraction[:, None]
-        slope[own, at["friction_fraction"].start + own] += state.tension
+        slope[own, at["log_tendon_stiffness"].start + own] += self.tension
+        slope *= model._fraction[:, None]
+        slope[own, at["friction_fraction"].start + own] += self.tension
         return slope
 
 
-class _Solution:
-    """The equilibrium at one step, and the way to the next."""
-
-    def __init__(self, model: DisplacedStatics, x: Array) -> None:
-        self.model, self.x = model, x
-        self.weight = model._loaded.terms(self.c)
-
-    @property
-    def c(self) -> Array:
-        """Curvatures, (2m,), 1/m."""
-        return self.x[: self.model.rod.size]
-
-    def solve(self, reading: Array, anchor: Array, limit: Array) -> None:
-        """Newton's method from the last shape. Raises ConvergenceError."""
-        self.anchor, self.limit = anchor, limit
-        energy, gradient, hessian = self._terms(reading)
-        turn = np.inf
-        for _ in range(_ITERATIONS):
-            step = self._downhill(hessian, gradient)
-            turn = float(np.abs(self.model._paths.turn_rad * step).max())
-            fraction = min(1.0, _LARGEST_TURN_RAD / turn) if turn > 0 else 1.0
-            start, descent = self.x, float(gradient @ step)
-            before = (self.taut, self.stop.sticking)
-            while True:
-                self.x = start + fraction * step
-                self.weight = self.model._loaded.terms(self.c)
-                trial = self._terms(reading)
-                if trial[0] <= energy + _ARMIJO * fraction * descent + _ROUNDING_J or fraction < _SMALLEST_FRACTION:
-                    break
-                fraction /= 2
-            energy, gradient, hessian = trial
-            same = bool((before[0] == self.taut).all() and (before[1] == self.stop.sticking).all())
-            if turn < (_NEWTON_IS_SQUARE_RAD if same and fraction == 1.0 else _TURN_TOLERANCE_RAD):
-                return
-        raise ConvergenceError("equilibrium of held tendons", turn, _TURN_TOLERANCE_RAD, _ITERATIONS)
-
-    def _terms(self, reading: Array) -> tuple[float, Array, Array]:
-        """Energy, gradient and Hessian at ``self.x``; ``self.weight`` has to be that of its curvatures."""
-        model, x, n = self.model, self.x, self.model.rod.size
-        self.path = model._paths.at(x)
-        stretch = model._gain * reading + model._zero - self.path
-        self.taut = stretch > 0
-        self.stretch = np.maximum(stretch, 0.0)
-        self.tension = model._stiffness * self.stretch
-        stick = STICKING_OVER_TENDON * model._stiffness
-        self.stop = stop_force(self.path, self.anchor, self.limit, stick) if model._fraction.any() else model._smooth
-        bent = model._elastic @ x
-        energy = float(x @ bent + self.tension @ self.stretch) / 2 + self.stop.energy + float(self.weight.potential_j)
-        self.pull = self.tension - self.stop.force
-        self.lever = model._paths.lever(x)
-        gradient = bent - self.pull @ self.lever
-        gradient[:n] -= self.weight.force
-        self.along = model._stiffness * self.taut + stick * self.stop.sticking
-        self.hessian = model._elastic + self.lever.T @ (self.along[:, None] * self.lever)
-        self.hessian[:n, :n] += self.weight.stiffness
-        self.hessian[np.diag_indices(len(x))] -= model._paths.bent_work(self.pull)
-        return energy, gradient, self.hessian
-
-    def _downhill(self, hessian: Array, gradient: Array) -> Array:
-        """Newton's step; where the energy is not convex, one with as much stiffness more as it needs."""
-        _, step, problem = dposv(hessian, -gradient)
-        extra = 1e-3 * float(np.trace(self.model.rod.stiffness)) / len(gradient)
-        while problem:
-            _, step, problem = dposv(hessian + extra * np.eye(len(gradient)), -gradient)
-            extra *= 4
-        return np.asarray(step)
-
-    def slope(self, reading: Array, memory: Array, limit_slope: Array) -> Array:
-        """dx/d(parameters), (3m, P), by the implicit function theorem, from those of anchors and limits, (N, P)."""
-        model, D, x = self.model, self.lever, self.x
-        at, n = model.parameters, self.model.rod.size
-        right = np.zeros((len(x), model._parameter_count))
-        paths, levers = model._paths.by_parameter(x)
-        right[:, : model._paths.parameters] = D.T @ (self.along[:, None] * paths) - (self.pull @ levers).T
-        bent = model._elastic @ x
-        for index, own in enumerate(model.rod.columns):
-            right[own, at["log_bending_stiffness"].start + index] = bent[own]
-        if len(model._masses):
-            frames, station = self.weight.frames, model._loaded.station
-            turning, place = frames.jacobian[station, :3], frames.position[station]
-            velocity = frames.jacobian[station, 3:] - np.cross(place[:, :, None], turning, axis=1)
-            right[:n, at["gravity_m_per_s2"]] = -np.tensordot(model._masses, velocity, 1).T
-        stick = STICKING_OVER_TENDON * model._stiffness * self.stop.sticking
-        held = stick * (self.path - self.anchor)
-        right[:, at["log_tendon_stiffness"]] = D.T * (held - self.tension)
-        pulled = D.T * (model._stiffness * self.taut)
-        right[:, at["zero_m"]] = -pulled
-        right[:, at["gain"]] = -pulled * reading
-        sliding = np.where(self.stop.sticking, 0.0, np.sign(self.path - self.anchor))
-        right += D.T @ (sliding[:, None] * limit_slope - stick[:, None] * memory)
-        return np.asarray(-np.linalg.solve(self.hessian, right))
+def _path_changes(rod: Rod, robot: Robot) -> list[Array]:
+    """Changes of the paths' numbers: by the angle of each segment's tendons, the spiral, log of the straight runs."""
+    arrays, tendons = rod.arrays, robot.displaced_tendons
+    assert tendons is not None
+    places_m = np.repeat(arrays.path_m, arrays.path_node[:, 1])
+    x, y, x_rate, y_rate = arrays.path[:, 1:5].T
+    ahead = np.zeros_like(arrays.path)  # by a turn of the whole path
+    ahead[:, 1:5] = np.stack([-y, x, -y_rate, x_rate], axis=1)
+    found = [
+        np.where(((rows.start <= arrays.path_index) & (arrays.path_index < rows.stop))[:, None], ahead, 0.0)
+        for rows in robot.tendon_slices
+    ]
+    middles_m = np.array([(path.start_m + path.end_m) / 2 for path in robot.tendon_paths])
+    for rows, start_m, segment in zip(robot.tendon_slices, robot.segment_starts_m, robot.segments, strict=True):
+        middles_m[rows] = start_m + segment.length_m / 2
+    spiral = (places_m - middles_m[arrays.path_index])[:, None] * ahead
+    spiral[:, 3] -= y
+    spiral[:, 4] += x
+    straight = np.zeros_like(arrays.path)
+    straight[:, 5] = 2 * arrays.path[:, 5]
+    return [*found, spiral, straight]

@@ -7,7 +7,8 @@ import ctypes as ct
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from continuum_robot.rod.description import ALL, RodDescription
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import RodArrays, rod_arrays
+from continuum_robot.rod.kernel.arrays import RodArrays, point_loads, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
@@ -164,6 +165,7 @@ class Rod:
     stations_m : arc lengths at which bodies without mass stand, m
     loads : besides the weight
     parts : what has inertia of a robot; all has
+    compliant : of a robot with ``displaced_tendons``: its backbone gives way along itself
 
     Attributes
     ----------
@@ -192,8 +194,10 @@ class Rod:
         stations_m: Sequence[float] = (),
         loads: Sequence[Load] = (),
         parts: Parts = ALL,
+        compliant: bool = False,
     ) -> None:
-        self.description = robot if isinstance(robot, RodDescription) else RodDescription.of_robot(robot, parts)
+        given = isinstance(robot, RodDescription)
+        self.description = robot if given else RodDescription.of_robot(robot, parts, compliant=compliant)
         self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
         self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
         self.scale = np.concatenate(
@@ -228,6 +232,49 @@ class Rod:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._prepare()
+
+    def with_gravity(self, gravity_m_per_s2: ArrayLike) -> Rod:
+        """The same rod in another gravity (3,), m/s^2, in the base frame."""
+        other = copy(self)
+        gravity = np.array(gravity_m_per_s2, dtype=float)
+        x, y, z = (float(value) for value in gravity)
+        other.description = replace(self.description, gravity_m_per_s2=(x, y, z))
+        other.arrays = replace(self.arrays, gravity=gravity, body=self.arrays.body.copy())
+        for name in ("_finer", "strings"):
+            other.__dict__.pop(name, None)
+        other._prepare()
+        return other
+
+    def loaded(self, loads: Sequence[Load]) -> Rod:
+        """The rod that it was made as, with other loads besides its weight."""
+        return Rod(self.description, **{**self._made_with, "loads": loads})
+
+    def load(self, loads: Sequence[Load]) -> None:
+        """Put other loads in the places of those that it was made with; others than these vanish.
+
+        Parameters
+        ----------
+        loads : at the same places, with the same points of application
+
+        Raises
+        ------
+        ParameterError : a load where none was when the rod was made
+        """
+        body = self.arrays.body
+        body[:, 13:] = 0.0
+        for s_m, numbers in point_loads(loads, self.arrays.pieces):
+            at = np.flatnonzero(
+                (np.abs(self.arrays.bodies_m - s_m) < 1e-9 * self.length_m)
+                & (np.abs(body[:, 10:13] - numbers[10:13]).max(axis=1) < 1e-12)
+            )
+            if not at.size:
+                raise ParameterError("loads", s_m, "arc lengths and offsets of loads that the rod was made with, m")
+            body[at[-1], 13:] += numbers[13:]
+
+    @cached_property
+    def strings(self) -> Rod:
+        """The same rod with its strings in place of its tendons; numbers that were changed since are not."""
+        return Rod(self.description, **{**self._made_with, "paths": self.description.string_paths})
 
     def finer(self, nodes: int = 4) -> Rod:
         """The same rod with so many Gauss nodes more on each piece; numbers that were changed since are not."""

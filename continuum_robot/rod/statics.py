@@ -11,7 +11,7 @@ the rod alone and 0 where it buckles. Derived here.
 from __future__ import annotations
 
 import ctypes as ct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -53,6 +53,7 @@ _RELAXATIONS = 300
 _NEAR_REST = 1e-3
 _LAST_STEP = 1e-5
 _LENGTH_TOLERANCE = 1e-9
+_TENSION_TOLERANCE = 1e-8
 _RANK_TOLERANCE = 1e-10
 _STIFFENING = (1.0, 10.0, 100.0, 1e3, 1e4)
 _MULTIPLIERS = 12
@@ -72,6 +73,22 @@ class Stops:
     stiffness: Vector
     anchor_m: Vector
     limit_n: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Tendons that are held.
+
+    Attributes
+    ----------
+    stiffness : force per stretch, (N,), N/m; finite
+    spooled : what is taken in since the rod was straight, (N,), m
+    stops : dry friction of the paths; None: none
+    """
+
+    stiffness: Vector
+    spooled: Vector
+    stops: Stops | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +220,15 @@ class Balance:
         )  # fmt: skip
         return self._found()
 
+    def hessian(self, c: Vector, tension: ArrayLike = 0.0) -> Vector:
+        """Stiffness of the rod, its weight, loads and tensions (N,), N, at coefficients (n,): (n, n)."""
+        return self.pulled(c, np.zeros(self.rod.tendon_count) + np.asarray(tension)).own_hessian
+
+    def pulled(self, c: Vector, tension: Vector) -> RestState:
+        """:meth:`state` under given tensions (N,), N, which may push too."""
+        arrays, none = self.rod.arrays, np.zeros(self.rod.tendon_count)
+        return self.state(c, _Case(arrays.gravity, arrays.body, tension, none, none))
+
     def newton(self, c: Vector, case: _Case, tolerance: float = _LAST_STEP) -> tuple[RestState, int]:
         """The kernel's Newton method from a guess: where it ended, and its iterations, negative where it failed."""
         self._set(case)
@@ -216,6 +242,8 @@ class Balance:
 
     def _found(self) -> RestState:
         force, hessian = -(self.inverse_root @ self._force), self._hessian.copy()
+        if self.conservative:  # the quadrature leaves it symmetric to its error alone
+            hessian = (hessian + hessian.T) / 2
         scaled = self.inverse_root @ hessian @ self.inverse_root.T
         residual = float(np.linalg.norm(self._flexibility @ force))
         return RestState(
@@ -391,7 +419,7 @@ class Equilibrium:
 
     @property
     def by_spooled(self) -> Vector:
-        """Derivative of c by what the spools of held tendons have taken in, (n, N); 0 where one is slack or not held."""
+        """Derivative of c by what held tendons' spools have taken in, (n, N); 0 where one is slack or not held."""
         return self.slope(-self.gradient.T * np.where(self.taut, self._case.stiffness, 0.0))
 
     def along(self, **changes: ArrayLike) -> Vector:
@@ -485,15 +513,10 @@ def equilibrium(
     """
     if continuation not in ("auto", "always"):
         raise ParameterError("continuation", continuation, "auto or always")
-    count = rod.tendon_count
-    wound = np.array(np.broadcast_to(np.asarray(spooled, dtype=float), (count,)))
-    springs = np.where(np.isnan(wound), 0.0, np.broadcast_to(np.asarray(stiffness, dtype=float), (count,)))
-    pull = np.array(np.broadcast_to(np.asarray(tension, dtype=float), (count,)))
-    if np.isinf(wound).any():
-        raise ParameterError("spooled", spooled, f"{count} lengths in m, NaN for not held")
-    for name, values in (("tension", pull), ("stiffness", springs)):
-        if np.isnan(values).any() or (values < 0).any() or (name == "tension" and np.isinf(values).any()):
-            raise ParameterError(name, values.tolist(), f"{count} finite numbers, none negative")
+    pull = _of_tendons(rod, "tension", tension, lambda given: np.isfinite(given) & (given >= 0))
+    wound = _of_tendons(rod, "spooled", spooled, lambda given: ~np.isinf(given))
+    springs = _of_tendons(rod, "stiffness", stiffness, lambda given: given >= 0)
+    springs[np.isnan(wound)] = 0.0
     solver = balance or Balance(rod)
     case = _Case(rod.arrays.gravity.copy(), rod.arrays.body.copy(), pull, springs, np.nan_to_num(wound, nan=0.0), stops)
     guess = np.zeros(rod.n) if start is None else start.c if isinstance(start, Equilibrium) else np.asarray(start)
@@ -501,6 +524,42 @@ def equilibrium(
     if not np.isinf(springs).any():
         return search.result(search.found(rod.checked(guess).copy(), continuation))
     return _inextensible(solver, case, rod.checked(guess).copy(), settle)
+
+
+_OF_TENDONS = {
+    "tension": "finite tensions, none negative, N",
+    "spooled": "lengths in m, NaN for not held",
+    "stiffness": "numbers, none negative, N/m",
+}
+
+
+def _of_tendons(rod: Rod, name: str, values: ArrayLike, good: Callable[[Vector], NDArray[np.bool_]]) -> Vector:
+    """A number of each tendon, (N,), by one for all or by their own."""
+    array, count = np.asarray(values, dtype=float), rod.tendon_count
+    if array.shape not in ((), (count,)) or not good(array).all():
+        raise ParameterError(name, values, f"one or {count} {_OF_TENDONS[name]}")
+    return np.array(np.broadcast_to(array, (count,)))
+
+
+def at_rest(balance: Balance, c: Vector, held: Held) -> RestState:
+    """The equilibrium with held tendons alone nearest to a guess, without reports: for many one after another.
+
+    Parameters
+    ----------
+    balance : of the rod
+    c : guess, (n,)
+    held : the tendons
+
+    Raises
+    ------
+    ConvergenceError : none found
+    """
+    arrays = balance.rod.arrays
+    case = _Case(arrays.gravity, arrays.body, np.zeros(len(held.stiffness)), held.stiffness, held.spooled, held.stops)
+    state, iterations = balance.newton(c, case)
+    if iterations > 0 and state.residual < RESIDUAL_TOLERANCE:
+        return state
+    return _Search(balance, case, False, None).newton(c, 1.0, 2 * _ITERATIONS)
 
 
 def _inextensible(solver: Balance, case: _Case, c: Vector, settle: bool) -> Equilibrium:
@@ -525,16 +584,17 @@ def _inextensible(solver: Balance, case: _Case, c: Vector, settle: bool) -> Equi
             error = caught
     else:
         raise error
-    given = case.spooled - rod.rest_m
+    given, before = case.spooled - rod.rest_m, 0.0
     for _ in range(_MULTIPLIERS):
         excess = np.where(rigid & (state.tension > 0), given + state.length_m, 0.0)
-        if np.abs(excess).max() <= _LENGTH_TOLERANCE * rod.length_m:
+        change = float(np.abs(excess * springs).max())
+        if np.abs(excess).max() <= _LENGTH_TOLERANCE * rod.length_m and change <= before:
             break
         wound = np.where(rigid, case.spooled + (state.tension - case.tension) / springs, case.spooled)
         now = replace(case, stiffness=springs, spooled=wound)
         search = _Search(solver, now, settle, None)
         state = search.found(state.c, "auto")
-        iterations += search.iterations
+        iterations, before = iterations + search.iterations, _TENSION_TOLERANCE * float(state.tension.max())
     else:
         raise ConvergenceError(
             "equilibrium with these displacements, m", float(np.abs(excess).max()), _LENGTH_TOLERANCE, iterations
@@ -598,13 +658,11 @@ class _Search:
             direction = _direction(state, along_energy)
             self.crossed |= state.bent
             c_step, fraction = self.solver.step(direction)
-            slope = float(state.force @ direction)
             length = np.linalg.norm(direction)
             while True:
                 trial = self.state(state.c + fraction * c_step, scale)
                 if trial.residual < 0.5 * state.residual or (
-                    # Near the solution the energy's decrease drowns in rounding: there the residual decides.
-                    trial.energy <= state.energy + _ARMIJO * fraction * slope
+                    _lower(state, trial, direction, fraction)
                     if along_energy
                     # The next step with this Hessian is shorter: that does not depend on how forces are weighed.
                     else np.linalg.norm(_direction(trial, False, state.hessian)) <= (1 - fraction / 4) * length
@@ -752,6 +810,18 @@ class _Search:
 
     def _failure(self, problem: str, residual: float) -> ConvergenceError:
         return ConvergenceError(f"static equilibrium: {problem}", residual, RESIDUAL_TOLERANCE, self.iterations)
+
+
+def _lower(state: RestState, trial: RestState, direction: Vector, fraction: float) -> bool:
+    """Whether a part of a step along an energy is good: by Armijo's condition.
+
+    Where the energy's decrease drowns in rounding, by that of Hager and Zhang, SIAM J. Optim. 16 (2005) 170.
+    """
+    slope, ahead = float(state.force @ direction), float(trial.force @ direction)
+    if trial.energy <= state.energy + _ARMIJO * fraction * slope:
+        return True
+    level = trial.energy <= state.energy + 1e-12 * (abs(state.energy) + 1e-3)
+    return level and slope <= ahead <= -(1 - 2 * _ARMIJO) * slope
 
 
 def _direction(state: RestState, along_energy: bool, hessian: Vector | None = None) -> Vector:

@@ -26,6 +26,7 @@ from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, r
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.strain.dynamics import StrainDynamics
 from continuum_robot.rod.strain.motion import METHODS, simulate
+from continuum_robot.rod.strain.rod import StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
 
 Vector = NDArray[np.float64]
@@ -107,7 +108,7 @@ class _Series:
 
 def _run(settings: ReleaseSettings, progress: Progress) -> Result:
     recorded = read_release(settings.data)
-    rod = round_rod(settings, settings.order).with_gravity(recorded.gravity_m_per_s2)
+    rod = StrainRod(round_rod(settings, settings.order).segments).with_gravity(recorded.gravity_m_per_s2)
     progress("the held shape")
     held = equilibrium(rod, loads=wrenches(settings, recorded.mid_wrench, recorded.tip_wrench))
     end_s = recorded.time_s[0] + settings.duration_s if settings.duration_s else math.inf

@@ -258,6 +258,11 @@ class RoutedPath:
         return self.routing.parallel
 
     @property
+    def chord_m2(self) -> float:
+        """What it is shorter by than along the backbone, per length and squared curvature, m^2."""
+        return 0.0
+
+    @property
     def length_m(self) -> float:
         """Between its ends along the backbone, m."""
         return self.end_m - self.start_m

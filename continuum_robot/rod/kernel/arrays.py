@@ -147,7 +147,7 @@ def rod_arrays(
     if nodes is not None and nodes < 6:
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
     pieces = _pieces(rod, nodes)
-    points = list(_points(loads, pieces))
+    points = list(point_loads(loads, pieces))
     for name, places_m in (("stations_m", stations_m), ("loads", [s_m for s_m, _ in points])):
         for s_m in places_m:
             if not -SAME_PLACE <= s_m / rod.length_m <= 1 + SAME_PLACE:
@@ -238,7 +238,7 @@ def _mass(mass: LumpedMass) -> tuple[float, Vector]:
     return float(mass.s_m), numbers
 
 
-def _points(loads: Sequence[Load], pieces: Sequence[Piece]) -> Iterator[tuple[float, Vector]]:
+def point_loads(loads: Sequence[Load], pieces: Sequence[Piece]) -> Iterator[tuple[float, Vector]]:
     """The loads as point loads: a distributed one at Gauss nodes, where it covers a piece at the piece's own."""
     end_m = pieces[-1].start_m + pieces[-1].length_m
     for load in loads:
@@ -317,7 +317,7 @@ def _together(bodies: Sequence[Vector]) -> list[Vector]:
     """Bodies at one place: their inertia is one, and their loads with one point of application."""
     found: dict[tuple[float, ...], Vector] = {}
     for numbers in bodies:
-        if numbers[13:].any():
+        if numbers[LOAD].any():
             law = found.setdefault(tuple(numbers[10:13]), np.zeros(BODY))
             law[10:13] = numbers[10:13]
             law[13:] += numbers[13:]
@@ -347,13 +347,13 @@ class _Lengths:
                 count = path_nodes or _nodes_of([paths[j] for j in run], begin, end, piece.basis)
                 at, weights = gauss_legendre(count)
                 s_m = begin + at * (end - begin)
-                where = [np.array(paths[j].at(s_m)) for j in run]
+                where = [np.array([*paths[j].at(s_m), np.full(count, paths[j].chord_m2)]) for j in run]
                 for k in range(count):
                     self.phi.append(piece.values((s_m[k] - low) / piece.length_m))
                     self.node.append((number, len(run)))
                     self.node_m.append(float(s_m[k]))
                     self.index += run
-                    self.path += [np.array([weights[k] * (end - begin), *at_k[:, k], 0.0]) for at_k in where]
+                    self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]
 
 
 def _nodes_of(paths: Sequence[RoutedPath], begin_m: float, end_m: float, basis: Basis) -> int:

@@ -29,7 +29,7 @@ void pulled(const Pull<S> &pull, int paths, int j, const S &length, S &tension, 
   const S above = positive(elastic - limit), below = positive(-elastic - limit);
   const S friction = elastic - above * (elastic - limit) - below * (elastic + limit);
   tension -= friction;
-  slope += k * (1.0 - above - below);
+  slope += k * (positive(limit - elastic) * positive(limit + elastic));
   if (energy) *energy += friction * (elastic - 0.5 * friction) / k;
 }
 

@@ -52,11 +52,15 @@ public:
       if (!(size < 1e9)) return -iteration;
       double part = size > LARGEST ? LARGEST / size : 1.0;
       const double energy = at.energy, slope = -dot(at.force, step, n);
+      // Where the energy's decrease drowns in rounding its slopes decide: Hager and Zhang, SIAM J. Optim. 16 (2005) 170.
+      const double rounding = 1e-12 * (std::fabs(energy) + 1e-3);
       std::copy(c, c + n, before);
       for (;; part /= 2) {
         for (int i = 0; i < n; i++) c[i] = before[i] + part * step[i];
         evaluate(c);
         if (!conservative || size < NEAR || at.energy <= energy + ARMIJO * part * slope) break;
+        const double steeper = -dot(at.force, step, n);
+        if (at.energy <= energy + rounding && steeper >= slope && steeper <= -(1 - 2 * ARMIJO) * slope) break;
         if (part < LEAST) return -iteration;
       }
       if (size <= tolerance) return iteration;

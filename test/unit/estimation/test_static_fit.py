@@ -15,8 +15,7 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 ROBOT = replace(load_robot("rucker_helical"), strings=())
 WITH_STRINGS = load_robot("rucker_helical")
@@ -26,8 +25,9 @@ TENSION = np.array([2.0, 0.5, 0.7, 0.5])
 
 def spooled(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients at tensions, and how far the spools have to turn for them."""
-    c = equilibrium(estimator.fit.rod, tension).c
-    return c, estimator.fit.rod.tendon_displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
+    rod = Rod(ROBOT)
+    c = rod.equilibrium(tension).c
+    return c, rod.displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
 
 
 def test_it_finds_the_equilibrium_that_made_the_displacements():
@@ -71,7 +71,7 @@ def test_strings_measure_how_far_it_is_off():
     string = String(name="s", start_m=0.0, anchor_m=ROBOT.length_m, pitch_radius_m=0.008, angle_rad=0.3)
     estimator = ShapeEstimator(replace(ROBOT, strings=(string,)))
     c, displacement = spooled(estimator, TENSION)
-    extension = estimator.fit.rod.string_extension(c)
+    extension = estimator.fit.rod.displacement(c)[4:]
     assert estimator.update(displacement, REST, extension).residual_m == pytest.approx(0.0, abs=1e-6)
     assert estimator.update(displacement, REST, extension + 1e-3).residual_m == pytest.approx(1e-3, rel=1e-2)
 
@@ -90,10 +90,9 @@ def test_an_unknown_tendon_makes_it_unobservable_and_it_recovers():
 
 def pushed(estimator, *loads):
     """Coefficients under loads, and what the sensors read."""
-    rod = estimator.fit.rod
-    c = equilibrium(rod, TENSION, loads=loads).c
-    spooled = rod.tendon_displacement(c) + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m
-    return c, spooled, rod.string_extension(c)
+    c = Rod(ROBOT, loads=loads).equilibrium(TENSION).c
+    taken, extension = np.split(estimator.fit.rod.displacement(c), [4])
+    return c, taken + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m, extension
 
 
 def missed_m(estimator, found, c):
@@ -120,15 +119,15 @@ def test_a_push_does_not_falsify_the_shape_where_the_tensions_are_known():
 def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     """Sensors that contradict each other were fitted by shapes that no rod has, or by none."""
     robot = load_robot("mixed_routing")
-    estimator, rod = ShapeEstimator(robot), StrainRod.from_robot(robot)
+    estimator, rod = ShapeEstimator(robot), Rod(robot)
     tension = np.full(robot.tendon_count, 2.0)
-    c = equilibrium(rod, tension).c
-    spooled = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    c = rod.equilibrium(tension).c
+    spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     rng, sigma_m = np.random.default_rng(5), estimator.fit.modes.sigma_m
     errors = []
     for _ in range(40):
         noise = sigma_m * rng.normal(size=len(sigma_m))
-        found = estimator.update(spooled + noise[:8], np.zeros(8), rod.string_extension(c) + noise[8:], 0.01, tension)
+        found = estimator.update(spooled + noise[:8], np.zeros(8), rod.strings.displacement(c) + noise[8:], 0.01, tension)
         assert not found.is_unobservable
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
@@ -150,14 +149,14 @@ def test_without_a_string_what_it_shows_is_named():
 
 def test_rates_follow_the_readings_at_a_constant_speed():
     estimator = ShapeEstimator(WITH_STRINGS)
-    rod = estimator.fit.rod
-    slow, fast = (equilibrium(rod, TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
+    rod = Rod(ROBOT)
+    slow, fast = (rod.equilibrium(TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
     for k in range(200):
         fraction = k / 200
         c = slow + fraction * (fast - slow)
         pull = TENSION + fraction * np.array([0.3, 0.0, 0.0, 0.0])
-        spooled = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
-        found = estimator.update(spooled, REST, rod.string_extension(c), 0.01, pull)
+        spooled = rod.displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
+        found = estimator.update(spooled, REST, rod.strings.displacement(c), 0.01, pull)
     modes = estimator.fit.modes.coordinates
     rate = modes @ (fast - slow) / 2.0
     np.testing.assert_allclose(modes @ found.coefficient_rates, rate, atol=0.02 * np.abs(rate).max())

@@ -6,8 +6,7 @@ import pytest
 
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 PAYLOAD_KG = 0.02
 
@@ -39,7 +38,7 @@ def test_statics_and_the_equations_of_motion_agree_on_it(robots):
     _, loaded = robots
     dynamics = RodDynamics(loaded, compile="never")
     tension = np.linspace(1.0, 2.0, loaded.tendon_count)
-    c = equilibrium(StrainRod.from_robot(loaded), tension).c
+    c = Rod(loaded).equilibrium(tension).c
     rest = np.zeros(dynamics.size)
     held = dynamics.inverse_dynamics(c, rest, rest)
     pulled = dynamics.displacement_jacobian().T @ tension

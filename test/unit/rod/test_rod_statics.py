@@ -13,8 +13,7 @@ from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_mani
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain import statics as strain_statics
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 
@@ -69,7 +68,7 @@ def test_a_generalised_load_is_held(virtual):
 @settings(deadline=None, max_examples=30)
 def test_the_statics_of_any_strain_are_those_of_bending_where_that_is_all(virtual, tension):
     """Two formulations: the Lagrangian of bending, and the chain of Magnus steps with tendon paths."""
-    general = strain_statics.equilibrium(StrainRod.from_robot(virtual.robot), tension, settle=False)
+    general = Rod(virtual.robot).equilibrium(tension, settle=False)
     np.testing.assert_allclose(general.c, equilibrium(virtual, tension, start=general.c).c, atol=1e-6)
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from continuum_robot.rod.strain.inverse import hold
 from motion_oracle import motion_terms, simulate_explicitly
 from rod_robots import undamped, with_basis
 from scipy.linalg import eigh
-from strain_rods import basis, crooked_rod, path
+from strain_rods import basis, crooked_rod, path, strain_rod
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
@@ -21,7 +22,6 @@ from continuum_robot.rod import integration
 from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.strain.dynamics import HeldTendons, StrainDynamics, damping_matrix
-from continuum_robot.rod.strain.inverse import hold
 from continuum_robot.rod.strain.motion import METHODS, Stepper, simulate
 from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 from continuum_robot.rod.strain.statics import equilibrium
@@ -49,7 +49,7 @@ def rubber(chosen: Basis, tendons=(), gravity=(0.0, 0.0, 0.0)) -> StrainRod:
 
 @pytest.fixture(scope="module")
 def rod() -> StrainRod:
-    whole = crooked_rod()
+    whole = strain_rod(crooked_rod())
     segments = [replace(segment, rotary_inertia_kg_m=(1e-5, 2e-5, 3e-5)) for segment in whole.segments]
     return StrainRod(segments, whole.tendon_paths, (), whole.masses, whole.gravity_m_per_s2)
 

@@ -10,7 +10,7 @@ import casadi as ca
 import numpy as np
 import pytest
 from motion_oracle import mass_matrix, motion_terms
-from strain_rods import basis, crooked_rod, path
+from strain_rods import basis, crooked_rod, path, strain_rod
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.loads import PointWrench
@@ -25,7 +25,7 @@ PULL = np.array([1.0, 0.0, 3.0, 0.0])
 
 @pytest.fixture(scope="module")
 def dynamics() -> StrainDynamics:
-    whole = crooked_rod()
+    whole = strain_rod(crooked_rod())
     segments = [replace(segment, rotary_inertia_kg_m=(1e-5, 2e-5, 3e-5)) for segment in whole.segments]
     rod = StrainRod(segments, whole.tendon_paths, (), whole.masses, whole.gravity_m_per_s2)
     follower = PointWrench(s_m=0.5, force_n=(0.1, 0.2, 0.3), moment_nm=(0.01, 0.02, 0.03), frame="body")
