@@ -108,8 +108,8 @@ class SimulatedMotion:
         """
         g, arrays = step_s / 2, self._parts.rod.arrays
         c0, p0 = state.c, state.momentum
-        c, best, change = c0 + g * rate, np.inf, np.zeros(len(c0))
-        halvings = 0
+        c, best, halvings = c0 + g * rate, np.inf, 0
+        change: Vector = np.zeros(len(c0))
         for iteration in range(_ITERATIONS):
             v = (c - c0) / g
             at = self.terms(c, v)
@@ -125,7 +125,7 @@ class SimulatedMotion:
                 c = c - change
                 continue
             matrix = at.momentum_by_c + at.mass / g - g * by_c - by_rate
-            best, halvings, change = size, 0, np.linalg.solve(matrix, missing)
+            best, halvings, change = size, 0, np.asarray(np.linalg.solve(matrix, missing), dtype=float)
             turned = float(np.abs(change * self._scale).max())
             if not turned < _FARTHEST or float(np.abs(c * self._scale).max()) > _FARTHEST:
                 raise ConvergenceError("the simulated motion ran away", turned, self._tolerance, iteration)
