@@ -22,7 +22,6 @@ from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.step import step_functions
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
@@ -164,7 +163,6 @@ class RodRobotModel:
     def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
         """Plant and contact monitor."""
         with compiled_together():
-            step_functions()  # which the plant waits for
             ContactMonitor(self.robot, progress=progress)
             Plant(self.robot, rng=rng, progress=progress, contacts=contacts)
 

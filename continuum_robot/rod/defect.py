@@ -52,7 +52,7 @@ class CrossSections:
 
     def missing(self, rod: Rod, gravity: Vector, body: Vector, c: Vector, tension: Vector) -> tuple[float, float]:
         """Displacement (m) and rotation (rad) of the tip; see :func:`defect`."""
-        at = rod.terms(c, np.zeros(rod.n))
+        at = rod.frames(c)
         poses, strain = self._stations.poses(at, c), self._stations.strains(c)
         rotation, position = poses[:, :3, :3], poses[:, :3, 3]
         wrench = self._beyond @ _wrenches(at.rotation, at.position, gravity, body)

@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the mass of a robot sits: stations along each segment, with the mass and inertia of each part."""
+"""Mass, stiffness and damping of a robot's cross-sections, and of what moves with its tendons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.lumped_masses import lumped_masses
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.rod.bases import gauss_legendre, strain_matrix
+from continuum_robot.rod.bases import strain_matrix
 from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 
 Vector = NDArray[np.float64]
 
-BACKBONE, TENDONS, DISKS = "backbone", "tendons", "disks"
-PARTS = (BACKBONE, TENDONS, DISKS)
-
-_LUMPED_DEGREE = 11
+BACKBONE, TENDONS = "backbone", "tendons"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,64 +40,6 @@ class Parts:
     rotor_inertia: bool = False
 
 
-@dataclass(slots=True)
-class Station:
-    """A place on a segment where mass is lumped, or a node of the quadrature of distributed mass.
-
-    Attributes
-    ----------
-    s_m : arc length from the segment's start, m
-    mass_kg : mass of each part there
-    tensors_kg_m2 : inertia of each part that turns, about the centre of mass in the axes of the backbone's frame at the
-        station, (3, 3)
-    center_of_mass_m : where the mass is in that frame, (3,), m; None: on the backbone
-    """
-
-    s_m: float
-    mass_kg: dict[str, float] = field(default_factory=dict)
-    tensors_kg_m2: dict[str, Vector] = field(default_factory=dict)
-    center_of_mass_m: Vector | None = None
-
-    @property
-    def total_mass_kg(self) -> float:
-        """Mass of all parts."""
-        return sum(self.mass_kg.values())
-
-    @property
-    def tensor_kg_m2(self) -> Vector | None:
-        """Inertia of all parts, (3, 3); None where none turns."""
-        return np.sum(list(self.tensors_kg_m2.values()), axis=0) if self.tensors_kg_m2 else None
-
-
-def distributed_nodes(
-    segment: Segment, density_kg_per_m: float, disk_kg: float, quadrature_nodes: int | None = None
-) -> tuple[Vector, Vector]:
-    """Nodes (m, from the segment's start) and weights (m) of the quadrature of a segment's distributed mass.
-
-    Where the strain is constant and the base and equal disks make weights exact for polynomials of degree 11 that leave
-    mass at every disk, these are the nodes: no frame is computed for distributed mass alone then. Weights may be less
-    than nothing. Else Gauss-Legendre nodes, six and the basis' order. With either the backbone's energies of a
-    constant-curvature segment that bends by 3.6 rad are right to 1e-6.
-
-    Parameters
-    ----------
-    segment : of the rod
-    density_kg_per_m : of all that is distributed, kg/m
-    disk_kg : mass of each of its equal disks that counts, kg; 0 where none does
-    quadrature_nodes : Gauss-Legendre nodes to take
-    """
-    basis, length_m, disks = segment.basis, segment.length_m, segment.disks
-    if quadrature_nodes is None and not basis.highest_order and disk_kg:
-        places_m = np.unique([0.0, *disks.positions_m(length_m)])
-        powers = np.polynomial.legendre.legvander(2 * places_m / length_m - 1, _LUMPED_DEGREE).T
-        exact = np.eye(_LUMPED_DEGREE + 1)[0]
-        weights = length_m * np.linalg.lstsq(powers, exact, rcond=None)[0]
-        left_kg = weights[1:] * density_kg_per_m + disk_kg
-        if np.abs(powers @ weights - length_m * exact).max() < 1e-12 and left_kg.min() > 0:
-            return places_m, weights
-    return gauss_legendre(quadrature_nodes or 6 + basis.highest_order, length_m)
-
-
 def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[float, float]]:
     """Mass per length (kg/m) and rho I about a diameter (kg.m) of what lies all along segment ``index``, by part.
 
@@ -123,48 +61,6 @@ def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[
         if mass > 0:
             found[TENDONS] = (mass, moment)  # muhmann (11)
     return found
-
-
-def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | None = None) -> list[Station]:
-    """Stations of segment ``index`` that have mass, from its start on.
-
-    Parameters
-    ----------
-    robot : the robot
-    index : of the segment, from 0
-    parts : what has inertia
-    quadrature_nodes : as of :func:`distributed_nodes`
-    """
-    segment = robot.segments[index]
-    found: dict[float, Station] = {}
-    for k, start_m in ((index, 0.0), (index + 1, segment.length_m))[: len(robot.segments) - index]:
-        distributed = distributed_mass(robot, k, parts)
-        density_kg_per_m = sum(mass for mass, _ in distributed.values())
-        disks = robot.segments[k].disks
-        disk_kg = (disks.mass_kg or 0.0) if parts.disk_inertia and disks.disk_count else 0.0
-        nodes = distributed_nodes(robot.segments[k], density_kg_per_m, disk_kg, quadrature_nodes)
-        for node, weight in zip(*nodes, strict=True):
-            # What is at the base does not move; what is at the start of a segment moves with the end of that before.
-            if (k == index) == (node > 0):
-                station = found.setdefault(start_m + float(node), Station(start_m + float(node)))
-                for part, (mass, moment) in distributed.items():
-                    station.mass_kg[part] = station.mass_kg.get(part, 0.0) + float(weight) * mass
-                    if parts.rotational_energy:
-                        tensor = float(weight) * moment * np.diag([1.0, 1.0, 2.0])
-                        station.tensors_kg_m2[part] = station.tensors_kg_m2.get(part, 0.0) + tensor
-    found = {s_m: station for s_m, station in found.items() if station.mass_kg}
-    separate: list[Station] = []
-    for body in lumped_masses(robot, index) if parts.disk_inertia else ():
-        center_m = np.array(body.center_of_mass_m)
-        station = Station(body.s_m, center_of_mass_m=center_m)  # johnston (17)
-        if center_m.any():
-            separate.append(station)
-        else:
-            station = found.setdefault(body.s_m, Station(body.s_m))
-        station.mass_kg[DISKS] = station.mass_kg.get(DISKS, 0.0) + body.mass_kg  # muhmann (14)
-        if parts.rotational_energy and body.inertia_kg_m2.any():
-            station.tensors_kg_m2[DISKS] = station.tensors_kg_m2.get(DISKS, 0.0) + body.inertia_kg_m2  # johnston (18)
-    return sorted([*found.values(), *separate], key=lambda station: station.s_m)
 
 
 def passing_segments(robot: Robot, index: int) -> list[Segment]:

@@ -22,13 +22,14 @@ from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.defect import CrossSections
 from continuum_robot.rod.description import ALL, RodDescription
 from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.kernel.arrays import RodArrays, point_loads, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
-from continuum_robot.rod.stations import Stations, Strains
+from continuum_robot.rod.stations import Frames, Stations, Strains
 
 Vector = NDArray[np.float64]
 
@@ -349,9 +350,9 @@ class Rod:
         c, v : coefficients and their rates, (n,)
         force : generalised force besides stiffness, damping, weight and loads, the tendons' included, (n,), N.m^2
         """
-        found, arrays = self.terms(c, v), self.arrays
+        given, found, arrays = self._state("force", force), self.terms(c, v), self.arrays
         held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
-        return np.asarray(np.linalg.solve(found.mass, np.asarray(force, dtype=float) - found.bias - held))
+        return np.asarray(np.linalg.solve(found.mass, given - found.bias - held))
 
     def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
         """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.
@@ -417,6 +418,19 @@ class Rod:
             loads_j - float(moment.sum(axis=0) @ arrays.gravity),
         )
 
+    def frames(self, c: ArrayLike) -> Frames:
+        """Where the bodies of the arrays are at coefficients (n,), and their Jacobians."""
+        c_now, still = self._state("c", c), np.zeros(self.n)
+        if self._library is None:
+            at = reference.terms(self.arrays, c_now, still)
+            return Frames(at.rotation, at.position, at.jacobian)
+        pose, jacobian = np.empty((len(self.arrays.body), 12)), np.empty((len(self.arrays.body), 6, self.n))
+        out = kernel.Terms(pose=kernel.at(pose), jacobian=kernel.at(jacobian))
+        self._library.rod_terms(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, still, None), ct.byref(out)
+        )
+        return Frames(pose[:, :9].reshape(-1, 3, 3), pose[:, 9:], jacobian)
+
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).
 
@@ -430,7 +444,7 @@ class Rod:
         ParameterError : an arc length off the rod
         """
         c_now, stations = self.checked(c), self.stations(arc_lengths_m)
-        return stations.poses(self.terms(c_now, np.zeros(self.n)), c_now)
+        return stations.poses(self.frames(c_now), c_now)
 
     def jacobian(self, c: ArrayLike, s_m: float) -> Vector:
         """Jacobian of the twist (linear, angular) of the frame at an arc length (m), in its own axes, (6, n)."""
@@ -445,7 +459,7 @@ class Rod:
         ReachError : coefficients that turn the rod further than its frames hold
         """
         c_now = self.checked(c)
-        at = self.terms(c_now, np.zeros(self.n))
+        at = self.frames(c_now)
         if s_m is None or s_m == self.length_m:
             return se3.transform(at.rotation[-1], at.position[-1]), at.jacobian[-1]
         stations = self.stations([s_m])
@@ -553,6 +567,15 @@ class Rod:
             self, tension, start,
             stiffness=stiffness, spooled=spooled, stops=stops, continuation=continuation, settle=settle,
         )  # fmt: skip
+
+    def inverse_kinematics(
+        self, target: ArrayLike, *, start_n: ArrayLike = 1.0, least_n: ArrayLike = 0.0, most_n: ArrayLike = np.inf
+    ) -> Equilibrium:
+        """The equilibrium whose tip is at a target.
+
+        See :func:`continuum_robot.rod.inverse_kinematics.inverse_kinematics`, which has the same parameters.
+        """
+        return inverse_kinematics(self, target, start_n=start_n, least_n=least_n, most_n=most_n)
 
     def motions(
         self,

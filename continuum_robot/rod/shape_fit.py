@@ -96,7 +96,7 @@ def fit_shape(rod: Rod, data: ShapeData, start: ArrayLike | None = None) -> Shap
     def evaluate(x: Vector) -> tuple[Vector, Vector]:
         c, pull = x[:n], x[n:]
         state, drawn = balance.pulled(c, pull), strings.lengths(c)
-        at = rod.terms(c, np.zeros(n))
+        at = rod.frames(c)
         poses = stations.poses(at, c)
         velocity = poses[:, :3, :3] @ stations.jacobians(at, poses)[:, :3]
         by_c = flexibility @ np.hstack([state.hessian @ balance.root.T, balance.inverse_root @ state.gradient.T])

@@ -194,30 +194,31 @@ class Balance:
         self._pose = np.empty((bodies, 12))
         parts = (self._hessian, self._force, self._length, self._tension, self._gradient, self._pose, None)
         self._at = kernel.AtRest(*map(kernel.at, parts), 0.0)
-        self._c = np.empty(n)
+        self._c, self._tendons, self._stops = np.empty(n), np.zeros((3, count)), np.zeros((3, count))
+        self._numbers = type(rod.numbers).from_buffer_copy(rod.numbers)
+        self._pull = kernel.Pull(*map(kernel.at, (*self._tendons, rod.rest_m, None)))
         self._case: _Case | None = None
+        rest = (ct.byref(self._pull), ct.c_void_p(kernel.at(self._c)))
+        self._given = (ct.byref(rod.shape), ct.byref(self._numbers), ct.c_void_p(kernel.at(rod.scale)), *rest)
         self.conservative = rod.conservative
 
     def _set(self, case: _Case) -> None:
-        if case is self._case:
+        before = self._case
+        if case is before:
             return
-        rod = self.rod
-        self._case, numbers = case, rod.numbers
-        self._numbers = type(numbers).from_buffer_copy(numbers)
-        self._numbers.gravity, self._numbers.body = kernel.at(case.gravity), kernel.at(case.body)
-        stops = case.stops
-        self._stops = None if stops is None else np.array([stops.stiffness, stops.anchor_m, stops.limit_n])
-        tendons = (case.tension, case.stiffness, case.spooled, rod.rest_m, self._stops)
-        self._pull = kernel.Pull(*map(kernel.at, tendons))
+        self._case = case
+        self._tendons[:] = case.tension, case.stiffness, case.spooled
+        if before is None or case.gravity is not before.gravity or case.body is not before.body:
+            self._numbers.gravity, self._numbers.body = kernel.at(case.gravity), kernel.at(case.body)
+        if case.stops is not None:
+            self._stops[:] = case.stops.stiffness, case.stops.anchor_m, case.stops.limit_n
+        self._pull.stops = None if case.stops is None else kernel.at(self._stops)
 
     def state(self, c: Vector, case: _Case) -> RestState:
         """Energy, force out of balance and Hessian at coefficients (n,)."""
         self._set(case)
         self._c[:] = c
-        self._library.rod_at_rest(
-            ct.byref(self.rod.shape), ct.byref(self._numbers), ct.c_void_p(kernel.at(self.rod.scale)),
-            ct.byref(self._pull), ct.c_void_p(kernel.at(self._c)), ct.byref(self._at),
-        )  # fmt: skip
+        self._library.rod_at_rest(*self._given, ct.byref(self._at))
         return self._found()
 
     def hessian(self, c: Vector, tension: ArrayLike = 0.0) -> Vector:
@@ -234,10 +235,8 @@ class Balance:
         self._set(case)
         self._c[:] = c
         iterations = self._library.rod_equilibrium(
-            ct.byref(self.rod.shape), ct.byref(self._numbers), ct.c_void_p(kernel.at(self.rod.scale)),
-            ct.byref(self._pull), ct.c_void_p(kernel.at(self._c)), int(self.conservative), ct.c_double(tolerance),
-            _ITERATIONS, ct.byref(self._at),
-        )  # fmt: skip
+            *self._given, int(self.conservative), ct.c_double(tolerance), _ITERATIONS, ct.byref(self._at)
+        )
         return self._found(), iterations
 
     def _found(self) -> RestState:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,25 @@ from continuum_robot.errors import ParameterError, ReachError
 from continuum_robot.geometry import se3
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.rod.kernel.arrays import GAUSS, RodArrays, integrals
-from continuum_robot.rod.kernel.reference import Terms
 
 Vector = NDArray[np.float64]
 
 REACH_RAD = 2.5
 """Turn of a step up to which the kernel's series hold."""
+
+
+class Frames(NamedTuple):
+    """Where a rod's bodies are.
+
+    Attributes
+    ----------
+    rotation, position : of each body, (bodies, 3, 3), (bodies, 3)
+    jacobian : of each body, (linear, angular) in its axes, (bodies, 6, n)
+    """
+
+    rotation: Vector
+    position: Vector
+    jacobian: Vector
 
 
 class Strains:
@@ -114,8 +128,8 @@ class Stations:
         """Strain (u, v) at each, 1/m and dimensionless, (k, 6)."""
         return np.asarray(self.rest_strains + self._own_basis @ c)
 
-    def poses(self, at: Terms, c: Vector) -> Vector:
-        """Poses, (k, 4, 4), of the terms at ``c``."""
+    def poses(self, at: Frames, c: Vector) -> Vector:
+        """Poses, (k, 4, 4), of the frames at ``c``."""
         poses = np.tile(np.eye(4), (len(self._before), 1, 1))
         known = self._before >= 0
         poses[known, :3, :3] = at.rotation[self._before[known]]
@@ -126,8 +140,8 @@ class Stations:
             poses[moved] = poses[moved] @ se3.exp(np.roll(twists, 3, axis=1))  # se3 has the linear part first
         return poses
 
-    def jacobians(self, at: Terms, poses: Vector) -> Vector:
-        """Body Jacobians (linear, angular), (k, 6, n), of the terms and poses at the same coefficients."""
+    def jacobians(self, at: Frames, poses: Vector) -> Vector:
+        """Body Jacobians (linear, angular), (k, 6, n), of the frames and poses at the same coefficients."""
         arrays = self._arrays
         if self._weights is None:
             parts = zip(self._places_m, self._piece, strict=True)
@@ -165,7 +179,7 @@ def _through(values: Vector, at: float) -> Vector:
     )
 
 
-def _spatial(at: Terms, body: int) -> Vector:
+def _spatial(at: Frames, body: int) -> Vector:
     """Jacobian of a body as spatial twists, angular part first."""
     turning = at.rotation[body] @ at.jacobian[body, 3:]
     return np.vstack([turning, at.rotation[body] @ at.jacobian[body, :3] + hat(at.position[body]) @ turning])

@@ -6,7 +6,9 @@ from __future__ import annotations
 import ctypes as ct
 import math
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +43,25 @@ class Springs:
     stiffness_n_per_m: float
     stiffening_per_n: float = 0.0
     damping_ns_per_m: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """A motion at the times asked for.
+
+    Attributes
+    ----------
+    time_s : (k,)
+    c, c_rate : (k, n)
+    evaluations : of the forces
+    shortest_step_s : s
+    """
+
+    time_s: Vector
+    c: Vector
+    c_rate: Vector
+    evaluations: int
+    shortest_step_s: float
 
 
 class MovingRod:
@@ -141,7 +162,8 @@ class MovingRod:
             *_at(capstans), surfaces, ct.byref(self._drive), ct.byref(self._given), method, ct.c_double(tolerance),
         )  # fmt: skip
         self._kept += (shape, numbers, spool, capstans)
-        self._plant = ct.c_void_p(plant)
+        self._plant, self._shortest_s = ct.c_void_p(plant), ct.c_double(math.inf)
+        self._shortest = ct.byref(self._shortest_s)
         self._shape, self._run, self._reset = ct.byref(shape), library.rod_plant_run, library.rod_plant_reset
         weakref.finalize(self, library.rod_plant_free, self._plant)
 
@@ -192,7 +214,7 @@ class MovingRod:
 
         Raises
         ------
-        ConvergenceError : parts of a 256th of a step do not converge either; the state is that before the step
+        ConvergenceError : parts of a 4096th of a step do not converge either; the state is that before such a part
         """
         step_s = ct.c_double(duration_s / count)
         changes = self._hysteresis is not None or self._slip is not None or self._friction is not None
@@ -201,11 +223,45 @@ class MovingRod:
             self._force[:] = self.force
             if changes:
                 self._look()
-            used = self._run(self._shape, self._plant, step_s, 1 if changes else count)
+            used = self._run(self._shape, self._plant, step_s, 1 if changes else count, self._shortest)
             if used < 0:
                 raise ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
             evaluations += used
         return evaluations
+
+    def follow(
+        self, time_s: ArrayLike, step_s: float, given: Callable[[float], object] | None = None
+    ) -> Motion:
+        """Move from the state now, at the first of some times, to the others.
+
+        Parameters
+        ----------
+        time_s : (k,) increasing, s
+        step_s : longest step, s; between two times all steps are equal
+        given : called with the time of each step's last stage, s, to write what is given in it; None: it stays
+
+        Raises
+        ------
+        ParameterError : times that do not increase, or a step that is not positive
+        ConvergenceError : a step does not converge
+        """
+        times = np.asarray(time_s, dtype=float)
+        if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
+            raise ParameterError("time_s", time_s, "two increasing times or more, s")
+        if not (math.isfinite(step_s) and step_s > 0):
+            raise ParameterError("step_s", step_s, "a positive time in s")
+        kept, evaluations = [(self.c.copy(), self.rate())], 0
+        self._shortest_s.value = math.inf
+        for begin_s, end_s in pairwise(times.tolist()):
+            count = max(1, math.ceil((end_s - begin_s) / step_s * (1 - 1e-9)))
+            own_s = (end_s - begin_s) / count
+            for k in range(count):
+                if given is not None:
+                    given(begin_s + (k + (0.5 if self._midpoint else 1.0)) * own_s)
+                evaluations += self.step(own_s)
+            kept.append((self.c.copy(), self.rate()))
+        positions, rates = (np.array(part) for part in zip(*kept, strict=True))
+        return Motion(times, positions, rates, evaluations, self._shortest_s.value)
 
     def _look(self) -> None:
         """What depends on the past of the motion, or on the shape but slowly, at the start of a step."""

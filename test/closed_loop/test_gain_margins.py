@@ -14,7 +14,6 @@ from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.moving_rod import MovingRod, Springs
 
-
 STEP_S = 1e-3
 
 

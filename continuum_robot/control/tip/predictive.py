@@ -467,7 +467,7 @@ class PredictiveTip:
 
     def _moved(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Points of the backbone, (p, 3), m, and their Jacobians over the Clarke coordinates, (p, 3, 2m)."""
-        at = self._rod.terms(self._shape @ clarke, np.zeros(self._rod.n))
+        at = self._rod.frames(self._shape @ clarke)
         rotation, jacobian = at.rotation[self._stations], at.jacobian[self._stations]
         return at.position[self._stations], rotation @ jacobian[:, :3] @ self._shape
 

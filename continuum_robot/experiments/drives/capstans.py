@@ -71,7 +71,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     before = dynamics_in_file(robot)
     factors = settings.spread ** rng.uniform(-1, 1, len(before))
     progress(f"robot {seed}: the chirp")
-    run = simulate_calibration(_unlike(robot, factors), rng, progress=progress)
+    run = simulate_calibration(_unlike(robot, factors), rng)
     recording = DynamicsRecording(
         Path(f"robot {seed}"),
         "",

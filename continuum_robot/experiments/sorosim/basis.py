@@ -59,7 +59,7 @@ def _tips_m(settings: BasisSettings, shapes: Shapes, chosen: Vector, kind: str, 
     for place, index in enumerate(chosen):
         loads = wrenches(settings, shapes.mid_wrench[index], shapes.tip_wrench[index])
         try:
-            rod = rod.with_gravity(shapes.gravity_m_per_s2[index])
+            rod.arrays.gravity[:] = shapes.gravity_m_per_s2[index]
             rod.load(loads)
             state = rod.equilibrium()
         except ConvergenceError:

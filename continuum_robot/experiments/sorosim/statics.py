@@ -176,7 +176,8 @@ def _run(settings: StaticsSettings, progress: Progress) -> Result:
         start = time.perf_counter()
         try:
             for order in orders:
-                rod = rods[order].with_gravity(shapes.gravity_m_per_s2[index])
+                rod = rods[order]
+                rod.arrays.gravity[:] = shapes.gravity_m_per_s2[index]
                 rod.load(loads)
                 state = rod.equilibrium()
                 if state.defect_m <= _LARGEST_DEFECT * settings.length:

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
-from continuum_robot.rod.cosserat.motion import SectionInertia
 from continuum_robot.rod.cosserat.paths import DifferencedPath, HolePath, PolarPath, TendonPath
 from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
@@ -55,21 +53,6 @@ def _weight(rod: RodDescription) -> Iterator[Load]:
     for mass in rod.masses:
         if mass.mass_kg > 0 and mass.s_m > 0:
             yield PointWrench(s_m=mass.s_m, force_n=_triple(mass.mass_kg * g), offset_m=mass.center_of_mass_m)
-
-
-def inertias(rod: RodDescription) -> tuple[SectionInertia, ...]:
-    """Inertia of each section.
-
-    Raises
-    ------
-    ParameterError : bodies are fixed to the rod, or a section has no mass
-    """
-    if any(mass.mass_kg > 0 for mass in rod.masses):
-        raise ParameterError("masses", len(rod.masses), "a rod without bodies fixed to it; spread them over its length")
-    return tuple(
-        SectionInertia(mass_kg_per_m=segment.linear_density_kg_per_m, rotary_kg_m=segment.rotary_inertia_kg_m)
-        for segment in rod.segments
-    )
 
 
 def tendon_path(path: RoutedPath) -> TendonPath:

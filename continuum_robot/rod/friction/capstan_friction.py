@@ -95,14 +95,14 @@ class CapstanFriction:
 
         Returns
         -------
-        fractions, (k, 2), and their derivatives by c, (k, 2, n), until the next call
+        fractions, (k, 2), and their derivatives by c, (k, 2, n), these until the next call with slopes
         """
         if rod is not self._on or terms is not self._of:
             self._place(rod, terms)
         if self.capstan_count:
             self._friction[:] = self.coefficients[:, None]
             self._library.rod_kept_fractions(*self._given, self._slopes if slopes else None)  # type: ignore[union-attr]
-        return self._kept
+        return self._kept[0].copy(), self._kept[1]
 
     def fractions(self, c: ArrayLike) -> Vector:
         """What the pulled and the released wire of each capstan keep at a shape, (k, 2).
@@ -112,7 +112,7 @@ class CapstanFriction:
         c : (n,)
         """
         rod, evaluate = self._own
-        return self.kept(evaluate(c, np.zeros(rod.n)), rod, slopes=False)[0].copy()
+        return self.kept(evaluate(c, np.zeros(rod.n)), rod, slopes=False)[0]
 
     @cached_property
     def _own(self) -> tuple[Rod, Callable[[ArrayLike, ArrayLike], Terms]]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.segments.lumped_masses import LumpedMass
-from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
 from continuum_robot.rod.bases import basis_matrix, gauss_legendre
 from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.kernel import reference
@@ -27,6 +27,7 @@ GAUSS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
 """Of a step of sixth order, as fractions of it."""
 SAME_PLACE = 1e-9
 """Fraction of a piece below which two places are one."""
+_TURN_RAD = 8 * math.pi  # of a path between two cuts of its quadrature
 MASS, LOAD, BODY = slice(0, 10), slice(10, 25), 25
 """Of a body's numbers: inertia, and the load on it."""
 
@@ -339,21 +340,33 @@ class _Lengths:
             low, high = piece.start_m, piece.start_m + piece.length_m
             close = SAME_PLACE * piece.length_m
             places = (place for path in paths for place in (path.start_m, path.end_m, *path.kinks_m))
-            cuts = [low, *sorted({place for place in places if low + close < place < high - close}), high]
-            for begin, end in pairwise(cuts):
-                run = [j for j, path in enumerate(paths) if path.start_m < end - close and path.end_m > begin + close]
-                if not run or end - begin < close:
+            ends = [low, *sorted({place for place in places if low + close < place < high - close}), high]
+            for first, last in pairwise(ends):
+                run = [j for j, path in enumerate(paths) if path.start_m < last - close and path.end_m > first + close]
+                if not run or last - first < close:
                     continue
-                count = path_nodes or _nodes_of([paths[j] for j in run], begin, end, piece.basis)
-                at, weights = gauss_legendre(count)
-                s_m = begin + at * (end - begin)
-                where = [np.array([*paths[j].at(s_m), np.full(count, paths[j].chord_m2)]) for j in run]
-                for k in range(count):
-                    self.phi.append(piece.values((s_m[k] - low) / piece.length_m))
-                    self.node.append((number, len(run)))
-                    self.node_m.append(float(s_m[k]))
-                    self.index += run
-                    self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]
+                for begin, end in pairwise(turn_cuts(first, last, [paths[j] for j in run], _TURN_RAD)):
+                    self._add(piece, number, [(j, paths[j]) for j in run], begin, end, path_nodes)
+
+    def _add(
+        self,
+        piece: Piece,
+        number: int,
+        run: Sequence[tuple[int, RoutedPath]],
+        begin: float,
+        end: float,
+        path_nodes: int | None,
+    ) -> None:
+        count = path_nodes or _nodes_of([path for _, path in run], begin, end, piece.basis)
+        at, weights = gauss_legendre(count)
+        s_m = begin + at * (end - begin)
+        where = [np.array([*path.at(s_m), np.full(count, path.chord_m2)]) for _, path in run]
+        for k in range(count):
+            self.phi.append(piece.values((s_m[k] - piece.start_m) / piece.length_m))
+            self.node.append((number, len(run)))
+            self.node_m.append(float(s_m[k]))
+            self.index += [j for j, _ in run]
+            self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]
 
 
 def _nodes_of(paths: Sequence[RoutedPath], begin_m: float, end_m: float, basis: Basis) -> int:

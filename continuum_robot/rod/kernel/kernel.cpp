@@ -225,10 +225,10 @@ EXPORT void rod_plant_reset(const Shape *r, Plant *plant) {
   plant->reset();
 }
 
-// Steps of h; see Plant::run. Any thread may call it, one at a time.
-EXPORT long rod_plant_run(const Shape *r, Plant *plant, double h, int count) {
+// Steps of h; see Plant::run. Any thread may call it, one at a time. `shortest` becomes that of the parts, where it is less.
+EXPORT long rod_plant_run(const Shape *r, Plant *plant, double h, int count, double *shortest) {
   Arena<double>::reserve(memory_of(*r));
-  return plant->run(h, count);
+  return plant->run(h, count, shortest);
 }
 
 // exp, tanh, sin and cos as plants have them, for tests.

@@ -205,7 +205,7 @@ private:
     for (int j = 0; j < N; j++) {
       if (!spool.turns) {
         x[j] = base_x[j];
-        tension[j] = drive.fraction[j] * std::max(drive.desired[j], 0.0);
+        tension[j] = drive.fraction[j] * drive.desired[j];
       } else if (!paired[j] || drive.free[j] == 0) turn(j);
     }
     for (int k = 0; k < capstans && spool.turns; k++) {
@@ -342,12 +342,12 @@ public:
     steps.forget();
   }
 
-  // Steps of h. How often forces were evaluated; -1: parts of a 256th of a step do not converge either, and the state is
-  // that before the step.
-  long run(double h, int count) {
+  // Steps of h, in parts where one does not converge. How often forces were evaluated; -1: parts of a 4096th of a step do
+  // not converge either, and the state is that before the part.
+  long run(double h, int count, double *shortest) {
     const long before = steps.evaluations();
     for (int k = 0; k < count; k++)
-      if (!parts(h, 8)) return -1;
+      if (!parts(h, 12, shortest)) return -1;
     return steps.evaluations() - before;
   }
 
@@ -371,12 +371,13 @@ private:
   Driven driven;
   Steps<double> steps;
 
-  bool parts(double h, int halvings) {
+  bool parts(double h, int halvings, double *shortest) {
     if (steps.run(h, state.c, state.momentum, state.v, driven, q.damping)) {
       driven.finish(h, steps.fraction());
+      *shortest = std::min(*shortest, h);
       return true;
     }
-    return halvings && parts(h / 2, halvings - 1) && parts(h / 2, halvings - 1);
+    return halvings && parts(h / 2, halvings - 1, shortest) && parts(h / 2, halvings - 1, shortest);
   }
 };
 

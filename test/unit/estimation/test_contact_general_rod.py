@@ -13,6 +13,7 @@ from continuum_robot.estimation.contact.settings import default_settings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.plant import Plant
 
 DT_S = 0.01
@@ -27,7 +28,7 @@ class Detected:
         self.robot = load_robot(name)
         self.plant = Plant(self.robot)
         self.estimator = ShapeEstimator(self.robot)
-        self.rod = self.estimator.fit.rod
+        self.rod = Rod(self.robot)
         self.monitor = ContactMonitor(self.robot, replace(default_settings(self.robot), **settings))
         self.tension = np.full(self.robot.tendon_count, REST_N)
         self.plant.advance(self.tension, 3.0)
@@ -92,7 +93,7 @@ def test_every_method_finds_a_push_in_the_middle(method):
 def at_equilibrium(robot, tension, *loads, **settings):
     """What the monitor reports of a robot that rests under loads."""
     estimator = ShapeEstimator(robot)
-    rod = estimator.fit.rod
+    rod = Rod(robot)
     c = rod.loaded(loads).equilibrium(tension).c
     spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     monitor = ContactMonitor(robot, replace(default_settings(robot), known_arc_length_m=robot.length_m, **settings))

@@ -13,6 +13,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
@@ -127,7 +128,8 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     errors = []
     for _ in range(40):
         noise = sigma_m * rng.normal(size=len(sigma_m))
-        found = estimator.update(spooled + noise[:8], np.zeros(8), rod.strings.displacement(c) + noise[8:], 0.01, tension)
+        drawn = rod.strings.displacement(c) + noise[8:]
+        found = estimator.update(spooled + noise[:8], np.zeros(8), drawn, 0.01, tension)
         assert not found.is_unobservable
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
@@ -149,7 +151,7 @@ def test_without_a_string_what_it_shows_is_named():
 
 def test_rates_follow_the_readings_at_a_constant_speed():
     estimator = ShapeEstimator(WITH_STRINGS)
-    rod = Rod(ROBOT)
+    rod = Rod(WITH_STRINGS)
     slow, fast = (rod.equilibrium(TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
     for k in range(200):
         fraction = k / 200
@@ -161,3 +163,28 @@ def test_rates_follow_the_readings_at_a_constant_speed():
     rate = modes @ (fast - slow) / 2.0
     np.testing.assert_allclose(modes @ found.coefficient_rates, rate, atol=0.02 * np.abs(rate).max())
     assert found.motion.covariance.shape == (72, 72)
+
+
+def test_a_fit_of_the_tendons_is_known_to_the_estimator():
+    """Spiral, straight runs, compliance of the backbone and each tendon's stiffness, as `identify` writes them."""
+    tendons = DisplacedTendons(
+        stiffness_n_per_m=tuple(2e4 + 1e3 * k for k in range(9)),
+        zero_m=(0.0,) * 9,
+        gain=(1.0,) * 9,
+        friction_fraction=(0.0,) * 9,
+        spiral_rad_per_m=2.0,
+        straight_over_m=0.02,
+        compliance_per_n=3e-6,
+    )
+    robot = load_robot("ftdcr_v4").changed(displaced_tendons=tendons)
+    assert "displaced_tendons" in robot.traits.nonlinear_lengths
+    rod = Rod(robot, compliant=True)
+    assert rod.n == robot.coefficient_count + 3
+    wound = 3e-3 * np.random.default_rng(4).uniform(-1, 1, 9)
+    rest = rod.equilibrium(stiffness=tendons.stiffness_n_per_m, spooled=wound)
+    for tension in (None, rest.tension):
+        found = ShapeEstimator(robot).update(wound, np.zeros(9), None, 0.01, tension)
+        assert found.coefficients == pytest.approx(rest.c[rod.arrays.rows != 5], abs=2e-3)
+        assert found.tip == pytest.approx(rod.moved(rest.c)[0], abs=1e-5)
+    plain = ShapeEstimator(robot.changed(displaced_tendons=None)).update(wound, np.zeros(9))
+    assert np.linalg.norm(plain.tip[:3, 3] - found.tip[:3, 3]) > 1e-3

@@ -109,10 +109,3 @@ def derivative(function: Callable[[Any], Any], c: np.ndarray) -> np.ndarray:
         columns.append((45 * near[0] - 9 * near[1] + near[2]) / (60 * STEP))
     return np.stack(columns, axis=-1)
 
-
-def strain_rod(rod: Rod) -> Any:
-    """The same by the engine that its motions are still judged by."""
-    from continuum_robot.rod.strain.rod import StrainRod  # noqa: PLC0415
-
-    one = rod.description
-    return StrainRod(one.segments, one.tendon_paths, one.string_paths, one.masses, one.gravity_m_per_s2)

@@ -7,7 +7,6 @@ import json
 import math
 from itertools import pairwise
 
-import bending_statics
 import numpy as np
 import pytest
 from reference_data import reference_file
@@ -28,10 +27,8 @@ from strain_rods import (
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.description import RodDescription, RodSegment
-from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
 from continuum_robot.rod.rod import Rod
 
@@ -180,16 +177,6 @@ def test_a_follower_force_is_solved_exactly_though_it_has_no_potential():
     same = at_tip(force_n=tuple(pose[:3, :3] @ [1.0, 0.3, 0.0]))
     dead = rest(cantilever(basis(6)), loads=same, start=state.c, settle=False)
     np.testing.assert_allclose(dead.c, state.c, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", ["two_segment", "opencr_five_tendon"])
-def test_statics_of_a_robot_that_bends_alone_are_those_of_its_dynamics(name):
-    robot = load_robot(name)
-    tension = np.random.default_rng(1).uniform(0, 5, robot.tendon_count)
-    expected = bending_statics.equilibrium(RodDynamics(robot, compile="never"), tension)
-    found = rest(Rod(robot), tension)
-    np.testing.assert_allclose(found.c, expected.c, atol=1e-7)
-    assert found.stable == expected.stable
 
 
 def test_base_reaction_balances_loads_and_tendons():

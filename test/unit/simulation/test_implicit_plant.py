@@ -11,7 +11,6 @@ import pytest
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium
@@ -87,8 +86,8 @@ def test_a_push_moves_it_to_the_equilibrium_with_that_load(helical):
     plant.push(0.2, [0.0, 0.1, 0.0])
     at_rest(plant, 4.0)
     rod = Rod(helical)
-    pushed = RodDescription.of_robot(helical).loaded([PointWrench(s_m=0.2, force_n=(0.0, 0.1, 0.0))])
-    state = equilibrium(Rod(pushed), COMMAND, start=plant.c)
+    pushed = rod.loaded([PointWrench(s_m=0.2, force_n=(0.0, 0.1, 0.0))])
+    state = equilibrium(pushed, COMMAND, start=plant.c)
     assert plant.pose(0.242)[:3, 3] == pytest.approx(rod.poses(state.c, [0.242])[0, :3, 3], abs=2e-4)
     plant.release()
     assert at_rest(plant, 0.05).pose(0.242)[1, 3] < rod.poses(state.c, [0.242])[0, 1, 3]
