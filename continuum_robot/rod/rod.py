@@ -152,7 +152,7 @@ class CycleFunction:
         self.run: Callable[[], object] = self._run_numpy
         if library is None:
             return
-        values = {name: getattr(numbers, name) for name, _ in numbers._fields_}
+        values = {name: getattr(numbers, name) for name in _NUMBERS}
         if not elastic:
             values |= {"stiffness": None, "damping": None}
         self._numbers = kernel.Numbers(**values)
@@ -168,7 +168,7 @@ class CycleFunction:
     def _run_numpy(self) -> None:
         rod = self._rod
         found = rod.terms(self.c, self.rate, self.acceleration)
-        held = 0.0
+        held: Vector = np.zeros(rod.n)
         if self._elastic:
             held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
         self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
@@ -261,7 +261,7 @@ class Rod:
     ) -> None:
         self._parts, self._compliant = parts, compliant
         self.description = self._described(robot)
-        self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self._made_with: dict[str, Any] = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
         self.arrays = rod_arrays(self.description, **self._made_with)
         self._payload_kg = self.description.payload_kg
         self.scale = np.concatenate(
@@ -477,7 +477,7 @@ class Rod:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
-        for name, _ in out._fields_ if wanted else ():
+        for name in [field[0] for field in out._fields_] if wanted else ():
             if name not in wanted:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)
