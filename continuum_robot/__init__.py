@@ -49,7 +49,6 @@ _EXPORTS = {
     "robot_model": "models.making",
     "RobotModel": "models.robot_model",
     "Rod": "rod.rod",
-    "RodModel": "rod.model",
     "Plant": "simulation.plant",
     "ShapeEstimator": "estimation.shape",
     "ContactMonitor": "estimation.contact.monitor",

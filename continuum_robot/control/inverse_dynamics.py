@@ -3,7 +3,7 @@
 
 muhmann (25) in Clarke coordinates q, with the motors' rotors moving along, c = S q and generalised forces u = S^T f:
 
-    u = S^T f(S q_r, S q_r', S q_r'') + M_m q_r'' + d_m q_r' + friction(q_r, q_r') + p e + d e' - r
+    u = S^T f(S q_r, S q_r', S q_r'') + d_m q_r' + friction(q_r, q_r') + p e + d e' - r
 
 The residual r is that of the momentum observer of johnston (43) to (47), of the force that the measured tensions make:
 what tensions were limited to, by whomever, is what the observer sees, so nothing winds up. It takes the place of the
@@ -26,8 +26,7 @@ from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.kernel.arrays import WITH_CAPSTANS
+from continuum_robot.rod.description import DRIVEN
 from continuum_robot.rod.kernel.call import KernelCall
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -66,9 +65,8 @@ class InverseDynamicsController(CycleController):
     d: cython.double[::1]
     force_min: cython.double[::1]
     force_max: cython.double[::1]
-    # The model: coefficients of coordinates, mass of the motors
+    # The model, and coefficients of coordinates
     shape: cython.double[::1]
-    mass: cython.double[::1]
     asked: KernelCall
     moved: KernelCall
     # What resists the motion that the reference asks for, and the one that was measured
@@ -89,28 +87,23 @@ class InverseDynamicsController(CycleController):
     momentum_now: cython.double[::1]
     balance: cython.double[::1]
     pulled: cython.double[::1]
-    on_coordinates: cython.double[::1]
     on_tendons: cython.double[::1]
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
-        rod = Rod(robot, paths=(), parts=WITH_CAPSTANS)
+        rod = Rod(robot, paths=(), parts=DRIVEN)
         self.asked, self.moved = KernelCall(rod, "bias"), KernelCall(rod, "momentum", "force")
         self.needs_python = not self.asked.native
         shape = coefficients_from_clarke(robot)
         self.coefficient_count = len(shape)
         self.shape = matrix(shape.tolist())
-        pull, mass_kg = np.asarray(self.manifold.displacement_matrix), 0.0
-        if robot.actuators is not None and not drives(robot):  # capstans have their inertia in the model of the rod
-            mass_kg = robot.actuators.reflected_mass_kg
-        self.mass = matrix((mass_kg * pull.T @ pull).tolist())
         self.asked_friction, self.moved_friction = FrictionForce(robot), FrictionForce(robot)
         size = self.coordinate_count
         self.residual, self.momentum, self.start_offset = vector(size), vector(size), vector(size)
         self.error, self.p_term, self.d_term = vector(size), vector(size), vector(size)
         self.model_force, self.bounded, self.saturated = vector(size), vector(size), integers(size)
         self.momentum_now, self.balance = vector(size), vector(size)
-        self.pulled, self.on_coordinates, self.on_tendons = vector(size), vector(size), vector(self.tendon_count)
+        self.pulled, self.on_tendons = vector(size), vector(self.tendon_count)
         self.observing = False
         self.set_settings(robot.control_settings)
 
@@ -234,9 +227,8 @@ class InverseDynamicsController(CycleController):
         self.asked.call()
         multiply_transposed(self.shape, self.asked.bias, self.coefficient_count, coordinates, self.model_force)
         self.asked_friction.step(position, velocity)
-        multiply(self.mass, acceleration, coordinates, coordinates, self.on_coordinates)
         for k in indices(coordinates):
-            self.model_force[k] += self.on_coordinates[k] + self.asked_friction.force[k]
+            self.model_force[k] += self.asked_friction.force[k]
             self.error[k] = position[k] - self.clarke[k]
             self.p_term[k] = self.p[k] * self.error[k]
             self.d_term[k] = self.d[k] * (velocity[k] - self.clarke_rate[k])
@@ -254,9 +246,7 @@ class InverseDynamicsController(CycleController):
         self.moved_friction.step(self.clarke, self.clarke_rate)
         multiply_transposed(self.shape, self.moved.momentum, self.coefficient_count, coordinates, self.momentum_now)
         multiply_transposed(self.shape, self.moved.force, self.coefficient_count, coordinates, self.balance)
-        multiply(self.mass, self.clarke_rate, coordinates, coordinates, self.on_coordinates)
         for k in indices(coordinates):
-            self.momentum_now[k] += self.on_coordinates[k]
             self.balance[k] -= self.moved_friction.force[k]
 
     @stepped

@@ -24,9 +24,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.weighing_motion import ARCS
 from continuum_robot.robot.basis import BENDING_KINDS, Basis
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.inverse import hold
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance, equilibrium
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.rod.tip_stiffness import tendon_stiffness
 
@@ -116,7 +115,7 @@ class WeighingModel:
                 "gravity_m_per_s2", robot.gravity_m_per_s2, "gravity, where a payload is to be weighed"
             )
         self._manifold = controlled_manifold(robot)
-        self._rod = StrainRod.from_robot(sagging(robot, bending_order).changed(payload_kg=0.0))
+        self._rod = Rod(sagging(robot, bending_order).changed(payload_kg=0.0))
 
     def force(self, turn: Turn, payload_kg: float, stiffness_ratio: float) -> Array:
         """Force that the model asks for, shape (T, 2m), N.
@@ -129,16 +128,15 @@ class WeighingModel:
         """
         # K c scaled and loads as they are is K c as it is and loads over the scale.
         rod = self._rod.with_gravity(self._gravity / stiffness_ratio)
-        weight_n = payload_kg * self._gravity / stiffness_ratio
-        x, y, z = (float(value) for value in weight_n)
-        loads = (PointWrench(s_m=rod.length_m, force_n=(x, y, z)),)
+        rod.arrays.body[-1, 13:16] = payload_kg * self._gravity / stiffness_ratio  # a dead load at the tip
+        balance = Balance(rod)
         found, start = [], None
         for displacement, tension in zip(turn.displacement_m, turn.tension_n, strict=True):
             stretch = tension / tendon_stiffness(self.robot, tension)
             held = self._manifold.displacement(self._manifold.clarke(displacement - stretch))
-            rest = hold(rod, held, loads=loads, start=start)
-            start = rest.state.c
-            found.append(stiffness_ratio * self._manifold.generalized_force(rest.state.tension))
+            rest = equilibrium(rod, start=start, stiffness=np.inf, spooled=held, balance=balance)
+            start = rest.c
+            found.append(stiffness_ratio * self._manifold.generalized_force(rest.tension))
         return np.array(found)
 
     def measured(self, turn: Turn) -> Array:

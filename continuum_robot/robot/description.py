@@ -29,7 +29,7 @@ from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
-from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, Traits
+from continuum_robot.robot.traits import Traits
 
 Vector = NDArray[np.float64]
 
@@ -110,8 +110,6 @@ class Robot:
         if len(set(string_names)) != len(string_names):
             raise refuse("strings", string_names, "a different name for each string")
         self._check_fiber()
-        if self.simulation.time_steps == EXPLICIT and (reason := self.traits.nonlinear_lengths):
-            raise refuse("simulation.time_steps", EXPLICIT, f"{AUTO} or {IMPLICIT} with the {reason} of this robot")
         self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.part_names):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
@@ -274,7 +272,7 @@ class Robot:
         if self.mechanism is not None:
             return self.mechanism
         law = PID_LAW if self.control is None else self.control.law
-        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.simulation.time_steps)
+        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.displaced_tendons)
 
     @property
     def control_settings(self) -> ControlSettings:
@@ -351,7 +349,7 @@ class Robot:
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
         """Path of every tendon of a rod: the segments' in tendon order, then the routed ones."""
-        return tendon_paths(self.segments, self.routed_tendons)
+        return tendon_paths(self.segments, self.routed_tendons, self.displaced_tendons)
 
     @property
     def tendon_names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
-from continuum_robot.rod.friction.capstans import drives, tension_from_torque
+from continuum_robot.rod.friction.capstans import tension_from_torque
 from continuum_robot.rod.friction.resistance import Resistance
 
 Vector = NDArray[np.float64]
@@ -29,13 +29,11 @@ class _Motors:
 
     Attributes
     ----------
-    mass : of the rotors in the coefficients, (n, n); zero where capstans carry the inertia already
     damping : their viscous friction, (n, n)
     covariance : of what dry friction and cogging make, each motor on its own, (n, n)
     largest : of each channel, were all motors against it, (n,), N.m^2
     """
 
-    mass: Vector
     damping: Vector
     covariance: Vector
     largest: Vector
@@ -47,22 +45,18 @@ class _Motors:
         if actuators is None:
             return None
         both = tendon_matrix.T @ tendon_matrix
-        mass = np.zeros_like(both) if drives(robot) else actuators.reflected_mass_kg * both
         # Dry friction that builds up over a travel is known from the motion: see rod/friction/resistance.py.
         dry_n, cogging_n = 0.0 if actuators.friction_travel_m else actuators.coulomb_n, actuators.cogging_n
         return cls(
-            mass,
             actuators.viscous_ns_per_m * both,
             (dry_n**2 + cogging_n**2 / 2) * both,
             (dry_n + cogging_n) * np.abs(tendon_matrix).sum(axis=0),
         )
 
     def moving_with(self, terms: ContactTerms, rate: Vector) -> ContactTerms:
-        """The rod's terms with the motors'."""
+        """The rod's terms with the motors' friction."""
         return dataclasses.replace(
             terms,
-            momentum=terms.momentum + self.mass @ rate,
-            mass=terms.mass + self.mass,
             known_force=terms.known_force - self.damping @ rate,
             force_by_rate=terms.force_by_rate - self.damping,
         )
@@ -111,7 +105,7 @@ class DrivenRod:
     functions : the terms of the rod
     modes : which the functions are of; None: of the coefficients
     friction : of the tendons; None: that of the robot's capstans, if it has some
-    motors : tensions are those of the motors, whose inertia and friction belong to the model
+    motors : tensions are those of the motors, whose friction belongs to the model, as their inertia does to the terms
 
     Attributes
     ----------
@@ -170,7 +164,8 @@ class DrivenRod:
             wires = self._friction.wires_of_tension(pull)
         if self._functions.linear:
             return Drives(self._tendon_matrix.T @ pull, wires, shape=None if self._modes is None else c)
-        return Drives(self.generalized(self._functions.rod.tendon_force(c, pull)[0]), wires, pull, c)
+        force = self._functions.rod.displacement_gradient(c).T @ pull
+        return Drives(self.generalized(force), wires, pull, c)
 
     def coordinates(self, values: Vector) -> Vector:
         """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...).
@@ -202,9 +197,6 @@ class DrivenRod:
     def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
         """The model at a state.
 
-        The rotors' mass in the coefficients is that at the straight rod, also where the tendons' levers depend on
-        the shape.
-
         Parameters
         ----------
         c, rate : coordinates and their rates, (n,), 1/m and 1/(m.s) for curvatures
@@ -221,9 +213,10 @@ class DrivenRod:
         if drives.tension is None:
             known = StateTerms(terms, drives.force + other, shape=whole)
         else:
-            force, by_c = self._functions.rod.tendon_force(shape, drives.tension)
+            _, gradient, by_c = self._functions.rod.pulled(shape, drives.tension)
+            pulling = self.generalized(-drives.tension @ gradient)
             softer = self._of_coordinates(by_c)
-            known = StateTerms(terms, other + self.generalized(force), softer, np.zeros_like(softer), shape=whole)
+            known = StateTerms(terms, other + pulling, softer, np.zeros_like(softer), shape=whole)
         if not self.rubs:
             return known
         functions = self._functions

@@ -45,6 +45,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, made
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.description import DRIVEN, WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 
 Vector = NDArray[np.float64]
@@ -79,7 +80,7 @@ class ContactMonitor:
     robot : of any basis; with a constant basis there is detection but no location within a segment
     settings : see :class:`MonitorSettings`
     location : how the location is found
-    functions : the terms of a rod model; None: those of the robot's
+    functions : the terms of a rod, with the rotors' inertia where ``motors``; None: those of the robot's
     friction : of the tendons; None: that of the robot's capstans, if it has some
     motors : tensions are what the motors' currents say, as a driver reads them: the rotors' inertia and viscous
         friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
@@ -133,7 +134,8 @@ class ContactMonitor:
         robot = self.robot
         if functions is None:
             self.modes = contact_channels(robot).modes
-            functions = ContactFunctions(robot, None if self.modes is None else self.modes.shapes)
+            shapes = None if self.modes is None else self.modes.shapes
+            functions = ContactFunctions(robot, shapes, parts=DRIVEN if motors else WITH_CAPSTANS)
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
         self._rod = DrivenRod(robot, functions, friction, modes=self.modes, motors=motors)
         self._location_settings = location or default_location(robot)

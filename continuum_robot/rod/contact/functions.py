@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.inertia import Parts
-from continuum_robot.rod.kernel.arrays import WITH_CAPSTANS, straight_lever
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.rod import Rod
 
@@ -82,7 +82,7 @@ class ContactFunctions:
         self.nodes_m: Vector = np.array([0.0, *bodies_m[self._bodies]])
         self._shapes = shapes
         self.linear = not robot.traits.nonlinear_lengths
-        lever = straight_lever(robot)
+        lever = self.rod.displacement_gradient(np.zeros(self.rod.n))
         self.lever: Vector = lever if shapes is None else lever @ shapes
         arrays = self.rod.arrays
         self.stiffness, self._damping = map(self._of_coordinates, (arrays.stiffness, arrays.damping))

@@ -17,6 +17,8 @@ a fraction of its tension that depends on the shape alone: rod/kernel/capstans.h
 from __future__ import annotations
 
 import ctypes as ct
+from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,8 +81,8 @@ class CapstanFriction:
             raise ContinuumRobotError(
                 "friction of capstans needs the kernel's library: install a C++ compiler and the package again"
             )
-        self._rod: Rod | None = None
         self._on: Rod | None = None
+        self._of: Terms | None = None
 
     def kept(self, terms: Terms, rod: Rod, *, slopes: bool = True) -> tuple[Vector, Vector]:
         """What each wire keeps of its tension, the pulled one and the released one of each capstan: johnston (36).
@@ -93,19 +95,14 @@ class CapstanFriction:
 
         Returns
         -------
-        fractions, (k, 2), and their derivatives by c, (k, 2, n)
+        fractions, (k, 2), and their derivatives by c, (k, 2, n), these until the next call with slopes
         """
-        n, count = rod.n, 2 * self.capstan_count
-        if rod is not self._on:
-            self._place(rod)
-        fraction, gradient = np.empty(count), np.empty((count, n))
-        if count:
-            friction = np.repeat(self.coefficients, 2)
-            self._library.rod_kept_fractions(  # type: ignore[union-attr]
-                n, count, *map(_at, (self._wires, self._holes, friction)), ct.c_double(_ROUNDING),
-                *map(_at, (terms.pose, terms.jacobian, fraction)), _at(gradient) if slopes else None,
-            )  # fmt: skip
-        return fraction.reshape(-1, 2), gradient.reshape(-1, 2, n)
+        if rod is not self._on or terms is not self._of:
+            self._place(rod, terms)
+        if self.capstan_count:
+            self._friction[:] = self.coefficients[:, None]
+            self._library.rod_kept_fractions(*self._given, self._slopes if slopes else None)  # type: ignore[union-attr]
+        return self._kept[0].copy(), self._kept[1]
 
     def fractions(self, c: ArrayLike) -> Vector:
         """What the pulled and the released wire of each capstan keep at a shape, (k, 2).
@@ -114,15 +111,13 @@ class CapstanFriction:
         ----------
         c : (n,)
         """
-        rod = self.rod
-        return self.kept(rod.terms(c, np.zeros(rod.n)), rod, slopes=False)[0]
+        rod, evaluate = self._own
+        return self.kept(evaluate(c, np.zeros(rod.n)), rod, slopes=False)[0]
 
-    @property
-    def rod(self) -> Rod:
-        """One with bodies at all disks."""
-        if self._rod is None:
-            self._rod = Rod(self.robot, paths=(), stations_m=self.stations_m.tolist())
-        return self._rod
+    @cached_property
+    def _own(self) -> tuple[Rod, Callable[[ArrayLike, ArrayLike], Terms]]:
+        rod = Rod(self.robot, paths=(), stations_m=self.stations_m.tolist())
+        return rod, rod.prepared()
 
     def torque(self, fractions: Vector, speed: ArrayLike, wires: Vector) -> Vector:
         """Friction that resists each capstan, (k,), N.m; of the sign of its speed.
@@ -170,11 +165,22 @@ class CapstanFriction:
         fractions, slopes = kept
         pulling = wires.reshape(2, -1).T * self._radii_m[:, None]
         sense = np.tanh(TANH_PER_RADIAN * (self.jacobian @ c_rate))
-        lost = np.einsum("ki,ki->k", 1 - fractions, pulling)
-        by_c = -sense[:, None] * np.einsum("kin,ki->kn", slopes, pulling)
+        lost = ((1 - fractions) * pulling).sum(axis=1)  # johnston (33), (36)
+        by_c = -sense[:, None] * (pulling[:, None, :] @ slopes)[:, 0]
         by_speed = TANH_PER_RADIAN * (1 - sense**2) * lost
         back = self.jacobian.T
         return back @ (sense * lost), back @ by_c, back @ (by_speed[:, None] * self.jacobian)
+
+    def speeds(self, tendon_rate: Vector) -> Vector:
+        """Of the capstans, (k,), rad/s, half of the difference of both tendons: a stretched pair counts as it winds.
+
+        Parameters
+        ----------
+        tendon_rate : of all tendons, (N,), m/s
+        """
+        return np.array(
+            [0.5 * (tendon_rate[o.pulled] - tendon_rate[o.released]) / o.path_per_radian_m for o in self._drives]
+        )
 
     def wires_of_tension(self, tension: Vector) -> Vector:
         """Tensions of the pulled wires, then of the released ones, (2k,), N.
@@ -206,8 +212,8 @@ class CapstanFriction:
         lost = (1 - fractions[:, 0]) * wires[:count] + (1 - fractions[:, 1]) * wires[count:]
         return np.asarray(self._radii_m * lost)
 
-    def _place(self, rod: Rod) -> None:
-        """Where the wires' holes are among the bodies of a rod."""
+    def _place(self, rod: Rod, terms: Terms) -> None:
+        """Where the wires' holes are among the bodies of a rod, and the arguments of the kernel's call."""
         robot, bodies_m = self.robot, rod.arrays.bodies_m
         paths, wires, holes = robot.tendon_paths, [], []
         for drive in self._drives:
@@ -221,7 +227,13 @@ class CapstanFriction:
                     if body >= 0 and abs(bodies_m[body] - at_m) > 1e-6 * robot.length_m:
                         raise ParameterError("rod", at_m, "a rod with a body at each disk")
                     holes.append((body, (x, y)))
-        self._on, self._wires, self._holes = rod, np.array(wires, kernel.WIRE), np.array(holes, kernel.HOLE)
+        count = self.capstan_count
+        self._on, self._of, self._friction = rod, terms, np.empty((count, 2))
+        self._wires, self._holes = np.array(wires, kernel.WIRE), np.array(holes, kernel.HOLE)
+        self._kept = np.ones((count, 2)), np.zeros((count, 2, rod.n))
+        ways = _at(self._wires), _at(self._holes), _at(self._friction), ct.c_double(_ROUNDING)
+        self._given = (rod.n, 2 * count, *ways, _at(terms.pose), _at(terms.jacobian), _at(self._kept[0]))
+        self._slopes = _at(self._kept[1])
 
 
 def _at(array: NDArray[np.generic]) -> ct.c_void_p:

@@ -81,9 +81,10 @@ def capstan_jacobian(robot: Robot, lever: Vector | None = None) -> Vector:
         it only bends and its tendons are parallel
     """
     if lever is None:
-        from continuum_robot.rod.kernel.arrays import straight_lever  # noqa: PLC0415 - it needs the inertia of these
+        from continuum_robot.rod.description import RodDescription  # noqa: PLC0415 - it needs the inertia of these
+        from continuum_robot.rod.kernel.arrays import straight_lever  # noqa: PLC0415
 
-        lever = straight_lever(robot)
+        lever = straight_lever(RodDescription.of_robot(robot))
     return np.asarray(tension_from_torque(robot).T @ lever)
 
 

@@ -134,6 +134,24 @@ template <class S> bool factor(S *A, int n) {
   return good;
 }
 
+// A = A^-1 in place, without exchange of rows. False where a pivot vanishes.
+template <class S> bool invert(S *A, int n) {
+  bool good = true;
+  for (int k = 0; k < n; k++) {
+    const S inverse = 1.0 / A[k * n + k];
+    good &= largest(inverse) < 1e300 && largest(-inverse) < 1e300;
+    A[k * n + k] = S{} + 1.0;
+    for (int j = 0; j < n; j++) A[k * n + j] = inverse * A[k * n + j];
+    for (int i = 0; i < n; i++) {
+      if (i == k) continue;
+      const S f = A[i * n + k];
+      A[i * n + k] = S{};
+      add_scaled(-f, A + k * n, A + i * n, n);
+    }
+  }
+  return good;
+}
+
 template <class S> void solve(const S *A, int n, S *b) { // of factor(A): b = A^-1 b
   for (int i = 0; i < n; i++)
     for (int j = 0; j < i; j++) b[i] -= A[i * n + j] * b[j];

@@ -181,7 +181,7 @@ template <class S, class P> void load(const Frame<S> &f, const Spatial<S> &b, co
     add_hat(N, 0, 3, weight, -1);
   }
   bool loaded = false;
-  for (int i = 3; i < 15; i++) loaded |= largest(S{} + law[i]) != 0 || largest(-(S{} + law[i])) != 0;
+  for (int i = 3; i < 15; i++) loaded |= !vanishes(law[i]);
   if (!loaded) return;
   S y[3], following[3], moment[3], force[3];
   turned(f, law, y);

@@ -4,7 +4,8 @@
 #include "batch.hpp"
 #include "capstans.hpp"
 #include "gradient.hpp"
-#include "motion.hpp"
+#include "newton.hpp"
+#include "plant.hpp"
 #include "statics.hpp"
 
 using namespace rod;
@@ -22,7 +23,7 @@ std::size_t memory_of(const Shape &r) {
     const std::size_t nodes = p.nodes, block = 6 * p.cols;
     count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
   }
-  return count + 9 * n * n + 80 * n + r.paths * (n + 12);
+  return count + 9 * n * n + 96 * n + r.paths * (n + 12);
 }
 
 // What each robot of a batch has of its own, and the pull of its tendons. Where `own` is not 0, the numbers, stiffness
@@ -90,21 +91,38 @@ struct Equilibria : Batch {
 
   template <class S> int run(int first, int count) const {
     const std::size_t n = r.n, N = r.paths;
-    reserve<S>(n + n * n + 2 * N);
+    reserve<S>(2 * n + 2 * n * n + 4 * N + N * n + 12 * r.bodies);
     Arena<S> memory;
     S *C = memory.raw(n), *curve = memory.raw(n * n), *pulled = memory.raw(N), *wound = memory.raw(N);
     gather(c + first * n, n, count, n, C);
     gather(tension + first * N, N, count, N, pulled);
     gather(spooled + first * N, N, count, N, wound);
-    const int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
+    int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
       typedef std::remove_const_t<std::remove_pointer_t<decltype(q.body)>> P;
-      return equilibrium<S, P>(r, q, scale, Pull<S>{pulled, k, wound, slack}, C, tolerance, most, curve);
+      const Pull<S> pull{pulled, k, wound, slack};
+      if constexpr (std::is_same_v<S, double>) {
+        const int along = along_energy(q, pull, C, curve, memory);
+        if (along > 0) return along;
+        std::copy(c + first * n, c + (first + 1) * n, C);
+      }
+      return newton<S, P>(r, q, scale, pull, C, tolerance, most, curve);
     });
     if (took < 0 && !std::is_same_v<S, double>) return 1;
     std::fill(iterations + first, iterations + first + count, took);
     scatter(C, n, count, n, c + first * n);
     scatter(curve, n * n, count, n * n, hessian + first * n * n);
     return took < 0;
+  }
+
+private:
+  int along_energy(const Numbers<double> &q, const Pull<double> &pull, double *C, double *curve,
+                   Arena<double> &memory) const {
+    const std::size_t n = r.n, N = r.paths;
+    AtRest at{curve, memory.raw(n), memory.raw(N), memory.raw(N), memory.raw(N * n), memory.raw(12 * r.bodies), nullptr, 0};
+    bool conservative = true; // moments and loads that follow have no energy
+    for (int k = 0; k < r.bodies; k++)
+      for (int i = 16; i < BODY; i++) conservative &= q.body[BODY * k + i] == 0;
+    return Equilibrium(r, q, scale, pull, at).run(C, conservative, tolerance, most);
   }
 };
 
@@ -139,13 +157,17 @@ EXPORT void rod_lengths_along(const Shape *r, const Numbers<Slope> *q, const Slo
   lengths<Slope, Slope>(*r, *q, c, tension, length, gradient, force_by_c);
 }
 
-// How many iterations an equilibrium took from the guess in c; minus that where it does not converge.
-EXPORT int rod_equilibrium(const Shape *r, const Numbers<double> *q, const double *scale, const double *tension,
-                           const double *stiffness, const double *spooled, const double *slack_m, double *c,
-                           double tolerance, int most, double *hessian) {
-  Arena<double>::reserve(2 * memory_of(*r));
-  const Pull<double> pull{tension, stiffness, spooled, slack_m};
-  return equilibrium<double, double>(*r, *q, scale, pull, c, tolerance, most, hessian);
+// Force out of balance, Hessian, tendons and energy of a rod at rest in c.
+EXPORT void rod_at_rest(const Shape *r, const Numbers<double> *q, const double *scale, const Pull<double> *pull,
+                        const double *c, AtRest *at) {
+  Equilibrium(*r, *q, scale, *pull, *at).evaluate(c);
+}
+
+// How many iterations an equilibrium took from the guess in c, which it replaces; minus that where it does not converge,
+// or meets a Hessian that is not positive definite though all loads are conservative.
+EXPORT int rod_equilibrium(const Shape *r, const Numbers<double> *q, const double *scale, const Pull<double> *pull,
+                           double *c, int conservative, double tolerance, int most, AtRest *at) {
+  return Equilibrium(*r, *q, scale, *pull, *at).run(c, conservative != 0, tolerance, most);
 }
 
 // Motions of many robots: c, v (robots, n); tension and spooled (robots, steps, paths); stiffness and slack_m (paths,),
@@ -205,4 +227,32 @@ EXPORT void rod_kept_fractions(int n, int wires, const Wire *wire, const Hole *h
     fraction[k] = kept_by_wire(n, wire[k], hole, friction[k], rounding, pose, jacobian,
                                gradient ? gradient + static_cast<std::size_t>(k) * n : nullptr);
   }
+}
+
+// A plant that reads `drive` and moves `state` (plant.hpp); shape, numbers and all arrays stay the caller's.
+EXPORT Plant *rod_plant_new(const Shape *r, const Numbers<double> *q, const double *scale, const double *slack_m,
+                            const Spool *spool, int capstans, const Capstan *capstan, int surfaces, const Drive *drive,
+                            const State *state, int method, double tolerance) {
+  return new Plant(*r, *q, scale, slack_m, *spool, capstans, capstan, surfaces, *drive, *state,
+                   static_cast<Method>(method), tolerance);
+}
+
+EXPORT void rod_plant_free(Plant *plant) { delete plant; }
+
+EXPORT void rod_plant_reset(const Shape *r, Plant *plant) {
+  Arena<double>::reserve(memory_of(*r));
+  plant->reset();
+}
+
+// Steps of h; see Plant::run. Any thread may call it, one at a time. `shortest` becomes that of the parts, where it is less.
+EXPORT long rod_plant_run(const Shape *r, Plant *plant, double h, int count, double *shortest) {
+  Arena<double>::reserve(memory_of(*r));
+  return plant->run(h, count, shortest);
+}
+
+// exp, tanh, sin and cos as plants have them, for tests.
+EXPORT void rod_functions(double x, double *values) {
+  values[0] = exponential(x);
+  values[1] = tangent(x);
+  sine_cosine(x, values[2], values[3]);
 }

@@ -63,6 +63,24 @@ WIRE = np.dtype([("first", np.int32), ("holes", np.int32), ("back", np.int32)])
 """As in capstans.hpp."""
 HOLE = np.dtype([("body", np.int32), ("at_m", np.float64, 2)], align=True)
 """As in capstans.hpp."""
+class Pull(ct.Structure):
+    """As in forces.hpp."""
+
+    _fields_ = [(name, Pointer) for name in ("tension", "stiffness", "spooled", "slack_m", "stops")]
+
+
+class AtRest(ct.Structure):
+    """As in statics.hpp."""
+
+    _fields_ = [
+        *(
+            (name, Pointer)
+            for name in ("hessian", "force", "length", "tension", "gradient", "pose", "jacobian")
+        ),
+        ("energy", ct.c_double),
+    ]
+
+
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 

@@ -197,11 +197,12 @@ def lengths(arrays: RodArrays, c: Vector, count: int) -> tuple[Vector, Vector]:
         values = np.array([next(phi) for _ in rows])
         np.add.at(strain, rows, values * c[own])
         for _ in range(paths):
-            j, (weight, x, y, x_rate, y_rate) = next(index), next(path)
+            j, (weight, x, y, x_rate, y_rate, chord) = next(index), next(path)
             r = np.array([x, y, 0.0])
             t = strain[3:] + np.cross(strain[:3], r) + [x_rate, y_rate, 0.0]
             size = float(np.linalg.norm(t))
             by_strain = np.concatenate([np.cross(r, t), t]) / size
-            length[j] += weight * size
+            length[j] += weight * (size - chord * strain[:2] @ strain[:2])
+            by_strain[:2] -= 2 * chord * strain[:2]
             gradient[j, own] += weight * values * by_strain[rows]
     return length, gradient

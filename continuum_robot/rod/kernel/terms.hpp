@@ -21,8 +21,8 @@ template <class S> struct Passed {
 template <class S, class P> class TermsCall {
 public:
   TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *&stack)
-      : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.momentum_by_c || out.jacobian),
-        second(out.momentum_by_c), memory(stack) {}
+      : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.force_by_c || out.jacobian),
+        second(out.force_by_c), moving(out.momentum_by_c), memory(stack) {}
 
   void run() {
     for (S *x : {out.momentum, out.force, out.bias})
@@ -51,7 +51,7 @@ private:
   const S *c, *v, *a;
   const Terms<S> &out;
   const int n;
-  const bool mass, second;
+  const bool mass, second, moving; // second: derivatives by c; moving: of a rod that moves
   Arena<S> memory;
   Passed<S> *passed;
   S *start, *start_Y;                // J and Y at the start of the piece, (6, n)
@@ -76,7 +76,7 @@ private:
     t.unit = memory.raw(block * nodes);
     t.turning = memory.raw(block * nodes);
     t.J = second ? memory.raw(block * nodes) : nullptr;
-    t.Y = second ? memory.raw(block * nodes) : nullptr;
+    t.Y = moving ? memory.raw(block * nodes) : nullptr;
     t.V = memory.raw(6 * nodes);
     t.H = memory.zeros(6 * nodes);
     t.G = memory.zeros(6 * nodes);
@@ -115,10 +115,10 @@ private:
         if (out.bias) at(start_A, rate_rate, 6, s, nodes, A);
         else std::copy(start_A, start_A + 6, A);
         if (mass) at(first, t.unit, block, s, nodes, J);
-        if (second) at(first_Y, t.turning, block, s, nodes, Y);
+        if (moving) at(first_Y, t.turning, block, s, nodes, Y);
         if (node && second) {
           std::copy(J, J + block, t.J + block * l);
-          std::copy(Y, Y + block, t.Y + block * l);
+          if (moving) std::copy(Y, Y + block, t.Y + block * l);
         }
         if (body) add_body(piece, t, frames[s], place[s].body, weight + s * nodes, V, A, J, Y, IJ, IY, sums);
         if (end) {
@@ -127,7 +127,7 @@ private:
           std::copy(A, A + 6, start_A);
           for (int i = 0; i < 6; i++) {
             if (mass) std::copy(J + i * m, J + (i + 1) * m, start + i * n + before);
-            if (second) std::copy(Y + i * m, Y + (i + 1) * m, start_Y + i * n + before);
+            if (moving) std::copy(Y + i * m, Y + (i + 1) * m, start_Y + i * n + before);
           }
         }
       }
@@ -206,19 +206,22 @@ private:
       in_own_axes(f, J, m, to + before, n);
       for (int i = 0; i < 6; i++) std::fill(to + i * n + before + m, to + (i + 1) * n, S{});
     }
-    if (!mass) return;
-    momenta(I, J, m, IJ);
-    add_scaled(1.0, IJ, sums.J, block);
-    sums.inertia.mass += I.mass;
-    add_scaled(1.0, I.first, sums.inertia.first, 3);
-    add_scaled(1.0, I.second, sums.inertia.second, 6);
+    if (out.mass || moving) {
+      momenta(I, J, m, IJ);
+      add_scaled(1.0, IJ, sums.J, block);
+      sums.inertia.mass += I.mass;
+      add_scaled(1.0, I.first, sums.inertia.first, 3);
+      add_scaled(1.0, I.second, sums.inertia.second, 6);
+    }
     if (out.mass) add_products(J, m, IJ, m, diagonal(out.mass, before), n);
     if (!second) return;
-    momenta(I, Y, m, IY);
-    add_scaled(1.0, IY, sums.Y, block);
     add_scaled(1.0, N, sums.N, 36);
-    add_products(J, m, IY, m, diagonal(out.momentum_by_c, before), n);
-    add_products(Y, m, IY, m, diagonal(out.force_by_c, before), n);
+    if (moving) {
+      momenta(I, Y, m, IY);
+      add_scaled(1.0, IY, sums.Y, block);
+      add_products(J, m, IY, m, diagonal(out.momentum_by_c, before), n);
+      add_products(Y, m, IY, m, diagonal(out.force_by_c, before), n);
+    }
     S *NJ = IY;
     std::fill(NJ, NJ + block, S{});
     for (int i = 0; i < 6; i++)
@@ -236,20 +239,22 @@ private:
     Arena<S> own(memory.here());
     S *IJ = own.raw(6 * b), *IY = own.raw(6 * b), *NJ = own.zeros(6 * b);
     const S *J = t.still, *Y = t.still_Y;
-    momenta(sums.inertia, J, b, IJ);
     if (out.mass) {
+      momenta(sums.inertia, J, b, IJ);
       add_products(J, b, sums.J, m, out.mass + b, n);
       add_products_transposed(J, b, sums.J, m, out.mass + b * n, n);
       add_products(J, b, IJ, b, out.mass, n);
     }
     if (!second) return;
-    momenta(sums.inertia, Y, b, IY);
-    add_products(J, b, sums.Y, m, out.momentum_by_c + b, n);
-    add_products(sums.J, m, Y, b, out.momentum_by_c + b * n, n);
-    add_products(J, b, IY, b, out.momentum_by_c, n);
-    add_products(Y, b, sums.Y, m, out.force_by_c + b, n);
-    add_products_transposed(Y, b, sums.Y, m, out.force_by_c + b * n, n);
-    add_products(Y, b, IY, b, out.force_by_c, n);
+    if (moving) {
+      momenta(sums.inertia, Y, b, IY);
+      add_products(J, b, sums.Y, m, out.momentum_by_c + b, n);
+      add_products(sums.J, m, Y, b, out.momentum_by_c + b * n, n);
+      add_products(J, b, IY, b, out.momentum_by_c, n);
+      add_products(Y, b, sums.Y, m, out.force_by_c + b, n);
+      add_products_transposed(Y, b, sums.Y, m, out.force_by_c + b * n, n);
+      add_products(Y, b, IY, b, out.force_by_c, n);
+    }
     for (int i = 0; i < 6; i++)
       for (int j = 0; j < 6; j++) add_scaled(sums.N[6 * i + j], J + j * b, NJ + i * b, b);
     add_products(J, b, sums.NJ, m, out.force_by_c + b, n);
@@ -276,15 +281,17 @@ private:
         }
       if (!second) continue;
       const S *J = t.J + block * l, *Y = t.Y + block * l;
-      coadjoint_block(e, H, m, z);
       coadjoint_block(e, G, m, zG);
-      add_products(J, m, z, m, diagonal(out.momentum_by_c, b), n);
-      add_products(t.still, b, z, m, out.momentum_by_c + b, n);
-      add_products(Y, m, z, m, diagonal(out.force_by_c, b), n);
-      add_products(z, m, Y, m, diagonal(out.force_by_c, b), n);
+      if (moving) {
+        coadjoint_block(e, H, m, z);
+        add_products(J, m, z, m, diagonal(out.momentum_by_c, b), n);
+        add_products(t.still, b, z, m, out.momentum_by_c + b, n);
+        add_products(Y, m, z, m, diagonal(out.force_by_c, b), n);
+        add_products(z, m, Y, m, diagonal(out.force_by_c, b), n);
+        add_products(t.still_Y, b, z, m, out.force_by_c + b, n);
+        add_products_transposed(t.still_Y, b, z, m, out.force_by_c + b * n, n);
+      }
       add_products(zG, m, J, m, diagonal(out.force_by_c, b), n);
-      add_products(t.still_Y, b, z, m, out.force_by_c + b, n);
-      add_products_transposed(t.still_Y, b, z, m, out.force_by_c + b * n, n);
       add_products(zG, m, t.still, b, out.force_by_c + b * n, n);
     }
     for (int i = 0; i < 18; i++) beyond[i] += t.sum[i];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel against other formulations: CasADi's Lagrangian, the Magnus chain, differences of dual numbers, NumPy."""
+"""The kernel against other formulations: integrated frames, differences of dual numbers, NumPy."""
 
 import copy
 import ctypes as ct
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rod_oracle import rod_poses, strain_at
 from rod_robots import uneven
 from scipy.integrate import quad, solve_ivp
 
@@ -26,9 +27,7 @@ from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
 from continuum_robot.rod.accuracy import rod_accuracy
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.rod import NotConvergedError, Rod
-from continuum_robot.rod.strain.rod import StrainRod
 
 SHIPPED = ("opencr_five_tendon", "two_segment", "vanderbilt_two_segment", "mixed_routing", "rucker_helical", "ftdcr_v4")
 FAMILIES = ("chebyshev", "legendre", "b_spline", "piecewise_constant")
@@ -83,33 +82,19 @@ def test_the_library_is_built_where_the_messages_are():
     assert kernel.load(kernel.NAME) is not None
 
 
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_two_segment"])
-@pytest.mark.parametrize(("nodes", "relative"), [(24, 1e-10), (None, 1e-6)])
-def test_terms_are_those_of_the_symbolic_lagrangian(name, nodes, relative):
-    robot = load_robot(name)
-    c, v, a = state(robot)
-    model = RodModel(robot, rotational_energy=True, tendon_inertia=True, actuator_inertia=False, quadrature_nodes=24)
-    sliding = model.axial_mass  # of the tendons along their paths: constant, no term of the rod
-    found = Rod(robot, nodes=nodes).terms(c, v, a)
-    mass = np.array(model.mass_matrix(c)) - sliding
-    close(found.mass, mass, relative)
-    close(found.momentum, np.ravel(model.momentum(c, v)) - sliding @ v, relative)
-    close(found.force, np.ravel(model.lagrangian_gradient(c, v)) + model.stiffness @ c, relative)
-    close(found.bias, np.ravel(model.inertial_dynamics(c, v, a)) - sliding @ a, relative)
-
-
 @pytest.mark.parametrize("name", SHIPPED)
-def test_poses_jacobians_and_masses_are_those_of_the_magnus_chain(name):
+def test_poses_and_jacobians_are_those_of_the_integrated_rod(name):
     robot = load_robot(name)
     c, v, _ = state(robot)
-    chain, rod = StrainRod.from_robot(robot, magnus_steps=60), Rod(robot, nodes=24)
-    found = rod.terms(c, v)
-    close(found.mass, chain.mass_matrix(c), 1e-7)
-    for k in range(0, len(rod.arrays.bodies_m), 7):
-        pose = chain.poses(c, [rod.arrays.bodies_m[k]])[0]
-        close(found.rotation[k], pose[:3, :3], 1e-9)
-        close(found.position[k], pose[:3, 3], 1e-9)
-        close(found.jacobian[k], chain.body_jacobian(c, rod.arrays.bodies_m[k]), 1e-8)
+    rod = Rod(robot, nodes=24)
+    found, places = rod.terms(c, v), range(0, len(rod.arrays.bodies_m), 7)
+    ends = [rod_poses(robot, c + step * v, rod.arrays.bodies_m[places]) for step in (0.0, 1e-5, -1e-5)]
+    for k, pose, ahead, behind in zip(places, *ends, strict=True):
+        close(found.rotation[k], pose[:3, :3], 1e-8)
+        close(found.position[k], pose[:3, 3], 1e-8)
+        moved = np.linalg.inv(pose) @ (ahead - behind) / 2e-5
+        twist = [*moved[:3, 3], moved[2, 1], moved[0, 2], moved[1, 0]]
+        close(found.jacobian[k] @ v, twist, 1e-6)
 
 
 @needs_library
@@ -187,12 +172,12 @@ def test_lengths_of_a_helix_are_integrals_whatever_its_turns(turns):
     path = RoutedPath(
         name="helix", start_m=0.0, end_m=end_m, pitch_radius_m=0.008, angle_rad=0.3, routing=HelicalRouting(turns=turns)
     )
-    rod, chain = Rod(robot, paths=[path]), StrainRod.from_robot(robot)
+    rod = Rod(robot, paths=[path])
     c = state(robot)[0]
 
     def length(c):
         def rate(s):
-            xi = chain.strain(c, [s])[0]
+            xi = strain_at(robot, c, s)
             x, y, x_rate, y_rate = (float(value[0]) for value in path.at(s))
             return np.linalg.norm(xi[3:] + np.cross(xi[:3], [x, y, 0.0]) + [x_rate, y_rate, 0.0])
 
@@ -383,19 +368,18 @@ def test_stations_have_poses_and_no_mass():
     c, v, _ = state(robot)
     plain, stations = Rod(robot, nodes=24), Rod(robot, nodes=24, stations_m=(0.0, 0.03, 0.101))
     close(stations.terms(c, v).mass, plain.terms(c, v).mass, 1e-12)
-    chain = StrainRod.from_robot(robot, magnus_steps=60)
     for s_m in (0.03, 0.101):
         k = int(np.argmin(np.abs(stations.arrays.bodies_m - s_m)))
         assert stations.arrays.bodies_m[k] == pytest.approx(s_m, abs=1e-12)
-        close(stations.terms(c, v).position[k], chain.poses(c, [s_m])[0][:3, 3], 1e-7)
+        close(stations.terms(c, v).position[k], rod_poses(robot, c, [s_m])[0][:3, 3], 1e-7)
 
 
 @pytest.mark.parametrize("name", ["vanderbilt_two_segment", "mixed_routing"])
-def test_poses_anywhere_are_those_of_the_magnus_chain(name):
+def test_poses_anywhere_are_those_of_the_integrated_rod(name):
     robot = load_robot(name)
     c = state(robot)[0]
     places = np.linspace(0.0, robot.length_m, 23)
-    expected = StrainRod.from_robot(robot, magnus_steps=60).poses(c, places)
+    expected = rod_poses(robot, c, places)
     np.testing.assert_allclose(Rod(robot, nodes=16).poses(c, places), expected, atol=1e-8)
     with pytest.raises(ParameterError, match="arc_lengths_m"):
         Rod(robot).poses(c, [robot.length_m + 1e-3])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from continuum_robot.app.bench.rod_motion import measure_motion
-from continuum_robot.rod.strain.motion import METHODS
+from continuum_robot.rod.rod import METHODS
 
 
 def test_both_methods_are_measured():

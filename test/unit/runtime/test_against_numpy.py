@@ -80,7 +80,8 @@ def test_the_rods_feedforward_is_that_of_the_model(built, monkeypatch):
         position = rng.normal(0, 5e-3, 2)
         elastic, weight = forces(position)
         np.testing.assert_allclose(elastic, stiffness @ position, rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(weight, -shape.T @ rod.terms(shape @ position, 0 * shape[:, 0]).force, rtol=1e-12, atol=1e-14)
+        force = rod.terms(shape @ position, 0 * shape[:, 0]).force
+        np.testing.assert_allclose(weight, -shape.T @ force, rtol=1e-12, atol=1e-14)
         output = controller.update(np.zeros(5), np.zeros(5), ClarkeReference.at_rest(position), 1e-3)
         np.testing.assert_allclose(output.terms.feedforward, 0.7 * elastic + weight, rtol=1e-12, atol=1e-14)
 
