@@ -14,9 +14,9 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
-from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.tendons import tendon_matrix
 from continuum_robot.simulation.hung_weight import HungWeightBench
 from continuum_robot.simulation.plant import Plant
