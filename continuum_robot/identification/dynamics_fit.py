@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.capstan_rod import STEP_S, CapstanRod, steps_of
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
-from continuum_robot.identification.fit import Fit, Parameter, Parameters, by_differences, fit
+from continuum_robot.identification.fit import ROBUST, Fit, Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
@@ -401,7 +401,7 @@ def _fit_forces(rod: CapstanRod, record: SmoothedRecord, parameters: Parameters)
 
     scale = np.sqrt(np.mean(forces(parameters.expected) ** 2, axis=0)) + 1e-12
     residuals = by_differences(lambda x: (forces(x) / scale).ravel())
-    return fit(parameters, residuals, loss="soft_l1", evaluations=40)
+    return fit(parameters, residuals, loss=ROBUST, evaluations=40)
 
 
 def _open_loop(rod: CapstanRod, record: SmoothedRecord) -> Array:

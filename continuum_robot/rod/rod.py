@@ -152,7 +152,7 @@ class CycleFunction:
         self.run: Callable[[], object] = self._run_numpy
         if library is None:
             return
-        values = {name: getattr(numbers, name) for name, _ in numbers._fields_}
+        values = {name: getattr(numbers, name) for name in _NUMBERS}
         if not elastic:
             values |= {"stiffness": None, "damping": None}
         self._numbers = kernel.Numbers(**values)
@@ -168,7 +168,7 @@ class CycleFunction:
     def _run_numpy(self) -> None:
         rod = self._rod
         found = rod.terms(self.c, self.rate, self.acceleration)
-        held = 0.0
+        held: Vector = np.zeros(rod.n)
         if self._elastic:
             held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
         self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
@@ -265,7 +265,7 @@ class Rod:
         self._of = {"parts": parts, "compliant": compliant}
         self._describe(robot)
         self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
-        self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self._made_with: dict[str, Any] = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
         self.scale = np.concatenate(
             [np.where(np.array(one.basis.rows) < 3, one.length_m, 1.0) for one in self.description.segments]
         )
@@ -482,7 +482,7 @@ class Rod:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
-        for name, _ in out._fields_ if wanted else ():
+        for name in [field[0] for field in out._fields_] if wanted else ():
             if name not in wanted:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)

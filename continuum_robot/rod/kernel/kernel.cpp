@@ -23,7 +23,7 @@ std::size_t memory_of(const Shape &r) {
     const std::size_t nodes = p.nodes, block = 6 * p.cols;
     count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
   }
-  return count + 9 * n * n + 96 * n + r.paths * (n + 12);
+  return count + 9 * n * n + 120 * n + r.paths * (n + 12);
 }
 
 // What each robot of a batch has of its own, and the pull of its tendons. Where `own` is not 0, the numbers, stiffness
