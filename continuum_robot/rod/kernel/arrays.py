@@ -212,7 +212,7 @@ def _pieces(rod: RodDescription, nodes: int | None) -> tuple[Piece, ...]:
     found, column = [], 0
     for index, (segment, start_m) in enumerate(zip(rod.segments, rod.starts_m, strict=True)):
         basis = segment.basis
-        for low, high in pairwise(sorted({0.0, *basis.breaks, *segment.backbone.breaks, 1.0})):
+        for low, high in pairwise(sorted({0.0, *basis.breaks, *segment.breaks, 1.0})):
             places, _ = gauss_legendre(nodes or default_nodes(basis, high - low))
             values = np.array([_values(basis, low + (high - low) * place) for place in places])
             used = np.flatnonzero(np.abs(values).sum(axis=0))
