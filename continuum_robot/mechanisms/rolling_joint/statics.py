@@ -385,7 +385,7 @@ class RollingStatics:
             force,
             tension,
             pull.T,
-            self.linkage.channel_length_m + joints.lengths_m.sum(axis=1),
+            self.linkage.channel_length_m + joints.lengths_m.sum(axis=1),  # (28)
             found.residual,
             found.iterations,
             balance.stable,
