@@ -157,7 +157,7 @@ def _frame(surface: Surface, arc_length_m: float) -> tuple[Array, Array]:
 
 
 def _load(loads: LinkLoads, k: int, heading: float) -> tuple[Array, Array]:
-    """External load in the body frame, and its slope with the rotation: (56), (60)."""
+    """External load in the body frame, and its slope with the rotation: ha (56), (60)."""
     back = np.exp(-1j * heading)
     force, lever = back * loads.world_n[k], back * loads.lever_nm[k]
     body = force + loads.body_n[k]
@@ -166,24 +166,24 @@ def _load(loads: LinkLoads, k: int, heading: float) -> tuple[Array, Array]:
 
 
 def _adjoint(pose: Array) -> Array:
-    """Ad_T, which turns twists of the second frame into the first's: (5), (44)."""
+    """Ad_T, which turns twists of the second frame into the first's: ha (5), (44)."""
     (cosine, _, x), (sine, _, y), _ = pose
     return np.array([[1.0, 0.0, 0.0], [y, cosine, -sine], [-x, sine, cosine]])
 
 
 def _wrench_adjoint(pose: Array) -> Array:
-    """Ad*_T, which turns wrenches of the second frame into the first's: (7), (47)."""
+    """Ad*_T, which turns wrenches of the second frame into the first's: ha (7), (47)."""
     return np.asarray(np.linalg.inv(_adjoint(pose)).T)
 
 
 def _small_wrench_adjoint(twist: Array) -> Array:
-    """ad*_xi, with which Ad*_T changes along a twist: d/dt Ad*_T = Ad*_T ad*_xi. (8), (50)."""
+    """ad*_xi, with which Ad*_T changes along a twist: d/dt Ad*_T = Ad*_T ad*_xi. ha (8), (50)."""
     turn, x, y = twist
     return np.array([[0.0, -y, x], [0.0, 0.0, -turn], [0.0, turn, 0.0]])
 
 
 def _at(point: Array, force: Array) -> Array:
-    """Wrench of a force at a point: (11)."""
+    """Wrench of a force at a point: ha (11)."""
     return np.array([point[0] * force[1] - point[1] * force[0], *force])
 
 
@@ -192,7 +192,7 @@ def _quarter(vector: Array) -> Array:
 
 
 def _unit_slope(vector: Array, slope: Array) -> Array:
-    """Derivative of a unit vector: (19)."""
+    """Derivative of a unit vector: ha (19)."""
     length = np.linalg.norm(vector)
     unit = vector / length
     return np.asarray((slope - unit * (unit @ slope)) / length)

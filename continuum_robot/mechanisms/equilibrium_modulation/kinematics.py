@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses and Jacobians of a modulated segment: wang (24) to (28), (53) to (62).
 
-Derivatives are complex steps through the equilibrium and the poses; the tests compare them with wang's own matrices.
+Derivatives are complex steps through the equilibrium and the poses. They give at once what wang (30) to (41) and
+wang (63) to (71) compose, and the tests compare them with these matrices.
 Poses are in the base frame, twists (linear, angular) too. wang's angle delta runs from the bending plane to +x, so the
 tip moves towards phi = -delta, by the bend pi / 2 - theta. Written with x = theta - pi / 2 and sinc, nothing is divided
 by x: the straight segment is no special case.
