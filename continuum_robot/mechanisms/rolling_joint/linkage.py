@@ -136,10 +136,10 @@ class Linkage:
         self._starts = np.concatenate([curve.x[:-1] for curve in curves])
         self._moved = np.concatenate([curve.x[:-1] + shift for curve, shift in zip(curves, self._shift, strict=True)])
         places = np.concatenate([curve.c[::-1] for curve in curves], axis=1).transpose(1, 2, 0)
-        # The fourth polynomial is the curvature, the slope of the heading.
-        curvature = np.pad(places[:, 2, 1:] * np.arange(1, places.shape[-1]), ((0, 0), (0, 1)))
-        self._table = np.concatenate([places, curvature[:, None]], axis=1)
         self._powers = np.arange(float(places.shape[-1]))
+        # The fourth polynomial is the curvature, the slope of the heading.
+        curvature = np.pad(places[:, 2, 1:] * self._powers[1:], ((0, 0), (0, 1)))
+        self._table = np.concatenate([places, curvature[:, None]], axis=1)
 
     def joints(self, contact_m: Array) -> Joints:
         """All joints at their contacts, without a check of the arc lengths.
@@ -151,8 +151,8 @@ class Linkage:
         n = self.joint_count
         s = np.concatenate([contact_m, contact_m], axis=-1)
         index = np.searchsorted(self._moved, s + self._shift, side="right") - 1
-        distance = s - self._starts[index]
-        values = (self._table[index] @ (distance[..., None] ** self._powers)[..., None])[..., 0]
+        powers = (s - self._starts[index])[..., None] ** self._powers
+        values = (self._table[index] @ powers[..., None])[..., 0]
         point, heading, curvature = values.view(complex)[..., 0], values[..., 2], values[..., 3]
         tangent = np.exp(1j * heading)
         child, parent = point[..., :n], point[..., n:]

@@ -15,9 +15,10 @@ diagonal they add all links beyond. Derived here from ha (9) to (13).
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -101,11 +102,13 @@ class Case(NamedTuple):
     pull_n : tensions between the links, shape (2, 1), or (2, n - 1) where friction takes from them, N
     loads : on the links
     base_rad : heading of link 1, rad
+    scale_nm : moment to judge residuals by: tensions and forces at the size of a link, and moments, N.m
     """
 
     pull_n: Array
     loads: LinkLoads
     base_rad: float = 0.0
+    scale_nm: float = 1.0
 
 
 class Balance:
@@ -129,8 +132,8 @@ class Balance:
     def __init__(self, linkage: Linkage, contact_m: Array, case: Case) -> None:
         self.contact_m, self.case = contact_m, case
         self.joints = joints = linkage.joints(contact_m)
-        pull, loads, _ = case
-        turns = np.cumprod(np.concatenate([[np.exp(1j * case.base_rad)], joints.turn]))
+        pull, loads = case.pull_n, case.loads
+        turns = np.cumprod(np.concatenate([[cmath.rect(1.0, case.base_rad)], joints.turn]))
         self.turn, self.lower_turn = turns[1:], turns[:-1]
         self.force_n = (loads.world_n + self.turn * loads.body_n)[::-1].cumsum()[::-1]
         self._upper, self._lower = self.turn * joints.parent_m, self.lower_turn * joints.child_m
@@ -138,11 +141,11 @@ class Balance:
         beyond = self.force_n.conj()
         on_upper, on_lower = beyond * self._upper, beyond * self._lower
         own = loads.lever_nm / self.turn  # (56)
-        tendons = _pulled(pull, joints.levers_m)
+        tendons = (pull * joints.levers_m).sum(axis=0)
         self.moment_nm = loads.moment_nm + own.imag - tendons + on_upper.imag
         self.moment_nm[:-1] += (tendons - on_lower.imag)[1:]
         rolling = self.lower_turn * joints.child_tangent * joints.rolled_m
-        self._joint = _pulled(pull, joints.lever_slopes_m) - (beyond * rolling).imag
+        self._joint = (pull * joints.lever_slopes_m).sum(axis=0) - (beyond * rolling).imag
         self._link = self._joint + own.real - on_upper.real  # (60)
         self._link[:-1] += (self._joint + on_lower.real)[1:]
         self._beside = -self._joint[1:] if len(self._joint) > 1 else np.zeros(1)  # one entry at least, for LAPACK
@@ -151,18 +154,18 @@ class Balance:
     def contact_force_n(self) -> Array:
         """On the upper link of each joint, tangent and normal, which balances all forces: ha (10), shape (n - 1, 2)."""
         joints = self.joints
-        tendons = self.lower_turn * _pulled(self.case.pull_n, joints.gaps_m / joints.lengths_m)
+        tendons = self.lower_turn * (self.case.pull_n * joints.gaps_m / joints.lengths_m).sum(axis=0)
         force = (tendons - self.force_n) / (self.turn * joints.parent_tangent)
         return np.stack([force.real, force.imag], axis=-1)
 
     @property
     def potential(self) -> float:
         """Of tendons and loads, without that of forces that turn with their link, J."""
-        pull, loads, base_rad = self.case
+        loads = self.case.loads
         places = np.cumsum(self.lower_turn * self.joints.place_m)
-        headings = base_rad + np.cumsum(self.joints.angle_rad)
+        headings = self.case.base_rad + np.cumsum(self.joints.angle_rad)
         work = (loads.world_n.conj() * places + loads.lever_nm / self.turn).real + loads.moment_nm * headings
-        return float(np.sum(pull * self.joints.lengths_m) - np.sum(work))
+        return float(np.sum(self.case.pull_n * self.joints.lengths_m) - np.sum(work))
 
     @property
     def stable(self) -> bool:
@@ -299,18 +302,26 @@ class RollingStatics:
     def _case(
         self, tension_n: ArrayLike, loads: Sequence[Load], base: ArrayLike, weights: ArrayLike
     ) -> tuple[Array, Array, Case]:
-        tension, place = check_tension(tension_n), np.asarray(base, dtype=float)
+        tension, place = np.asarray(tension_n, dtype=float), np.asarray(base, dtype=float)
+        if tension.shape != (2,) or not (min(tension) >= 0 and 0 < sum(tension) < np.inf):
+            raise ParameterError(
+                "tension_n", tension_n, "two finite tensions, left and right, none negative, one above 0"
+            )
         if place.shape != (3,) or not np.all(np.isfinite(place)):
             raise ParameterError("base", base, "x (m), y (m), angle (rad), finite")
-        pull = np.asarray(weights, dtype=float) * tension[:, None]
-        return tension, place, Case(pull, link_loads(loads, self.linkage.joint_count + 1), float(place[2]))
+        pull, on_links = (
+            np.asarray(weights, dtype=float) * tension[:, None],
+            link_loads(loads, self.linkage.joint_count + 1),
+        )
+        force = pull.sum(axis=0).max() + np.abs(on_links.world_n).sum() + np.abs(on_links.body_n).sum()
+        scale = float(self.linkage.size_m * force + np.abs(on_links.moment_nm).sum())
+        return tension, place, Case(pull, on_links, float(place[2]), scale)
 
     def _newton(self, start: Array, case: Case) -> _Found:
         low, high = self.linkage.limits_m.T
-        scale = _scale(self.linkage, case)
         balance = Balance(self.linkage, start, case)
         iterations = 0
-        while (worst := float(np.abs(balance.moment_nm).max())) > TOLERANCE * scale and iterations < _ITERATIONS:
+        while (left := float(np.abs(balance.moment_nm).max()) / case.scale_nm) > TOLERANCE and iterations < _ITERATIONS:
             iterations += 1
             contact = balance.contact_m
             direction = balance.joints.rolled_m * balance.turned(balance.moment_nm)
@@ -328,7 +339,7 @@ class RollingStatics:
             else:
                 break
             balance = tried
-        return _Found(balance, worst / scale, iterations)
+        return _Found(balance, left, iterations)
 
     def _continued(self, failed: _Found, case: Case) -> _Found:
         """Raise the loads in steps from the unloaded pose; gives up at a fold or at the end of a surface."""
@@ -356,7 +367,7 @@ class RollingStatics:
 
     def _raise_rolled_off(self, failed: _Found, case: Case) -> None:
         """Report the joint that the least potential, or else the failed iteration, left at the end of a surface."""
-        contact, size, scale = failed.balance.contact_m, self.linkage.size_m, _scale(self.linkage, case)
+        contact, size, scale = failed.balance.contact_m, self.linkage.size_m, case.scale_nm
         low, high = self.linkage.limits_m.T
         if case.loads.conservative:
 
@@ -393,18 +404,6 @@ class RollingStatics:
         )
 
 
-def _pulled(pull_n: Array, values: NDArray[Any]) -> NDArray[Any]:
-    """Sum over both tendons."""
-    return np.asarray(pull_n[0] * values[0] + pull_n[1] * values[1])
-
-
-def _scale(linkage: Linkage, case: Case) -> float:
-    """Moment to judge residuals by: tensions and forces at the size of a link, and moments, N.m."""
-    loads = case.loads
-    force = float(np.max(case.pull_n.sum(axis=0))) + float(sum(np.abs(loads.world_n) + np.abs(loads.body_n)))
-    return linkage.size_m * force + float(np.abs(loads.moment_nm).sum())
-
-
 class _Found(NamedTuple):
     """Where an iteration of Newton's method ended."""
 
@@ -425,16 +424,3 @@ class _Found(NamedTuple):
 def joint_moments(moments: Array) -> Array:
     """Moment about each contact of all that acts beyond it, from the moments left on the links; shape (n - 1,), N.m."""
     return np.asarray(np.cumsum(moments[::-1])[::-1])
-
-
-def check_tension(tension_n: ArrayLike) -> Array:
-    """Two tensions as an array; raises ParameterError unless they are finite, not negative, and not both zero.
-
-    Returns
-    -------
-    shape (2,), N
-    """
-    tension = np.asarray(tension_n, dtype=float)
-    if tension.shape != (2,) or not (min(tension) >= 0 and 0 < sum(tension) < np.inf):
-        raise ParameterError("tension_n", tension_n, "two finite tensions, left and right, not negative, not both zero")
-    return tension
