@@ -31,6 +31,6 @@ class NoEquilibriumError(ContinuumRobotError, ArithmeticError):
     def __init__(self, joint: int, arc_length_m: float, starts: int) -> None:
         self.joint, self.arc_length_m, self.starts = joint, arc_length_m, starts
         super().__init__(
-            f"no equilibrium within the surfaces found from {starts} starts: joint {joint} rolls to the end of its"
+            f"no equilibrium found within the surfaces (starts tried: {starts}): joint {joint} rolls to the end of its"
             f" surface, s = {arc_length_m * 1e3:.4g} mm. Lower the load, raise the tensions, or make the surface longer"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ConvergenceError
+from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
 from continuum_robot.mechanisms.rolling_joint.statics import TOLERANCE, RollingStatics
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ class UnloadedCurve:
 
     Raises
     ------
-    ConvergenceError : a ratio without a pose within the surfaces
+    NoEquilibriumError : a ratio without a pose within the surfaces
     """
 
     def __init__(self, statics: RollingStatics, largest_ratio: float = _LARGEST_RATIO) -> None:
@@ -56,15 +56,11 @@ class UnloadedCurve:
             if (np.abs(moment) <= tolerance_nm).all():
                 break
             low, high = np.where(moment > 0, contact, low), np.where(moment < 0, contact, high)
-            ahead = contact - joints.rolled_m * moment / stiffness
-            contact = np.where((stiffness > 0) & (low < ahead) & (ahead < high), ahead, (low + high) / 2)
+            ahead = contact - joints.rolled_m * moment / np.where(stiffness > 0, stiffness, np.inf)
+            contact = np.where((low < ahead) & (ahead < high), ahead, (low + high) / 2)
         else:
-            raise ConvergenceError(
-                "unloaded poses of the rolling joints",
-                float(np.abs(moment).max()),
-                float(tolerance_nm.min()),
-                _ITERATIONS,
-            )
+            row, joint = np.unravel_index(np.argmax(np.abs(moment) / tolerance_nm), moment.shape)
+            raise NoEquilibriumError(int(joint) + 1, float(contact[row, joint]), 1)
         self.contact_m = contact
         self.home_length_m = statics.solve_tension([1.0, 1.0]).tendon_length_m
         self.displacement_m = self.home_length_m - linkage.channel_length_m - joints.lengths_m.sum(axis=-1)

@@ -22,11 +22,13 @@ def arc(curvature_per_m, limits_m, zero_position_m, zero_heading_rad=0.0):
     return from_curvature([CurvaturePiece(*limits_m, (curvature_per_m,))], zero_position_m, zero_heading_rad)
 
 
-def chain(count, lower=-50.0, upper=30.0):
+def chain(count, lower=-50.0, upper=30.0, half=0.015):
     """Links of two arcs, alike and symmetric."""
-    limits = (-0.015, 0.015)
-    parent, child = arc(upper, limits, [0.0, -0.01]), arc(lower, limits, [0.0, 0.01])
-    entries = [np.array([surface.point(s) for s in (-0.01, 0.01)]) for surface in (parent, child)]
+    entries = []
+    for curvature, y in ((upper, -0.01), (lower, 0.01)):
+        surface = arc(curvature, (-0.015, 0.015), [0.0, y])
+        entries.append(np.array([surface.point(s) for s in (-0.01, 0.01)]))
+    parent, child = (arc(curvature, (-half, half), [0.0, y]) for curvature, y in ((upper, -0.01), (lower, 0.01)))
     return Linkage([Link(parent, child, *entries)] * count)
 
 

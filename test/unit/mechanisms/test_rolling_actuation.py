@@ -3,12 +3,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rolling import five_links, slopes
+from rolling import chain, five_links, slopes
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.ha.friction import capstan_weights, equilibrium_with_friction
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
 from continuum_robot.mechanisms.rolling_joint.loads import Load
+from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 
 PULL = [Load(5, (0.8, 0.1))]
@@ -144,3 +146,10 @@ def test_the_curve_gives_pose_and_force_back():
         assert miss < 1e-6
         force = curve.force((displacement[0] - displacement[1]) / 2, 1.0)
         assert force == pytest.approx(tension[0] - tension[1] if tension[1] == 1.0 else 1.0 - tension[1], abs=2e-3)
+
+
+def test_surfaces_that_end_before_the_curve_does_are_named():
+    short = RollingStatics(chain(3, half=0.005))
+    assert UnloadedCurve(short, 1.2).contact_m.shape == (301, 2)
+    with pytest.raises(NoEquilibriumError, match=r"joint 1 rolls to the end of its surface, s = -?5 mm"):
+        UnloadedCurve(short)
