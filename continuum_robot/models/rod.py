@@ -216,7 +216,7 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:
     """Mass of a segment's backbone, disks and own tendons along it, kg."""
-    backbone = segment.backbone.linear_density_kg_per_m * segment.length_m
+    backbone = segment.backbone.mass_kg(segment.length_m)
     disks = float(segment.disks.masses_kg.sum())
     tendons = segment.tendons.mass_per_length_kg_per_m * segment.length_m * segment.tendons.count
     return backbone, disks, tendons
@@ -225,6 +225,7 @@ def masses_kg(segment: Segment) -> tuple[float, float, float]:
 def _column(segment: Segment) -> dict[str, str]:
     backbone, disks, tendons = masses_kg(segment)
     x, y = segment.backbone.bending_stiffnesses_nm2
+    angles = segment.tendons.uneven_angles_rad or (segment.tendons.angle_offset_rad,)
     return {
         "length": f"{segment.length_m * 1e3:.4g} mm",
         "bending stiffness E I": f"{x:.4g} N·m²" if x == y else f"{x:.4g}, {y:.4g} N·m²",
@@ -235,7 +236,7 @@ def _column(segment: Segment) -> dict[str, str]:
         "mass of the tendons": f"{tendons * 1e3:.3g} g",
         "tendons": str(segment.tendons.count),
         "pitch radius": f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
-        "angle of tendon 1": f"{math.degrees(segment.tendons.angle_offset_rad):.4g}°",
+        "angle of tendon 1": ", ".join(f"{math.degrees(angle):.4g}°" for angle in angles),
         "strain basis": segment.basis.kind,
         "coefficients": str(segment.basis.coefficient_count),
     }

@@ -39,6 +39,10 @@ class Basis:
     shear_order: int | None = quantity("of a family: highest order of both shears", default=None, ge=0, le=24)
     extension_order: int | None = quantity("of a family: highest order of the extension", default=None, ge=0, le=24)
 
+    nodes: int | None = quantity(
+        "Gauss nodes between breaks, for energies and lengths; none: 6 and the order", default=None, ge=6, le=64
+    )
+
     def __post_init__(self) -> None:
         own = self._own
         if self.kind == "constant_bending" and self.order != 0:

@@ -46,7 +46,9 @@ class Robot:
     file_name : name of the file that it was read from; empty for a mapping
     """
 
-    schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
+    schema_version: int = quantity(
+        "version of this file format; required in a file", default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION
+    )
     name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
     mechanism: RollingJoint | EquilibriumModulation | None = quantity(
@@ -56,7 +58,11 @@ class Robot:
     gravity_m_per_s2: tuple[float, ...] = quantity(
         "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
     )
-    payload_kg: float = quantity("mass of what the tip carries, at the backbone's end", "kg", default=0.0, ge=0, le=100)
+    payload_kg: float = quantity("mass of what the tip carries", "kg", default=0.0, ge=0, le=100)
+    payload_offset_m: tuple[float, ...] = quantity(
+        "its centre of mass in the axes of the tip, from the backbone's end", "m", default=(0.0, 0.0, 0.0), length=3,
+        ge=-10, le=10,
+    )  # fmt: skip
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
@@ -126,8 +132,11 @@ class Robot:
 
     def _check_count(self, index: int) -> None:
         tendons = self.segments[index].tendons
-        if self.routed_tendons or tendons.count >= FEWEST_AROUND:
+        if self.routed_tendons or (tendons.count >= FEWEST_AROUND and tendons.surround):
             return
+        if tendons.uneven_angles_rad:
+            key, expected = f"segments[{index}].tendons.uneven_angles_rad", "less than half a turn between neighbours"
+            raise refuse(key, tendons.uneven_angles_rad, expected)
         key = f"segments[{index}].tendons.count"
         if tendons.count < PAIR:
             raise refuse(

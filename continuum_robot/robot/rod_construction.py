@@ -113,6 +113,8 @@ class RodConstruction:
         for segment in self.segments:
             if not segment.basis.bending_alone:
                 return f"basis of {segment.name}"
+            if segment.backbone.rest_curvature_per_m[2]:
+                return f"rest torsion of {segment.name}"
         if self.displaced is not None and (self.displaced.bends_paths or self.displaced.compliance_per_n):
             return "displaced_tendons: spiral, straight runs or compliance"
         paths = [*tendon_paths(self.segments, self.routed_tendons), *(string.path for string in self.strings)]
@@ -132,7 +134,8 @@ class RodConstruction:
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
             nonlinear_lengths=nonlinear_lengths,
-            # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how the rod bends across it.
+            # Readings show too little of shear, extension and torsion, and lengths of tendons in one plane do not show
+            # how the rod bends across it.
             shape_from=STATICS if nonlinear_lengths or planar else LENGTHS,
         )
 
@@ -191,4 +194,5 @@ class RodConstruction:
             [one.pitch_radius_m for one in tendons],
             [one.angle_offset_rad for one in tendons],
             [one.from_base for one in tendons],
+            [one.uneven_angles_rad or None for one in tendons],
         )

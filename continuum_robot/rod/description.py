@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,10 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import check_values
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, strain_matrix
+from continuum_robot.rod.bases import REFERENCE_STRAIN, Weights, strain_matrix
 from continuum_robot.rod.inertia import Parts, distributed_mass, section_damping, section_stiffness, tendon_mass
 
 Vector = NDArray[np.float64]
@@ -38,6 +41,8 @@ class RodSegment:
     linear_density_kg_per_m : mass per length, kg/m
     rotary_inertia_kg_m : moments of inertia per length about x, y and z, kg.m
     rest_strain : xi* = (u*, v*), (6,), 1/m and dimensionless
+    taper : the segment with its section at a fraction of its length; None: it is the same all along
+    breaks : fractions of its length, inside (0, 1), where the section's slope jumps
     name : for messages
     """
 
@@ -48,6 +53,8 @@ class RodSegment:
     linear_density_kg_per_m: float = 0.0
     rotary_inertia_kg_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     rest_strain: tuple[float, ...] = REFERENCE_STRAIN
+    taper: Callable[[float], RodSegment] | None = None
+    breaks: tuple[float, ...] = ()
     name: str = "segment"
 
     def __post_init__(self) -> None:
@@ -56,6 +63,14 @@ class RodSegment:
         values = np.asarray(self.stiffness, dtype=float)
         if values.shape != (6,) or not np.isfinite(values).all() or (values <= 0).any():
             raise ParameterError(f"stiffness of {self.name}", self.stiffness, "six positive numbers")
+
+    def at(self, ratio: float) -> RodSegment:
+        """The segment with its section at a fraction of its length."""
+        return self if self.taper is None else self.taper(ratio)
+
+    def along(self, name: str) -> Weights:
+        """Its stiffness or damping, as it changes along it."""
+        return getattr(self, name) if self.taper is None else (lambda ratio: getattr(self.at(ratio), name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +82,7 @@ class RodDescription:
     segments : from the base to the tip
     tendon_paths, string_paths : what runs along it
     masses : bodies fixed to it, at arc lengths from the base
+    payload_kg, payload_offset_m : of these what the tip carries, kg, and where its centre of mass is in the tip's frame
     tendon_mass_kg : what moves with the tendons: kinetic energy q'^T m q' / 2 of their displacements, (N, N), with
         those that the straight rod's rates have; None: nothing
     gravity_m_per_s2 : in the base frame
@@ -81,6 +97,8 @@ class RodDescription:
     tendon_paths: tuple[RoutedPath, ...] = ()
     string_paths: tuple[RoutedPath, ...] = ()
     masses: tuple[LumpedMass, ...] = ()
+    payload_kg: float = 0.0
+    payload_offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     tendon_mass_kg: Vector | None = None
     gravity_m_per_s2: tuple[float, float, float] = (0.0, 0.0, 0.0)
     name: str = "rod"
@@ -108,12 +126,15 @@ class RodDescription:
     @property
     def stiffness(self) -> Vector:
         """Of the coefficients, (n, n): elastic energy c^T K c / 2; muhmann (19), johnston (29)."""
-        return strain_matrix((segment.basis, segment.length_m, segment.stiffness) for segment in self.segments)
+        return self._matrix("stiffness")
 
     @property
     def damping(self) -> Vector:
         """Of the coefficients, (n, n)."""
-        return strain_matrix((segment.basis, segment.length_m, segment.damping) for segment in self.segments)
+        return self._matrix("damping")
+
+    def _matrix(self, name: str) -> Vector:
+        return strain_matrix((one.basis, one.length_m, one.along(name), one.breaks) for one in self.segments)
 
     @classmethod
     def of_robot(cls, robot: Robot, parts: Parts = ALL, *, compliant: bool = False) -> RodDescription:
@@ -134,37 +155,48 @@ class RodDescription:
         """
         if not robot.segments:
             raise ParameterError("robot", robot.name, "a rod with segments")
-        segments: list[RodSegment] = []
-        masses: list[LumpedMass] = []
+        check_values(robot)
         softness = robot.displaced_tendons.compliance_per_n if compliant and robot.displaced_tendons else 0.0
-        for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
-            along = list(distributed_mass(robot, index, parts).values())
-            rotary = sum(moment for _, moment in along) if parts.rotational_energy else 0.0
-            stiffness, basis = section_stiffness(robot, index), segment.basis
-            if softness and 5 not in basis.rows:
-                stiffness[5], basis = 1 / softness, basis.extended
-            segments.append(
-                RodSegment(
-                    length_m=segment.length_m,
-                    basis=basis,
-                    stiffness=_floats(stiffness),
-                    damping=_floats(section_damping(robot, index)),
-                    linear_density_kg_per_m=float(sum(density for density, _ in along)),
-                    rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
-                    name=segment.name,
-                )
-            )
-            if parts.disk_inertia:
-                masses += [_placed(body, float(start_m) + body.s_m, parts) for body in lumped_masses(robot, index)]
+        masses = [
+            _placed(body, float(start_m) + body.s_m, parts)
+            for index, start_m in enumerate(robot.segment_starts_m)
+            for body in (lumped_masses(robot, index) if parts.disk_inertia else ())
+        ]
+        x, y, z = robot.payload_offset_m
         return cls(
-            segments=tuple(segments),
+            segments=tuple(_segment(robot, index, parts, softness) for index in range(len(robot.segments))),
             tendon_paths=tuple(robot.tendon_paths),
             string_paths=tuple(string.path for string in robot.strings),
             masses=tuple(masses),
+            payload_kg=robot.payload_kg if parts.disk_inertia else 0.0,
+            payload_offset_m=(x, y, z),
             tendon_mass_kg=tendon_mass(robot, parts),
             gravity_m_per_s2=robot.gravity_m_per_s2,
             name=robot.name,
         )
+
+
+def _segment(robot: Robot, index: int, parts: Parts, softness: float, ratio: float | None = None) -> RodSegment:
+    """A segment of a robot, with its section at a fraction of its length where that is not None."""
+    segment = robot.segments[index]
+    along = list(distributed_mass(robot, index, parts, ratio).values())
+    rotary = sum(moment for _, moment in along) if parts.rotational_energy else 0.0
+    stiffness, basis = section_stiffness(robot, index, ratio), segment.basis
+    if softness and 5 not in basis.rows:
+        stiffness[5], basis = 1 / softness, basis.extended
+    tapers = segment.backbone.taper and ratio is None
+    return RodSegment(
+        length_m=segment.length_m,
+        basis=basis,
+        stiffness=_floats(stiffness),
+        damping=_floats(section_damping(robot, index, ratio)),
+        linear_density_kg_per_m=float(sum(density for density, _ in along)),
+        rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
+        rest_strain=_floats(np.asarray(segment.backbone.rest_strain)),
+        taper=partial(_segment, robot, index, parts, softness) if tapers else None,
+        breaks=segment.backbone.breaks,
+        name=segment.name,
+    )
 
 
 def _placed(body: LumpedMass, s_m: float, parts: Parts) -> LumpedMass:

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import ctypes as ct
+import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, MissingPackageError, ParameterError
 from continuum_robot.geometry import se3
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.defect import CrossSections
 from continuum_robot.rod.description import ALL, RodDescription
@@ -25,13 +27,14 @@ from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import RodArrays, point_loads, rod_arrays
+from continuum_robot.rod.kernel.arrays import RodArrays, add_mass, point_loads, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
 from continuum_robot.rod.stations import Frames, Stations, Strains
 
 Vector = NDArray[np.float64]
+Progress: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,31 @@ class Energies:
     def total_j(self) -> float:
         """Their sum, J."""
         return self.kinetic_j + self.elastic_j + self.potential_j
+
+
+@dataclass(frozen=True, slots=True)
+class Equilibria:
+    """Of many robots; NaN of those that did not converge.
+
+    Attributes
+    ----------
+    c : (robots, n)
+    hessian : minus the derivative of the force by c, (robots, n, n)
+    iterations : of Newton's method, (robots,)
+    converged : (robots,)
+    """
+
+    c: Vector
+    hessian: Vector
+    iterations: NDArray[np.int32]
+    converged: NDArray[np.bool_]
+
+    @property
+    def stable(self) -> NDArray[np.bool_]:
+        """Whether small pushes bring each back, (robots,); False of those that did not converge."""
+        symmetric = (self.hessian + self.hessian.transpose(0, 2, 1)) / 2
+        least = np.linalg.eigvalsh(np.where(self.converged[:, None, None], symmetric, 0.0))[:, 0]
+        return np.asarray(least > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +152,7 @@ class CycleFunction:
         self.run: Callable[[], object] = self._run_numpy
         if library is None:
             return
-        values = {name: getattr(numbers, name) for name, _ in numbers._fields_}
+        values = {name: getattr(numbers, name) for name in _NUMBERS}
         if not elastic:
             values |= {"stiffness": None, "damping": None}
         self._numbers = kernel.Numbers(**values)
@@ -140,7 +168,7 @@ class CycleFunction:
     def _run_numpy(self) -> None:
         rod = self._rod
         found = rod.terms(self.c, self.rate, self.acceleration)
-        held = 0.0
+        held: Vector = np.zeros(rod.n)
         if self._elastic:
             held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
         self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
@@ -148,7 +176,41 @@ class CycleFunction:
 
 METHODS = {"midpoint": 0, "sdirk": 1}
 _STATIONS_KEPT = 32
+MOST_ITERATIONS = 60
+_SHAPE = ("rows", "piece", "place", "step_m", "phi", "at_node", "weight", "path_node", "path_phi", "path_index")
 _NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
+
+
+OwnNumbers: TypeAlias = Mapping[str, ArrayLike] | Sequence[RodArrays]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What the kernel gets of many robots: numbers, stiffness and rest_m hold a block a robot where own is 1."""
+
+    numbers: kernel.Numbers
+    own: int
+    stiffness: Vector
+    rest_m: Vector
+    held: dict[str, Vector]
+
+
+def _in_threads(run: Callable[[ct.c_int, ct.c_int], int], robots: int, progress: Progress | None) -> int:
+    """Run ``run(going, done)`` beside the interpreter, which stays able to end it by Ctrl-C; its result."""
+    going, done, results = ct.c_int(1), ct.c_int(0), []
+    worker = threading.Thread(target=lambda: results.append(run(going, done)))
+    worker.start()
+    alive = True
+    try:
+        while alive:
+            worker.join(0.1)
+            alive = worker.is_alive()
+            if progress is not None:
+                progress(done.value / max(1, robots))
+    finally:
+        going.value = 0
+        worker.join()
+    return results[0]
 
 
 class NotConvergedError(ContinuumRobotError):
@@ -197,10 +259,11 @@ class Rod:
         parts: Parts = ALL,
         compliant: bool = False,
     ) -> None:
-        given = isinstance(robot, RodDescription)
-        self.description = robot if given else RodDescription.of_robot(robot, parts, compliant=compliant)
-        self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
-        self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self._parts, self._compliant = parts, compliant
+        self.description = self._described(robot)
+        self._made_with: dict[str, Any] = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self.arrays = rod_arrays(self.description, **self._made_with)
+        self._payload_kg = self.description.payload_kg
         self.scale = np.concatenate(
             [np.where(np.array(one.basis.rows) < 3, one.length_m, 1.0) for one in self.description.segments]
         )
@@ -227,11 +290,60 @@ class Rod:
         """Number of paths whose lengths it knows."""
         return int(self.arrays.path_index.max()) + 1 if self.arrays.path_index.size else 0
 
+    @property
+    def masses_kg(self) -> Vector:
+        """Mass of each body, at ``arrays.bodies_m``, (bodies,), kg. A view: what is written counts in the next call."""
+        return self.arrays.body[:, 0]
+
+    @property
+    def payload_kg(self) -> float:
+        """Mass of what the tip carries, at the robot's payload_offset_m, kg. What is set counts in the next call."""
+        return self._payload_kg
+
+    @payload_kg.setter
+    def payload_kg(self, mass_kg: float) -> None:
+        if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
+            raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
+        tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
+        x, y, z = self.description.payload_offset_m
+        more = LumpedMass(s_m=0.0, mass_kg=mass_kg - self._payload_kg, center_of_mass_m=(x, y, z))
+        add_mass(self.arrays.body[tip], more)
+        self._payload_kg = float(mass_kg)
+
+    def update(self, robot: Robot | RodDescription) -> None:
+        """Take the numbers of a changed description: masses, stiffness, damping, gravity, routing, in milliseconds.
+
+        Parameters
+        ----------
+        robot : with the lengths, bases, numbers of disks and tendons, and places where these stand, of the first one
+
+        Raises
+        ------
+        ParameterError : any of these differs: that takes a new rod
+        """
+        description = self._described(robot)
+        arrays = rod_arrays(description, **self._made_with)
+        for name in _SHAPE:
+            if not np.array_equal(getattr(arrays, name), getattr(self.arrays, name)):
+                raise ParameterError("robot", robot.name, "the same lengths, bases and places; else make a new Rod")
+        for name in _NUMBERS:
+            getattr(self.arrays, name)[...] = getattr(arrays, name)
+        self.description, self._payload_kg = description, description.payload_kg
+        for name in ("_finer", "strings", "cross_sections"):
+            vars(self).pop(name, None)
+        self.rest_m[:] = self.lengths(np.zeros(self.n)).length_m
+
+    def _described(self, robot: Robot | RodDescription) -> RodDescription:
+        if isinstance(robot, RodDescription):
+            return robot
+        return RodDescription.of_robot(robot, self._parts, compliant=self._compliant)
+
     def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("description", "arrays", "scale", "rest_m", "_made_with")}
+        kept = ("description", "arrays", "scale", "rest_m", "_made_with", "_payload_kg", "_parts", "_compliant")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        vars(self).update(state)
         self._prepare()
 
     def with_gravity(self, gravity_m_per_s2: ArrayLike) -> Rod:
@@ -365,7 +477,7 @@ class Rod:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
-        for name, _ in out._fields_ if wanted else ():
+        for name in [field[0] for field in out._fields_] if wanted else ():
             if name not in wanted:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)
@@ -577,6 +689,59 @@ class Rod:
         """
         return inverse_kinematics(self, target, start_n=start_n, least_n=least_n, most_n=most_n)
 
+    def equilibria(
+        self,
+        tension: ArrayLike,
+        start: ArrayLike | None = None,
+        *,
+        stiffness: ArrayLike = 0.0,
+        spooled: ArrayLike = 0.0,
+        numbers: OwnNumbers | None = None,
+        tolerance: float = 1e-10,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Equilibria:
+        """Equilibria of many robots, without the interpreter's lock; the same bits for any number of threads.
+
+        Parameters
+        ----------
+        tension : given tensions, (robots, N), N
+        start : (robots, n), or (n,) for all; None: straight
+        stiffness : of tendons as springs that only pull, (N,), N/m
+        spooled : what they have taken in, (robots, N) or (N,), m
+        numbers, threads, progress : as of :meth:`motions`
+        tolerance : last change of a coefficient, as angle or strain over its segment
+
+        Raises
+        ------
+        ParameterError : shapes that do not fit, or numbers that are not finite
+        """
+        pulled = np.array(tension, dtype=float, order="C")
+        if pulled.ndim != 2 or pulled.shape[1] != self.tendon_count:
+            raise ParameterError("tension", pulled.shape, f"the shape (robots, {self.tendon_count})")
+        robots = len(pulled)
+        c = self._of_each("start", np.zeros(self.n) if start is None else start, (robots, self.n))
+        wound = self._of_each("spooled", spooled, pulled.shape)
+        self._of_each("tension", pulled, pulled.shape)
+        batch = self._batch(numbers, robots, stiffness)
+        hessian, iterations = np.empty((robots, self.n, self.n)), np.zeros(robots, np.int32)
+        library = self._compiled()
+
+        def run(going: ct.c_int, done: ct.c_int) -> int:
+            return int(
+                library.rod_equilibria(
+                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale), robots,
+                    *self._at(c, pulled, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
+                    MOST_ITERATIONS, *self._at(hessian, iterations), threads or os.cpu_count() or 1,
+                    ct.byref(going), ct.byref(done),
+                )
+            )  # fmt: skip
+
+        _in_threads(run, robots, progress)
+        converged = iterations > 0
+        c[~converged], hessian[~converged] = np.nan, np.nan
+        return Equilibria(c, hessian, np.abs(iterations), converged)
+
     def motions(
         self,
         c: ArrayLike,
@@ -586,11 +751,11 @@ class Rod:
         *,
         stiffness: ArrayLike = 0.0,
         spooled: ArrayLike | None = None,
-        numbers: Sequence[RodArrays] | None = None,
+        numbers: OwnNumbers | None = None,
         method: str = "sdirk",
         tolerance: float = 1e-8,
         threads: int | None = None,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
     ) -> tuple[Vector, Vector]:
         """Motions of many robots, without the interpreter's lock; the same bits for any number of threads.
 
@@ -601,7 +766,9 @@ class Rod:
         step_s : length of a step, s
         stiffness : of tendons as springs that only pull, (N,), N/m
         spooled : what their motors have taken in, constant in each step, (robots, steps, N), m; None: nothing
-        numbers : the arrays of each robot, of the same shape as this rod's; None: all have this rod's
+        numbers : of each robot: gravity, body, stiffness, damping, rest, path_rest and path by name, as in ``arrays``
+            with robots first, what is left out as in this rod; or arrays of the same shape as this rod's; None: all
+            have this rod's
         method : sdirk (damps what is too fast for the step) or midpoint (keeps energy)
         tolerance : last change of a coefficient in a stage, as angle or strain over its segment
         threads : None: one a processor
@@ -623,39 +790,21 @@ class Rod:
             raise ParameterError("spooled", wound.shape, f"the shape of tension, {tension.shape}")
         if method not in METHODS:
             raise ParameterError("method", method, " or ".join(METHODS))
-        springs, rest_m, given = self._tendons("stiffness", stiffness), self.rest_m, self._numbers
-        held: list[Vector] = []
-        if numbers is not None:
-            if len(numbers) != robots:
-                raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
-            held = [np.ascontiguousarray([getattr(one, name) for one in numbers]) for name in _NUMBERS]
-            given = kernel.Numbers(**{name: kernel.at(x) for name, x in zip(_NUMBERS, held, strict=True)})
-            springs, rest_m = np.tile(springs, (robots, 1)), np.tile(rest_m, (robots, 1))
-        going, done, failed = ct.c_int(1), ct.c_int(0), []
-        library = self._compiled()
+        batch, library = self._batch(numbers, robots, stiffness), self._compiled()
 
-        def run() -> None:
-            failed.append(
+        def run(going: ct.c_int, done: ct.c_int) -> int:
+            return int(
                 library.rod_motions(
-                    ct.byref(self._shape), ct.byref(given), int(numbers is not None), *self._at(self.scale),
+                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale),
                     METHODS[method], ct.c_double(step_s), steps, robots,
-                    *self._at(c, v, tension, springs, wound, rest_m), ct.c_double(tolerance),
+                    *self._at(c, v, tension, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
                     threads or os.cpu_count() or 1, ct.byref(going), ct.byref(done),
                 )
             )  # fmt: skip
 
-        worker = threading.Thread(target=run)
-        worker.start()
-        try:
-            while worker.is_alive():
-                worker.join(0.1)
-                if progress is not None:
-                    progress(done.value / robots)
-        finally:
-            going.value = 0
-            worker.join()
-        if failed[0]:
-            raise NotConvergedError(f"{failed[0]} of {robots} motions did not converge: take shorter steps")
+        failed = _in_threads(run, robots, progress)
+        if failed:
+            raise NotConvergedError(f"{failed} of {robots} motions did not converge: take shorter steps")
         return c, v
 
     def gradient_of_end(
@@ -713,14 +862,48 @@ class Rod:
         return self._numbers
 
     def compiled(self) -> ct.CDLL:
-        """The kernel's library; NotConvergedError where none could be built."""
+        """The kernel's library; MissingPackageError where none could be built."""
         return self._compiled()
+
+    def _batch(self, numbers: OwnNumbers | None, robots: int, stiffness: ArrayLike) -> _Batch:
+        springs = self._tendons("stiffness", stiffness)
+        if numbers is None:
+            return _Batch(self._numbers, 0, springs, self.rest_m, {})
+        if not isinstance(numbers, Mapping):
+            if len(numbers) != robots:
+                raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
+            numbers = {name: np.array([getattr(one, name) for one in numbers]) for name in _NUMBERS}
+        if not numbers.keys() <= set(_NUMBERS):
+            raise ParameterError("numbers", ", ".join(numbers), f"names of {', '.join(_NUMBERS)}")
+        held = {}
+        for name in _NUMBERS:
+            own = getattr(self.arrays, name)
+            held[name] = self._of_each(f"numbers.{name}", numbers.get(name, own), (robots, *own.shape))
+        rest_m = np.tile(self.rest_m, (robots, 1))
+        if springs.any() and {"path", "path_rest"} & numbers.keys():
+            straight, library = np.zeros(self.n), self._compiled()
+            for lengths_m, path, path_rest in zip(rest_m, held["path"], held["path_rest"], strict=True):
+                one = kernel.Numbers(path_rest=kernel.at(path_rest), path=kernel.at(path))
+                unused = np.empty((self.tendon_count, self.n))
+                library.rod_lengths(
+                    ct.byref(self._shape), ct.byref(one), *self._at(straight, None, lengths_m, unused, None)
+                )
+        given = kernel.Numbers(**{name: kernel.at(array) for name, array in held.items()})
+        return _Batch(given, 1, np.tile(springs, (robots, 1)), rest_m, held)
+
+    def _of_each(self, name: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
+        """An own array of this shape, of values that may be the same for each robot."""
+        try:
+            array = np.array(np.broadcast_to(np.asarray(values, dtype=float), shape), order="C")
+        except ValueError:
+            raise ParameterError(name, np.shape(values), f"the shape {shape}") from None
+        if not np.isfinite(array).all():
+            raise ParameterError(name, values, "finite numbers")
+        return array
 
     def _compiled(self) -> ct.CDLL:
         if self._library is None:
-            raise NotConvergedError(
-                "the kernel's library was not built: install a C++ compiler and the package again"
-            )
+            raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
         return self._library
 
     def _at(self, *arrays: Vector | None) -> list[ct.c_void_p]:

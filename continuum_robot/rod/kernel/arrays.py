@@ -111,7 +111,7 @@ class RodArrays:
 
 def default_nodes(basis: Basis, fraction: float) -> int:
     """Gauss nodes of a piece that is a fraction of its segment: energies are right to about 1e-7 with these."""
-    return math.ceil((6 + basis.highest_order) * max(fraction, 0.5))
+    return basis.nodes or math.ceil((6 + max(basis.highest_order, basis.degree // 2)) * max(fraction, 0.5))
 
 
 def integrals(nodes: Vector, at: float) -> Vector:
@@ -135,7 +135,7 @@ def rod_arrays(
     Parameters
     ----------
     rod : what they describe
-    nodes : Gauss nodes of each piece, at least 6; None: as many as give 1e-7
+    nodes : Gauss nodes of each piece, at least 6; None: as the bases state, or as many as give 1e-7
     path_nodes : Gauss nodes of the paths in each piece between their ends and kinks; None: by how far they turn
     paths : tendons and strings whose lengths are wanted; None: all tendons
     stations_m : arc lengths at which bodies without mass stand, so that their poses are found, m
@@ -212,7 +212,7 @@ def _pieces(rod: RodDescription, nodes: int | None) -> tuple[Piece, ...]:
     found, column = [], 0
     for index, (segment, start_m) in enumerate(zip(rod.segments, rod.starts_m, strict=True)):
         basis = segment.basis
-        for low, high in pairwise((0.0, *basis.breaks, 1.0)):
+        for low, high in pairwise(sorted({0.0, *basis.breaks, *segment.backbone.breaks, 1.0})):
             places, _ = gauss_legendre(nodes or default_nodes(basis, high - low))
             values = np.array([_values(basis, low + (high - low) * place) for place in places])
             used = np.flatnonzero(np.abs(values).sum(axis=0))
@@ -230,13 +230,18 @@ def _station(s_m: float) -> tuple[float, Vector]:
 
 
 def _mass(mass: LumpedMass) -> tuple[float, Vector]:
-    """Mass, first moment, second moment about the place's origin."""
-    numbers, s = np.zeros(BODY), np.array(mass.center_of_mass_m)
-    second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s)) + mass.inertia_kg_m2
-    numbers[0] = mass.mass_kg
-    numbers[1:4] = mass.mass_kg * s
-    numbers[4:10] = second[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+    numbers = np.zeros(BODY)
+    add_mass(numbers, mass)
     return float(mass.s_m), numbers
+
+
+def add_mass(numbers: Vector, mass: LumpedMass) -> None:
+    """Into the ten numbers of inertia: mass, first moment, second moment about the place's origin."""
+    s = np.array(mass.center_of_mass_m)
+    second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s)) + mass.inertia_kg_m2
+    numbers[0] += mass.mass_kg
+    numbers[1:4] += mass.mass_kg * s
+    numbers[4:10] += second[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
 
 
 def point_loads(loads: Sequence[Load], pieces: Sequence[Piece]) -> Iterator[tuple[float, Vector]]:
@@ -300,8 +305,9 @@ class _Places:
             node = nodes.index(at) if at in nodes else -1
             own = np.zeros(BODY)
             if node >= 0:
-                own[0] = weights[node] * segment.linear_density_kg_per_m
-                own[4:7] = weights[node] * np.array(segment.rotary_inertia_kg_m)
+                section = segment.at(piece.low + at * (piece.high - piece.low))
+                own[0] = weights[node] * section.linear_density_kg_per_m
+                own[4:7] = weights[node] * np.array(section.rotary_inertia_kg_m)
                 self.at_node.append(piece.values(at))
             for k, numbers in enumerate(_together([own, *bodies[at]])):
                 self.place.append((node if k == 0 else -1, len(self.body)))

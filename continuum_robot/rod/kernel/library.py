@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -92,10 +93,19 @@ def at(array: NDArray[np.generic] | None) -> int | None:
     return array.ctypes.data
 
 
+NOT_BUILT = (
+    "the rod's kernel was not built when this package was installed, for lack of a C++17 compiler: its NumPy form"
+    " serves, some hundred times slower, and without batches and motions"
+)
+
+
 @lru_cache(maxsize=1)
 def library() -> ct.CDLL | None:
-    """The kernel, for the widest vectors that this processor has; loaded once."""
-    return load(WIDE if _has_wide() else NAME) or load(NAME)
+    """The kernel, for the widest vectors that this processor has; loaded once. Without one a warning says so, once."""
+    found = load(WIDE if _has_wide() else NAME) or load(NAME)
+    if found is None:
+        logging.getLogger("continuum_robot.rod").warning("%s", NOT_BUILT)
+    return found
 
 
 def load(name: str) -> ct.CDLL | None:
