@@ -3,7 +3,7 @@
 #   docker build -t continuum_robot . && docker run --rm -v "$PWD/runs:/runs" continuum_robot
 FROM ros:kilted
 
-RUN apt-get update && apt-get install -y --no-install-recommends gcc python3-pip && rm -rf /var/lib/apt/lists/* \
+RUN apt-get update && apt-get install -y --no-install-recommends g++ python3-pip && rm -rf /var/lib/apt/lists/* \
   && python3 -m pip install --break-system-packages --no-cache-dir \
        casadi rosbags mcap python-can pyserial Cython scipy matplotlib rich typer viser websockets msgspec
 COPY . /workspace/src/continuum_robot

@@ -48,7 +48,7 @@ _EXPORTS = {
     "load_robot": "robot.loading",
     "robot_model": "models.making",
     "RobotModel": "models.robot_model",
-    "RodModel": "rod.model",
+    "Rod": "rod.rod",
     "Plant": "simulation.plant",
     "ShapeEstimator": "estimation.shape",
     "ContactMonitor": "estimation.contact.monitor",

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.plant import Plant
 
 STEP_S = 0.002
@@ -18,7 +18,7 @@ def main(out: Path) -> None:
     """Pull 3 N more at the first of five tendons, for 1.5 s, and plot bending, tensions and the tip's path."""
     robot = load_robot("opencr_five_tendon")
     plant = Plant(robot)
-    rod = RodDynamics(robot)
+    rod = Rod(robot)
     pretension_n = np.full(robot.tendon_count, 3.0)
     pull_n = pretension_n + np.array([3.0, 0, 0, 0, 0])
 

@@ -11,21 +11,20 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 
 def main(out: Path) -> None:
     """Hang 0.1, 0.2 and 0.3 N at the tip of rucker's robot while its helical tendon pulls, and plot the shapes."""
     robot = load_robot("rucker")
-    strain_rod = StrainRod.from_robot(robot)
-    rod = cosserat_rod(strain_rod)
+    strain_rod = Rod(robot)
+    rod = cosserat_rod(strain_rod.description)
     tension_n = np.array([0.0, 0.0, 0.0, 0.0, 2.0, 0.0])
     s_m = np.linspace(0, robot.length_m, 100)
     figure, axis = plt.subplots(figsize=(7, 5), layout="constrained")
     for number, weight_n in enumerate((0.0, 0.1, 0.2, 0.3)):
         loads = [PointWrench(s_m=robot.length_m, force_n=(-weight_n, 0.0, 0.0))]
-        coefficients = equilibrium(strain_rod, tension_n, loads)
+        coefficients = strain_rod.loaded(loads).equilibrium(tension_n)
         exact = solve(rod, tension_n, loads)
         shape_m = strain_rod.poses(coefficients.c, s_m)[:, :3, 3]
         apart_mm = 1e3 * np.linalg.norm(shape_m[-1] - exact.tip_m)

@@ -11,8 +11,7 @@ from matplotlib import pyplot as plt
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.basis_families import register
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 
 class Sines:
@@ -38,8 +37,8 @@ def main(out: Path) -> None:
 
     def tip_m(kind: str, order: int) -> np.ndarray:
         basis = Basis(kind=kind, bending_order=order, torsion_order=order, extension_order=order)
-        rod = StrainRod.from_robot(robot.changed(segments=(dataclasses.replace(robot.segments[0], basis=basis),)))
-        return rod.poses(equilibrium(rod, [0, 0, 0, 0, 3, 0]).c, robot.length_m)[0, :3, 3]
+        rod = Rod(robot.changed(segments=(dataclasses.replace(robot.segments[0], basis=basis),)))
+        return rod.poses(rod.equilibrium([0, 0, 0, 0, 3, 0]).c, robot.length_m)[0, :3, 3]
 
     orders, limit_m = (2, 4, 6), tip_m("chebyshev", 12)
     figure, axis = plt.subplots(layout="constrained")

@@ -14,8 +14,7 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.routing import TendonRouting
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +40,10 @@ def main(out: Path) -> None:
     for swing_rad in (0.0, 0.4, 0.8):
         routing = WaveRouting(swing_rad=swing_rad)
         tendon = dataclasses.replace(robot.routed_tendons[0], name="wave", routing=routing)
-        rod = StrainRod.from_robot(robot.changed(routed_tendons=(tendon,)))
+        rod = Rod(robot.changed(routed_tendons=(tendon,)))
         tension_n = [0, 0, 0, 0, 3]
-        shape = rod.poses(equilibrium(rod, tension_n).c, np.linspace(0, rod.length_m, 61))[:, :3, 3]
-        apart_mm = 1e3 * np.linalg.norm(shape[-1] - solve(cosserat_rod(rod), tension_n).tip_m)
+        shape = rod.poses(rod.equilibrium(tension_n).c, np.linspace(0, rod.length_m, 61))[:, :3, 3]
+        apart_mm = 1e3 * np.linalg.norm(shape[-1] - solve(cosserat_rod(rod.description), tension_n).tip_m)
         print(f"swing {swing_rad} rad: tip at {1e3 * shape[-1].round(4)} mm, by Cosserat {apart_mm:.4f} mm away")
         axis.plot(1e3 * shape[:, 1], 1e3 * shape[:, 2], label=f"swing {swing_rad} rad")
     axis.set(xlabel="y [mm]", ylabel="z [mm]", aspect="equal", title="3 N on a winding tendon")

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from continuum_robot.app.judgement import ERROR, Judged, bus_cycle_s, judge
+from continuum_robot.app.judgement import ERROR, WARNING, Judged, Judgement, bus_cycle_s, judge
 from continuum_robot.app.output import write_json
 from continuum_robot.control.delay_margin import MOTORS, DelayMargin
+from continuum_robot.control.references import make_reference
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.robot_model import Summary
 from continuum_robot.robot.actuation import Actuators
@@ -20,6 +23,12 @@ from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reading_thresholds import reading_thresholds
+from continuum_robot.rod.accuracy import LARGEST_ERROR, MORE_NODES, RodAccuracy, rod_accuracy
+from continuum_robot.rod.intersection import self_intersections
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+
+_HORIZON_S, _SHAPES = 60.0, 60
+"""Of the reference, and the shapes in it that are looked at."""
 
 
 def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> int:
@@ -44,18 +53,60 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
     with console.status(f"{loaded.name}: deriving the model ..."):
         model = robot_model(loaded)
         summary, judged = model.summary(), judge(loaded, model)
+        accuracy = rod_accuracy(loaded) if loaded.segments else None
+        if accuracy is not None:
+            judged = _with_shape(_with_accuracy(judged, accuracy), loaded)
     _print_heading(console, loaded, summary.parts)
     if summary.columns:
         console.print(_table(summary.columns))
     for line in summary.lines:
         console.print(line, highlight=False)
+    if accuracy is not None:
+        console.print(_accuracy_line(accuracy), highlight=False)
     _print_settings(console, loaded, judged)
     if json_file is not None:
-        write_json(json_file, _numbers(loaded, summary, judged))
+        write_json(json_file, _numbers(loaded, summary, judged, accuracy))
     return 0 if judged.works else 1
 
 
-def _numbers(robot: Robot, summary: Summary, judged: Judged) -> dict[str, object]:
+def _with_accuracy(judged: Judged, accuracy: RodAccuracy) -> Judged:
+    if accuracy.good:
+        return judged
+    cause = f"energies and lengths are {accuracy.largest:.1g} off by their quadrature, more than {LARGEST_ERROR:g}"
+    remedy = f"State more nodes than {max(accuracy.nodes)}, or fewer and smoother functions"
+    bad = Judgement(ERROR, "segments.basis.nodes", cause, remedy)
+    return dataclasses.replace(judged, judgements=(bad, *judged.judgements))
+
+
+def _with_shape(judged: Judged, robot: Robot) -> Judged:
+    """With a warning where the reference would bend the robot into itself."""
+    if robot.reference is None or judged.use is None:
+        return judged
+    folder = Path(robot.file_name).parent if robot.file_name else None
+    reference = make_reference(robot.reference, robot.coordinate_count, folder)
+    times_s = np.linspace(0.0, min(reference.duration_s, _HORIZON_S), _SHAPES)
+    positions = np.array([reference.at(float(time_s)).position for time_s in times_s])
+    for time_s, found in zip(
+        times_s, self_intersections(robot, positions @ coefficients_from_clarke(robot).T), strict=True
+    ):
+        if found is not None:
+            cause = f"{time_s:.3g} s after its start the reference bends the robot into itself: {found}"
+            warning = Judgement(WARNING, "reference", cause, "Lower its amplitudes")
+            return dataclasses.replace(judged, judgements=(*judged.judgements, warning))
+    return judged
+
+
+def _accuracy_line(accuracy: RodAccuracy) -> str:
+    counts = " and ".join(str(count) for count in sorted(set(accuracy.nodes)))
+    return (
+        f"Quadrature: {counts} Gauss nodes a piece; with {MORE_NODES} more, and segments bent by a radian, the tip is"
+        f" {accuracy.tip:.1g} of the length away, masses change by {accuracy.mass:.1g}, forces by {accuracy.force:.1g}"
+    )
+
+
+def _numbers(
+    robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccuracy | None
+) -> dict[str, object]:
     return {
         "robot": robot.name,
         "tendons": robot.tendon_count,
@@ -64,6 +115,7 @@ def _numbers(robot: Robot, summary: Summary, judged: Judged) -> dict[str, object
         "assumed": list(robot.assumed),
         "missing": abilities(robot),
         **judged.numbers(),
+        **({} if accuracy is None else {"quadrature_error": accuracy.largest}),
     }
 
 

@@ -22,6 +22,7 @@ from continuum_robot.robot.file.shipped_files import did_you_mean
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 _SHOWN_DEVIATIONS = 5
+_SHOWN_ENTRIES = 6
 
 
 def print_list(console: Console | None = None) -> None:
@@ -208,6 +209,10 @@ def _print_numbers(experiment: Experiment, result: Mapping[str, Any], console: C
     table.add_column("here", justify="right")
     table.add_column("paper", justify="right")
     for key, value in result.items():
+        if isinstance(value, Mapping) and 0 < len(value) <= _SHOWN_ENTRIES and not any(map(_nested, value.values())):
+            for name, entry in value.items():
+                table.add_row(f"{key}: {name}", escape(_shown(entry)), "")
+            continue
         table.add_row(key, escape(_shown(value)), escape(_shown(experiment.paper.get(key, ""))))
     console.print(table)
     for key, value in experiment.paper.items():
@@ -220,6 +225,10 @@ def _find(name: str) -> Experiment:
     if name not in known:
         raise ParameterError("experiment", name, f"one of {', '.join(known)}{did_you_mean(name, known)}")
     return known[name]
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
 
 
 def _shown(value: Any) -> str:

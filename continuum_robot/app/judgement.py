@@ -30,8 +30,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, added, offered
 from continuum_robot.robot.hardware import Dynamixel
 from continuum_robot.robot.traits import ROD
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Array = NDArray[np.float64]
@@ -342,11 +341,11 @@ def _reference(robot: Robot, use: Use) -> Iterator[Judgement]:
 
 def _defects(robot: Robot, use: Use | None) -> Iterator[tuple[str, float]]:
     """Error at the tip at the reference's tensions, and with a tendon alone at the limit, by words for them."""
-    rod = StrainRod.from_robot(robot)
+    rod = Rod(robot)
 
     def defect_m(tension: Array) -> float:
         try:
-            return equilibrium(rod, tension).defect_m
+            return rod.equilibrium(tension).defect_m
         except ConvergenceError:
             return math.nan
 

@@ -24,8 +24,7 @@ from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, tension_lines, workspace, workspace_tensions
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.workers import HERE, Tasks, WorkerOptions, tasks
 
@@ -58,7 +57,7 @@ class WorkspaceOptions:
 @dataclass(frozen=True, slots=True)
 class _Found:
     robot: Robot
-    rod: StrainRod
+    rod: Rod
     space: Workspace
     shapes: Vector
     straight: Sensitivity
@@ -122,8 +121,8 @@ class _Line:
 
 
 @lru_cache(maxsize=1)
-def _rod(robot: Robot, weightless: bool) -> StrainRod:
-    rod = StrainRod.from_robot(robot)
+def _rod(robot: Robot, weightless: bool) -> Rod:
+    rod = Rod(robot)
     return rod.with_gravity((0.0, 0.0, 0.0)) if weightless else rod
 
 
@@ -151,7 +150,7 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Progress, runner
     shapes = np.array([rod.poses(c, places_m)[:, :3, 3] for c in space.coefficients[::step]])
     progress.update(bar, description=f"{robot.name}: stiffness of the tip")
     held = _held_stiffness(robot, space, options.pretension_n)
-    return _Found(robot, rod, space, shapes, sensitivity(equilibrium(rod)), held)
+    return _Found(robot, rod, space, shapes, sensitivity(rod.equilibrium()), held)
 
 
 def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float) -> Vector:

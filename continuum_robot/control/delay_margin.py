@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.inertia import damping_matrix
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
@@ -252,14 +251,14 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' spring and damper:
     M c'' + D_r c' + K c = P^T s with s = W (k (z - P c) + b (z' - P c')); m W z'' = F - s - v W z'; t F' = f - F.
     """
-    rod = StrainRod.from_robot(robot)  # the inertia of capstans is that of the rotors
-    straight = np.zeros(rod.size)
-    mass, damping = rod.mass_matrix(straight), damping_matrix(robot)
-    stiffness = StaticProblem(rod).terms(straight, np.zeros(rod.tendon_count))[2]
+    rod = Rod(robot)  # the inertia of capstans is that of the rotors
+    straight = np.zeros(rod.n)
+    mass, damping = rod.terms(straight, straight).mass, rod.arrays.damping
+    stiffness = Balance(rod).hessian(straight)
     manifold = controlled_manifold(robot)
     D = manifold.displacement_matrix
-    P = manifold.clarke_matrix @ rod.displacement_jacobian(straight)
-    W, n, m = D.T @ D, rod.size, manifold.coordinate_count
+    P = manifold.clarke_matrix @ rod.displacement_gradient(straight)
+    W, n, m = D.T @ D, rod.n, manifold.coordinate_count
     k, b = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
     c, rate, z, speed, driven = np.split(np.eye(2 * n + 3 * m), np.cumsum([n, n, m, m]))
     pull = W @ (k * (z - P @ c) + b * (speed - P @ rate))

@@ -3,7 +3,7 @@
 
 muhmann (25) in Clarke coordinates q, with the motors' rotors moving along, c = S q and generalised forces u = S^T f:
 
-    u = S^T f(S q_r, S q_r', S q_r'') + M_m q_r'' + d_m q_r' + friction(q_r, q_r') + p e + d e' - r
+    u = S^T f(S q_r, S q_r', S q_r'') + d_m q_r' + friction(q_r, q_r') + p e + d e' - r
 
 The residual r is that of the momentum observer of johnston (43) to (47), of the force that the measured tensions make:
 what tensions were limited to, by whomever, is what the observer sees, so nothing winds up. It takes the place of the
@@ -13,7 +13,6 @@ integral. The observer's form with the tensions as inputs is derived here. Stepp
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import cython
 import numpy as np
@@ -27,10 +26,9 @@ from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.generated_call import GeneratedCall
-from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.description import DRIVEN
+from continuum_robot.rod.kernel.call import KernelCall
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply, multiply_transposed
@@ -48,11 +46,10 @@ class InverseDynamicsController(CycleController):
     Parameters
     ----------
     robot : a rod with ``control`` settings; with ``actuators`` their inertia and friction are fed forward too
-    compile, progress : as of :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------
-    needs_python : whether the model is no machine code, so that only the interpreted form can step it
+    needs_python : whether the kernel has no library, so that only the interpreted form can step it
     residual : estimated disturbance of the last step, N
 
     Raises
@@ -68,20 +65,10 @@ class InverseDynamicsController(CycleController):
     d: cython.double[::1]
     force_min: cython.double[::1]
     force_max: cython.double[::1]
-    # The model: coefficients of coordinates, mass of the motors
+    # The model, and coefficients of coordinates
     shape: cython.double[::1]
-    mass: cython.double[::1]
-    rod_force: GeneratedCall
-    rod_momentum: GeneratedCall
-    # Inputs and results of its two functions
-    asked_c: cython.double[::1]
-    asked_rate: cython.double[::1]
-    asked_acceleration: cython.double[::1]
-    asked_force: cython.double[::1]
-    moved_c: cython.double[::1]
-    moved_rate: cython.double[::1]
-    moved_momentum: cython.double[::1]
-    moved_balance: cython.double[::1]
+    asked: KernelCall
+    moved: KernelCall
     # What resists the motion that the reference asks for, and the one that was measured
     asked_friction: FrictionForce
     moved_friction: FrictionForce
@@ -100,41 +87,23 @@ class InverseDynamicsController(CycleController):
     momentum_now: cython.double[::1]
     balance: cython.double[::1]
     pulled: cython.double[::1]
-    on_coordinates: cython.double[::1]
     on_tendons: cython.double[::1]
 
-    def __init__(
-        self,
-        robot: Robot,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
+    def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
-        model = RodModel(robot)
-        functions = [model.inverse_dynamics, model.momentum_balance]
-        made = compile_functions(functions, f"inverse dynamics of {robot.name}", compile=compile, progress=progress)
-        self.rod_force = GeneratedCall(made["inverse_dynamics"])
-        self.rod_momentum = GeneratedCall(made["momentum_balance"])
-        self.needs_python = not (self.rod_force.native and self.rod_momentum.native)
-        self.asked_c, self.asked_rate, self.asked_acceleration = (self.rod_force.input(k) for k in range(3))
-        self.asked_force = self.rod_force.output(0)
-        self.moved_c, self.moved_rate = self.rod_momentum.input(0), self.rod_momentum.input(1)
-        self.moved_momentum, self.moved_balance = self.rod_momentum.output(0), self.rod_momentum.output(1)
+        rod = Rod(robot, paths=(), parts=DRIVEN)
+        self.asked, self.moved = KernelCall(rod, "bias"), KernelCall(rod, "momentum", "force")
+        self.needs_python = not self.asked.native
         shape = coefficients_from_clarke(robot)
         self.coefficient_count = len(shape)
         self.shape = matrix(shape.tolist())
-        pull, mass_kg = np.asarray(self.manifold.displacement_matrix), 0.0
-        if robot.actuators is not None and not drives(robot):  # capstans have their inertia in the model of the rod
-            mass_kg = robot.actuators.reflected_mass_kg
-        self.mass = matrix((mass_kg * pull.T @ pull).tolist())
         self.asked_friction, self.moved_friction = FrictionForce(robot), FrictionForce(robot)
         size = self.coordinate_count
         self.residual, self.momentum, self.start_offset = vector(size), vector(size), vector(size)
         self.error, self.p_term, self.d_term = vector(size), vector(size), vector(size)
         self.model_force, self.bounded, self.saturated = vector(size), vector(size), integers(size)
         self.momentum_now, self.balance = vector(size), vector(size)
-        self.pulled, self.on_coordinates, self.on_tendons = vector(size), vector(size), vector(self.tendon_count)
+        self.pulled, self.on_tendons = vector(size), vector(self.tendon_count)
         self.observing = False
         self.set_settings(robot.control_settings)
 
@@ -252,15 +221,14 @@ class InverseDynamicsController(CycleController):
         """
         k: cython.int
         coordinates: cython.int = self.coordinate_count
-        multiply(self.shape, position, self.coefficient_count, coordinates, self.asked_c)
-        multiply(self.shape, velocity, self.coefficient_count, coordinates, self.asked_rate)
-        multiply(self.shape, acceleration, self.coefficient_count, coordinates, self.asked_acceleration)
-        self.rod_force.call()
-        multiply_transposed(self.shape, self.asked_force, self.coefficient_count, coordinates, self.model_force)
+        multiply(self.shape, position, self.coefficient_count, coordinates, self.asked.c)
+        multiply(self.shape, velocity, self.coefficient_count, coordinates, self.asked.rate)
+        multiply(self.shape, acceleration, self.coefficient_count, coordinates, self.asked.acceleration)
+        self.asked.call()
+        multiply_transposed(self.shape, self.asked.bias, self.coefficient_count, coordinates, self.model_force)
         self.asked_friction.step(position, velocity)
-        multiply(self.mass, acceleration, coordinates, coordinates, self.on_coordinates)
         for k in indices(coordinates):
-            self.model_force[k] += self.on_coordinates[k] + self.asked_friction.force[k]
+            self.model_force[k] += self.asked_friction.force[k]
             self.error[k] = position[k] - self.clarke[k]
             self.p_term[k] = self.p[k] * self.error[k]
             self.d_term[k] = self.d[k] * (velocity[k] - self.clarke_rate[k])
@@ -272,15 +240,13 @@ class InverseDynamicsController(CycleController):
         """
         k: cython.int
         coordinates: cython.int = self.coordinate_count
-        multiply(self.shape, self.clarke, self.coefficient_count, coordinates, self.moved_c)
-        multiply(self.shape, self.clarke_rate, self.coefficient_count, coordinates, self.moved_rate)
-        self.rod_momentum.call()
+        multiply(self.shape, self.clarke, self.coefficient_count, coordinates, self.moved.c)
+        multiply(self.shape, self.clarke_rate, self.coefficient_count, coordinates, self.moved.rate)
+        self.moved.call()
         self.moved_friction.step(self.clarke, self.clarke_rate)
-        multiply_transposed(self.shape, self.moved_momentum, self.coefficient_count, coordinates, self.momentum_now)
-        multiply_transposed(self.shape, self.moved_balance, self.coefficient_count, coordinates, self.balance)
-        multiply(self.mass, self.clarke_rate, coordinates, coordinates, self.on_coordinates)
+        multiply_transposed(self.shape, self.moved.momentum, self.coefficient_count, coordinates, self.momentum_now)
+        multiply_transposed(self.shape, self.moved.force, self.coefficient_count, coordinates, self.balance)
         for k in indices(coordinates):
-            self.momentum_now[k] += self.on_coordinates[k]
             self.balance[k] -= self.moved_friction.force[k]
 
     @stepped

@@ -3,9 +3,9 @@
 
 Muhmann (26) gives the least tensions that make the force, and some of them are negative. Three ways out of it are his,
 section III: clip, redistribute, shift. Adding one tension to all tendons of a segment changes no generalised force, so
-each of them adds the desired pretension to all tendons, on top. Tendons that do not stand around a circle are shifted
-along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of all
-tensions that make the force, none below the pretension, those of least sum.
+each of them adds the desired pretension to all tendons, on top. Tendons that do not stand evenly around a circle are
+shifted along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of
+all tensions that make the force, none below the pretension, those of least sum.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TendonForces:
         transforms = manifold.transforms
         self.tendon_count, self.coordinate_count = manifold.tendon_count, manifold.coordinate_count
         self.part_count = len(manifold.tendon_slices)
-        self.around_circles = len(transforms) == self.part_count
+        self.around_circles = len(transforms) == self.part_count and all(one.even for one in transforms)
         self.clarke_matrix = matrix(manifold.clarke_matrix.tolist())
         self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
         self.shift_direction = vector(manifold.shift_direction)
@@ -107,7 +107,8 @@ class TendonForces:
         if strategy not in codes:
             raise ParameterError("strategy", strategy, f"one of {', '.join(TENDON_FORCE_STRATEGIES)}")
         if strategy == "redistribute" and not self.around_circles:
-            raise ParameterError("strategy", strategy, "another one for tendons that do not stand around a circle")
+            expected = "another one for tendons that do not stand evenly around a circle"
+            raise ParameterError("strategy", strategy, expected)
         if strategy == "clip" and any(value != 1.0 for value in self.shift_direction):
             raise ParameterError(
                 "strategy", strategy, "shift or least_sum: on these tendons a common tension is a force"
@@ -311,7 +312,7 @@ def initial_tension(generalized_force: Vector, manifold: ClarkeManifold) -> Vect
 
     Returns
     -------
-    shape (N,), N; sums to zero over each segment
+    shape (N,), N; sums to zero over each segment whose tendons stand evenly
 
     Raises
     ------

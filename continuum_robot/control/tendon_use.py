@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +23,6 @@ class TendonUse:
     ----------
     robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
     fraction : of each limit that is used
-    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------
@@ -40,7 +37,7 @@ class TendonUse:
     ParameterError : a robot without limits
     """
 
-    def __init__(self, robot: Robot, fraction: float, compile: str, progress: Callable[[str], None] | None) -> None:
+    def __init__(self, robot: Robot, fraction: float) -> None:
         limits = robot.limits
         if limits is None:
             raise ParameterError("robot", robot.name, "a robot file with the section limits")
@@ -48,7 +45,7 @@ class TendonUse:
         self._fraction = fraction
         self._manifold = controlled_manifold(robot)
         self.displacement_matrix: Vector = np.asarray(self._manifold.displacement_matrix)
-        self._forces = clarke_feedforward(robot, compile=compile, progress=progress)
+        self._forces = clarke_feedforward(robot)
         control = robot.control
         self._strategy = "shift" if control is None else control.tendon_forces
         self.pretension_n = limits.minimum_n if control is None else control.pretension_n

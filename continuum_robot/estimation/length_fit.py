@@ -17,10 +17,11 @@ from continuum_robot.estimation.observability import SMALLEST_SINGULAR_FRACTION,
 from continuum_robot.estimation.sensor_errors import sensor_names, sensor_noise_m, sensor_sigma_m
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
+from continuum_robot.geometry import se3
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.generation import compile_functions
 from continuum_robot.rod.fiber import curvature_readings
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 Vector = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class LengthFit:
     ----------
     robot : with displacements that are linear in the coefficients
     settings : how much the sensors are trusted
-    compile, progress : as in rod/code/generation.py
+    compile, progress : without effect, nothing is compiled here
 
     Attributes
     ----------
@@ -78,16 +79,15 @@ class LengthFit:
         compile: str = "auto",
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        model = RodModel(robot)
-        self._size, self._tendons = model.size, robot.tendon_count
+        del compile, progress
+        self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._names = coefficient_names(robot)
         self._sensors = sensor_names(robot)
         of_fiber = curvature_readings(robot)
-        self.matrix = np.vstack([model.tendon_matrix, model.string_matrix, of_fiber])
+        self.matrix = np.vstack([tendon_matrix(robot), string_matrix(robot), of_fiber])
         self._watched = self._tendons + len(robot.strings)
         self._sigma = sensor_sigma_m(robot, settings)
-        functions = compile_functions([model.pose], f"the pose of {robot.name}", compile=compile, progress=progress)
-        self._pose, self._length_m = functions["pose"], robot.length_m
+        self._frames, self._still = Rod(robot, paths=()).prepared("pose"), np.zeros(self._size)
         self._subsets: dict[bytes, _Gain] = {}
         self._all = self._subset(np.ones(self.matrix.shape[0], dtype=bool))
         if self._all.unobservable:
@@ -150,7 +150,8 @@ class LengthFit:
             coefficients[fit.unseen] = np.nan
             tip = np.full((4, 4), np.nan)
         else:
-            tip = self._pose(coefficients, self._length_m)
+            last = self._frames(coefficients, self._still)
+            tip = se3.transform(last.rotation[-1], last.position[-1])
         rates, motion = self._rates(coefficients, velocity, readings, dt)
         rates[fit.unseen] = np.nan
         return ShapeEstimate(

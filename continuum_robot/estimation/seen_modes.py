@@ -23,9 +23,8 @@ from continuum_robot.estimation.sensor_errors import expected_string_sigma_m, se
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance, equilibrium
 
 Vector = NDArray[np.float64]
 
@@ -103,32 +102,33 @@ class SeenModes:
 
 
 @lru_cache(maxsize=16)
-def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes:
+def seen_modes(robot: Robot, settings: ShapeSettings | None = None, *, compliant: bool = False) -> SeenModes:
     """The modes of a rod of any basis and routing.
 
     Parameters
     ----------
     robot : with segments
     settings : how much the sensors are trusted
+    compliant : in the coefficients of :func:`sensed_rod` with the compliance of its backbone
 
     Raises
     ------
     ParameterError : sensors that see nothing of the shape
     """
     settings = settings or ShapeSettings()
-    rod = StrainRod.from_robot(robot)
-    problem = StaticProblem(rod)
+    rod = sensed_rod(robot, compliant=compliant)
+    balance = Balance(rod)
     pretension_n = 0.0 if robot.control is None else robot.control.pretension_n
-    tension = np.full(robot.tendon_count, pretension_n)
-    rest = equilibrium(problem, tension).c
-    stiffness = problem.terms(rest, tension)[2]
+    tension = np.zeros(rod.tendon_count)
+    tension[: robot.tendon_count] = pretension_n
+    at_rest = equilibrium(rod, tension, balance=balance)
+    rest, stiffness = at_rest.c, at_rest.hessian
     sigma_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
-    of_fiber = curvature_readings(robot)
-    sensors = np.vstack([rod.displacement_jacobian(rest), rod.string_jacobian(rest), of_fiber])
+    sensors = np.vstack([-at_rest.gradient, fiber_readings(robot, rod)])
     weighted = sensors / sigma_m[:, None]
     compliant = np.linalg.solve(stiffness, weighted.T)
     compliance = weighted @ compliant
-    tip = rod.body_jacobian(rest, rod.length_m)[:2]
+    tip = rod.moved(rest)[1][:2]
     force_n = force_balanced_at_tip_n(robot)
     softest = float(np.linalg.eigvalsh(tip @ np.linalg.solve(stiffness, tip.T)).max())
     energy_j = (force_n if math.isfinite(force_n) else _USUAL_FORCE_N) ** 2 * softest / 2
@@ -142,9 +142,7 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes
         )
     coordinates = U.T @ weighted
     noise_m = sensor_noise_m(robot, settings)
-    scale = np.concatenate(
-        [np.where(np.array(s.basis.rows) < 3, 1 / s.length_m, 0.0) for s in robot.segments]
-    )  # of a rod that turns by 1 rad
+    scale = np.where(rod.arrays.rows < 3, 1 / rod.scale, 0.0)  # of a rod that turns by 1 rad
     found = SeenModes(
         compliant @ U / values,
         coordinates,
@@ -159,6 +157,44 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes
     )
     for array in (found.shapes, found.coordinates, found.readings, found.noise, found.jerk_density, found.rest):
         array.setflags(write=False)
+    return found
+
+
+def sensed_rod(robot: Robot, *, compliant: bool) -> Rod:
+    """The rod whose shape is estimated: tendons and then strings are its paths.
+
+    Parameters
+    ----------
+    robot : with segments
+    compliant : see :class:`Rod`
+    """
+    return Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)], compliant=compliant)
+
+
+def robots_coefficients(robot: Robot, rod: Rod) -> NDArray[np.intp]:
+    """Which of the coefficients of :func:`sensed_rod` are the robot's: all but those of the backbone's compliance.
+
+    Parameters
+    ----------
+    robot, rod : see there
+    """
+    found, first = [], 0
+    for segment, own in zip(robot.segments, rod.description.segments, strict=True):
+        found += range(first, first + segment.basis.coefficient_count)
+        first += own.basis.coefficient_count
+    return np.array(found)
+
+
+def fiber_readings(robot: Robot, rod: Rod) -> Vector:
+    """:func:`~continuum_robot.rod.fiber.curvature_readings` by the coefficients of :func:`sensed_rod`.
+
+    Parameters
+    ----------
+    robot, rod : see there
+    """
+    readings = curvature_readings(robot)
+    found = np.zeros((len(readings), rod.n))
+    found[:, robots_coefficients(robot, rod)] = readings
     return found
 
 
@@ -183,11 +219,11 @@ def force_balanced_at_tip_n(robot: Robot) -> float:
     """
     if robot.limits is None:
         return math.nan
-    rod = StrainRod.from_robot(robot)
-    straight = np.zeros(rod.size)
-    tip = rod.body_jacobian(straight, rod.length_m)[:2]
-    soft = np.linalg.solve(rod.stiffness, tip.T)
-    held = np.linalg.solve(tip @ soft, soft.T @ rod.displacement_jacobian(straight).T)
+    rod = Rod(robot)
+    straight = np.zeros(rod.n)
+    tip = rod.moved(straight)[1][:2]
+    soft = np.linalg.solve(rod.arrays.stiffness, tip.T)
+    held = np.linalg.solve(tip @ soft, soft.T @ rod.displacement_gradient(straight).T)
     axes, forces, _ = np.linalg.svd(held)
     if forces[1] > _IN_ONE_PLANE * forces[0]:
         angles = np.linspace(0, 2 * np.pi, 360, endpoint=False)

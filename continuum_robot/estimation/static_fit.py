@@ -20,25 +20,19 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.estimation.modal_filter import ModalState
-from continuum_robot.estimation.seen_modes import seen_modes
+from continuum_robot.estimation.seen_modes import fiber_readings, robots_coefficients, seen_modes, sensed_rod
 from continuum_robot.estimation.sensor_errors import sensor_names
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.fiber import curvature_readings
-from continuum_robot.rod.strain.inverse import hold
-from continuum_robot.rod.strain.problem import StaticProblem, downhill
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.statics import Balance, Held, at_rest, downhill, equilibrium
 
 Vector = NDArray[np.float64]
 
 _ITERATIONS = 12
-_LEAST_FRACTION = 1e-3
 _LAST_STEP = 1e-4  # the same of a whole step of Newton's, which leaves its square
 _LONGEST_LOOK_S = 0.05  # for which a motion is thought to go on
 _LEFT_OPEN = 0.5  # fraction of what a mode can be up to which it counts as seen
-_TOLERANCE = 1e-6  # rad, or relative stretch: far below what the encoders see
 _INVALID = ("the shape is not seen: a tendon is unknown",)
 _LOST = ("the shape is not seen: no equilibrium with these displacements",)
 
@@ -61,13 +55,14 @@ class StaticFit:
 
     Parameters
     ----------
-    robot : with segments; its tendons have the stiffness of ``simulation.tendon_stiffness_n_per_m``
+    robot : with segments; its tendons have the stiffness of ``displaced_tendons``, as a fit found it, or of
+        ``simulation.tendon_stiffness_n_per_m``
     settings : how much the sensors are trusted
     compile, progress : without effect, nothing is compiled here
 
     Attributes
     ----------
-    rod : of the robot
+    rod : of the robot, with its strings, and with the compliance of its backbone where a fit has found one
     modes : what the sensors see of the shape
     """
 
@@ -81,15 +76,21 @@ class StaticFit:
     ) -> None:
         del compile, progress
         self._robot = robot
-        self.rod = StrainRod.from_robot(robot)
-        self._problem = StaticProblem(self.rod)
+        self.rod = sensed_rod(robot, compliant=True)
+        self._own = robots_coefficients(robot, self.rod)
+        self._balance = Balance(self.rod)
         self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
-        self.modes = seen_modes(robot, settings)
-        self._of_fiber = curvature_readings(robot)
+        if robot.displaced_tendons is not None:
+            self._stiffness = np.array(robot.displaced_tendons.stiffness_n_per_m)
+        # Strings are paths without stiffness.
+        self._springs = np.append(self._stiffness, np.zeros(len(robot.strings)))
+        self._no_strings = np.zeros(len(robot.strings))
+        self.modes = seen_modes(robot, settings, compliant=True)
+        self._of_fiber = fiber_readings(robot, self.rod)
         self._sensors = sensor_names(robot)
         self._sigma_m = self.modes.sigma_m
         self._filter = self.modes.motion_filter()
-        self._rest = equilibrium(self._problem).c
+        self._rest = equilibrium(self.rod, balance=self._balance).c
         self.reset()
 
     def watch(self, settings: WatchSettings) -> SensorWatch | None:
@@ -100,7 +101,7 @@ class StaticFit:
     def reset(self) -> None:
         """Start from the rod at rest."""
         self._c = self._rest.copy()
-        self._rate = np.zeros(self.rod.size)
+        self._rate = np.zeros(self.rod.n)
         self._held = np.zeros(len(self._sigma_m))
         self._filter.reset()
 
@@ -113,27 +114,29 @@ class StaticFit:
         count = len(self._stiffness)
         spooled, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
         if not np.isfinite(spooled).all():
-            return ShapeEstimate.unseen(self.rod.size, _INVALID)
+            return ShapeEstimate.unseen(len(self._own), _INVALID)
         seen = self._read(spooled, extension, bent, tension)
         try:
             self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, seen)
         except ConvergenceError:
             try:
-                self._c = hold(self._problem, spooled, tendon_stiffness_n_per_m=self._stiffness).state.c
-                self._c, hessian, pull = self._settle(self._c, seen)
+                wound = np.append(spooled, self._no_strings)
+                held = equilibrium(self.rod, stiffness=self._springs, spooled=wound, balance=self._balance)
+                self._c, hessian, pull = self._settle(held.c, seen)
             except ConvergenceError:
                 self.reset()
-                return ShapeEstimate.unseen(self.rod.size, _LOST)
+                return ShapeEstimate.unseen(len(self._own), _LOST)
         slope = np.asarray(np.linalg.solve(hessian, pull), dtype=float)
         covariance: Vector
         motion: ModalState | None = None
         if seen.tension is None:
             known = np.full(count, np.nan) if velocity is None else velocity
-            rates, self._rate = slope @ known, np.zeros(self.rod.size)
+            rates, self._rate = slope @ known, np.zeros(self.rod.n)
         else:
-            motion = self._moved(slope, dt)
-            rates = self._rate = motion.c_rate
-        missed = np.concatenate([extension - self.rod.string_extension(self._c), bent - self._of_fiber @ self._c])
+            motion, self._rate = self._moved(slope, dt)
+            rates = self._rate
+        drawn = self.rod.displacement(self._c)[count:]
+        missed = np.concatenate([extension - drawn, bent - self._of_fiber @ self._c])
         missed = missed[np.isfinite(missed)]
         if seen.tension is None:
             errors = slope * self._sigma_m[: len(spooled)]
@@ -141,12 +144,12 @@ class StaticFit:
         else:
             covariance = self.modes.energy_j * np.asarray(np.linalg.inv(hessian), dtype=float)
         return ShapeEstimate(
-            coefficients=self._c.copy(),
-            coefficient_rates=rates,
-            covariance=covariance,
+            coefficients=self._c[self._own],
+            coefficient_rates=rates[self._own],
+            covariance=covariance[np.ix_(self._own, self._own)],
             residual_m=float(np.sqrt(np.mean(missed**2))) if missed.size else 0.0,
             sensor_count=len(spooled) + int(missed.size),
-            tip=self.rod.poses(self._c, [self.rod.length_m])[0],
+            tip=self.rod.moved(self._c)[0],
             motion=motion,
             unobservable=self._unobservable_without(covariance, seen),
         )
@@ -159,24 +162,26 @@ class StaticFit:
         known = np.concatenate([pull > 0, np.isfinite(extension), np.isfinite(bent)])
         return _Readings(spooled - pull / self._stiffness, extension, bent, known, pull)
 
-    def _moved(self, slope: Vector, dt: float) -> ModalState:
-        """The motion of the modes by their filter, as that of the coefficients."""
+    def _moved(self, slope: Vector, dt: float) -> tuple[ModalState, Vector]:
+        """The motion of the modes by their filter, as that of the robot's coefficients; rates of the rod's, (n,)."""
         modes = self.modes
         if dt <= 0:
             self._filter.reset()
         motion = self._filter.update(modes.coordinates @ (self._c - modes.rest), dt)
         per_mode = slope @ modes.readings
-        n, k = self.rod.size, modes.count
+        own = per_mode[self._own]
+        n, k = own.shape
         spread = np.zeros((3 * n, 3 * k))
         for part in range(3):
-            spread[part * n : (part + 1) * n, part * k : (part + 1) * k] = per_mode
-        return ModalState(
-            self._c.copy(),
-            per_mode @ motion.c_rate,
-            per_mode @ motion.c_acceleration,
+            spread[part * n : (part + 1) * n, part * k : (part + 1) * k] = own
+        state = ModalState(
+            self._c[self._own],
+            own @ motion.c_rate,
+            own @ motion.c_acceleration,
             spread @ motion.covariance @ spread.T,
             np.zeros(n, dtype=bool),
         )
+        return state, per_mode @ motion.c_rate
 
     def _unobservable_without(self, covariance: Vector, readings: _Readings) -> tuple[str, ...]:
         """A sentence on modes that do not stand out of what the sensors that are left leave open."""
@@ -197,35 +202,12 @@ class StaticFit:
         return self._hung(c, readings) if readings.tension is None else self._fitted(c, readings)
 
     def _hung(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
-        """Newton's method on the energy of a rod on elastic tendons."""
-        problem, size = self._problem, np.inf
-        energy_j, gradient, hessian, taut = self._terms(c, readings.spooled)
-        for _ in range(_ITERATIONS):
-            scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
-            force = problem.inverse_root @ gradient
-            direction, _ = downhill(scaled, force)
-            step, fraction = problem.step(direction)
-            size = float(np.abs(self.rod.strain_scale * step).max())
-            if size <= _TOLERANCE:
-                return c, hessian, -taut.T
-            while True:  # tendons that become slack or tight on the way would make a whole step go to and fro
-                found = self._terms(c + fraction * step, readings.spooled)
-                if found[0] <= energy_j + 1e-4 * fraction * float(force @ direction) or fraction < _LEAST_FRACTION:
-                    break
-                fraction /= 2
-            c, (energy_j, gradient, hessian, taut) = c + fraction * step, found
-        raise ConvergenceError("shape", size, _TOLERANCE, _ITERATIONS)
-
-    def _terms(self, c: Vector, spooled: Vector) -> tuple[float, Vector, Vector, Vector]:
-        """Energy of rod and tendons, its gradient (n,) and Hessian (n, n), and the tension's Jacobian (N, n)."""
-        stretch = spooled - self.rod.tendons.rest_m + self.rod.tendons.lengths(c)
-        tension = self._stiffness * np.maximum(stretch, 0.0)
-        energy_j, gradient, hessian = self._problem.terms(c, tension)
-        jacobian = self.rod.tendons.jacobian(c)
-        taut = np.where(tension > 0, self._stiffness, 0.0)[:, None] * jacobian
-        # The terms have tension times (path less that at rest) = tension times (stretch - spooled); here it is elastic.
-        energy_j += float(tension @ (spooled - stretch / 2))
-        return energy_j, gradient, hessian + jacobian.T @ taut, taut
+        """The rod on elastic tendons."""
+        wound = np.append(readings.spooled, self._no_strings)
+        found = at_rest(self._balance, c, Held(self._springs, wound))
+        gradient = found.gradient[: len(self._stiffness)]
+        pulls = np.where(found.tension[: len(self._stiffness)] > 0, self._stiffness, 0.0)
+        return found.c, found.own_hessian, -(pulls[:, None] * gradient).T
 
     def _fitted(self, c: Vector, readings: _Readings) -> tuple[Vector, Vector, Vector]:
         """Newton's method on the shape and the sensors' forces together.
@@ -233,31 +215,27 @@ class StaticFit:
         What holds the rod to its readings is so stiff that on the energy alone only tiny steps lead along the curve of
         shapes that fit; with the forces as unknowns of their own whole steps do, as for constraints.
         """
-        problem, rod, size = self._problem, self.rod, np.inf
-        count, held = len(readings.spooled), self._held
+        balance, rod, size, held = self._balance, self.rod, np.inf, self._held
         spring = self.modes.energy_j * self.modes.information(readings.known)
         read = np.nan_to_num(np.concatenate([readings.spooled, readings.extension, readings.bent]))
         # A curvature is a length that becomes shorter by what is read.
-        rest_m = np.concatenate([rod.tendons.rest_m, rod.strings.rest_m, np.zeros(len(readings.bent))])
-        strings = slice(count, count + len(readings.extension))
-        slack = np.zeros(count)
+        rest_m = np.append(rod.rest_m, np.zeros(len(readings.bent)))
         pull = readings.tension
         if pull is None:
             raise ParameterError("tension", pull, "the tendons' tensions")
+        count, tension = len(rod.rest_m), np.append(pull, self._no_strings)
         for _ in range(_ITERATIONS):
-            _, gradient, hessian = problem.terms(c, slack)
-            tendon_m, by_tendon, pulled, curve = rod.tendons.weighted(c, pull + held[:count])
-            string_m, by_string, drawn, more = rod.strings.weighted(c, held[strings])
-            jacobian = np.concatenate([by_tendon, by_string, -self._of_fiber])
-            bending = self._of_fiber.T @ held[strings.stop :]
+            state = balance.pulled(c, tension + held[:count])
+            jacobian = np.concatenate([state.gradient, -self._of_fiber])
             taut = spring @ jacobian
-            hessian = hessian + curve + more + jacobian.T @ taut
-            force = spring @ (read - rest_m + np.concatenate([tendon_m, string_m, -self._of_fiber @ c]))
-            out_of_balance = gradient + pulled + drawn - bending + jacobian.T @ (force - held)
-            scaled = problem.inverse_root @ hessian @ problem.inverse_root.T
-            direction, _ = downhill(scaled, problem.inverse_root @ out_of_balance)
-            step, fraction = problem.step(direction)
-            size = float(np.abs(rod.strain_scale * step).max())
+            hessian = state.own_hessian + jacobian.T @ taut
+            force = spring @ (read - rest_m + np.append(state.length_m, -self._of_fiber @ c))
+            bending = self._of_fiber.T @ held[count:]
+            out_of_balance = balance.root @ state.force - bending + jacobian.T @ (force - held)
+            scaled = balance.inverse_root @ hessian @ balance.inverse_root.T
+            direction, _ = downhill(scaled, balance.inverse_root @ out_of_balance)
+            step, fraction = balance.step(direction)
+            size = float(np.abs(rod.scale * step).max())
             c, held = c + fraction * step, held + fraction * (force + taut @ step - held)
             if size <= _LAST_STEP:
                 self._held = held

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot with ideal tension sources under the Clarke controller, in virtual time.
 
-The controller runs every millisecond and its tensions are held in between, as on the robot; the rod is integrated by
-the classical Runge-Kutta method with fixed substeps, compiled where a compiler is found.
+The controller runs every millisecond and its tensions are held in between, as on the robot; the rod moves by the
+midpoint rule.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from continuum_robot.experiments.experiment import Progress
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.coordinates import curvature_from_clarke
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.integration import rk4_step
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.simulation.moving_rod import MovingRod
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plants import MUJOCO, ROD
 
@@ -117,13 +117,13 @@ class IdealRobot:
     ----------
     robot : with constant bases
     rotational_energy : whether the kinetic energy has its rotational terms
-    substeps : Runge-Kutta steps in a control cycle
+    substeps : steps in a control cycle
     plant : "rod": the model itself moves; "mujoco": MuJoCo's chain of links does, and the model is that of the gains
-    progress : receives a line where the model has to be compiled
+    progress : receives a line about what is simulated
 
     Attributes
     ----------
-    dynamics : the rod model
+    rod : the rod
     to_curvature : matrix from Clarke coordinates to coefficients, shape (2m, 2m)
 
     Raises
@@ -145,12 +145,11 @@ class IdealRobot:
                 raise ParameterError(f"basis of {segment.name}", segment.basis.kind, "bending of order 0 alone")
         self.robot = robot
         self.manifold = controlled_manifold(robot)
-        self.dynamics = RodDynamics(robot, rotational_energy=rotational_energy, progress=progress)
+        self.rod = Rod(robot, parts=Parts(rotational_energy=rotational_energy, capstan_inertia=True))
+        self._substeps = substeps
         self.to_curvature = curvature_from_clarke(robot)
         self.from_curvature = np.linalg.inv(self.to_curvature)
         self._chain = MujocoPlant(robot, actuation="ideal", progress=progress) if plant == MUJOCO else None
-        step = rk4_step(self.dynamics.state_derivative, substeps=substeps)
-        self._step = compile_functions([step], f"the simulation of {robot.name}", progress=progress)["rk4_step"]
 
     def model_at(self, clarke_m: ArrayLike) -> tuple[Array, Array, Array]:
         """Stiffness (gravity's included), mass and damping at a pose, in Clarke coordinates.
@@ -163,14 +162,14 @@ class IdealRobot:
         -------
         K, M, D, each of shape (2m, 2m); N/m, kg, N.s/m
         """
-        S, model = self.to_curvature, self.dynamics
+        S, arrays = self.to_curvature, self.rod.arrays
         c = S @ np.asarray(clarke_m, dtype=float)
-        _, _, hessian = model.potential(c)
-        return S.T @ hessian @ S, S.T @ model.mass_matrix(c) @ S, S.T @ model.symbolic.damping @ S
+        terms = self.rod.terms(c, np.zeros(self.rod.n))
+        return S.T @ (arrays.stiffness - terms.force_by_c) @ S, S.T @ terms.mass @ S, S.T @ arrays.damping @ S
 
     def gains(self, rule: GainRule) -> tuple[PidGains, ...]:
         """Gains of a rule for this robot."""
-        K, M, D = (np.diag(matrix)[::2] for matrix in self.model_at(np.zeros(self.dynamics.size)))
+        K, M, D = (np.diag(matrix)[::2] for matrix in self.model_at(np.zeros(self.rod.n)))
         return rule.gains(K, M, D)
 
     def spectral_radius(self, gains: Sequence[PidGains], poses_m: ArrayLike) -> float:
@@ -248,11 +247,13 @@ class IdealRobot:
         ConvergenceError : the motion grew beyond all bounds
         """
         controller = ClarkeController(dataclasses.replace(self.robot, control=settings))
-        size, count = self.dynamics.size, round(duration_s / PERIOD_S)
+        size, count = self.rod.n, round(duration_s / PERIOD_S)
         time_s: Array = PERIOD_S * np.arange(count, dtype=np.float64)
         clarke, rate, desired, asked = (np.empty((count, size)) for _ in range(4))
         tension = np.empty((count, self.manifold.tendon_count))
-        state, no_load, step_s = np.zeros(2 * size), np.zeros(size), np.array([PERIOD_S])
+        moving = MovingRod(self.rod, linear=True, method="midpoint")
+        moving.reset(np.zeros(size))
+        state = np.zeros(2 * size)
         to_tendons = self.manifold.displacement_matrix @ self.from_curvature
         controller.reset(np.zeros(self.manifold.tendon_count), reference=reference.at(0.0))
         chain = self._chain
@@ -267,10 +268,7 @@ class IdealRobot:
             output = controller.update(displacement, velocity, now, PERIOD_S)
             clarke[index], rate[index], desired[index] = output.clarke, output.clarke_rate, now.position
             asked[index], tension[index] = output.generalized_force, output.tension
-            if chain is None:
-                state = np.array(self._step(state, output.tension, no_load, step_s))
-            else:
-                state = _moved(chain, output.tension)
+            state = self._moved(moving, output.tension) if chain is None else _moved(chain, output.tension)
             if not np.isfinite(state).all():
                 raise ConvergenceError(
                     f"the closed loop is unstable: it diverged at {time_s[index]:.3f} s with the gains "
@@ -283,6 +281,15 @@ class IdealRobot:
                 progress(f"{settings.tendon_forces}: {time_s[index]:.0f} of {duration_s:g} s")
         applied = self.manifold.generalized_force(tension)
         return Series(time_s, desired, clarke, rate, asked, applied, tension)
+
+    def _moved(self, moving: MovingRod, tension_n: Array) -> Array:
+        """State a control cycle later; NaN where it diverged."""
+        moving.desired[:] = tension_n
+        try:
+            moving.step(PERIOD_S, self._substeps)
+        except ConvergenceError:
+            return np.full(2 * self.rod.n, np.nan)
+        return np.concatenate([moving.c, moving.rate()])
 
 
 def _moved(chain: MujocoPlant, tension_n: Array) -> Array:

@@ -28,7 +28,7 @@ from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progr
 from continuum_robot.experiments.muhmann.pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.identification.motion.rod_parts import with_mass, with_stiffness
+from continuum_robot.identification.robot_keys import MASS, STIFFNESS, with_factor
 from continuum_robot.robot.control_settings import ControlSettings, InverseDynamicsSettings, ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -145,13 +145,15 @@ def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
     def motors(**changed: float) -> Robot:
         return dataclasses.replace(robot, actuators=dataclasses.replace(actuators, **changed))
 
-    heavy = tuple(with_stiffness(with_mass(segment, error), error) for segment in robot.segments)
+    heavy = robot
+    for index in range(len(robot.segments)):
+        heavy = with_factor(with_factor(heavy, MASS, index, error), STIFFNESS, index, error)
     return {
         "nominal": robot,
         "payload": robot.changed(payload_kg=settings.payload_kg),
         "cogging": motors(cogging_amplitude_nm=settings.cogging * actuators.cogging_amplitude_nm),
         "friction": motors(coulomb_friction_nm=settings.friction * actuators.coulomb_friction_nm),
-        "model": dataclasses.replace(robot, segments=heavy),
+        "model": heavy,
     }
 
 

@@ -30,8 +30,8 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
+from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.loads import Load, PointWrench
-from continuum_robot.rod.strain.rod import RodSegment, StrainRod
 
 Array = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class PoseCase:
     bare_tip_m : position of the tip without the junction's point load, shape (3,), m
     """
 
-    rod: StrainRod
+    rod: RodDescription
     tension_n: Array
     loads: tuple[Load, ...]
     tip_m: Array
@@ -94,7 +94,7 @@ def read_cases(file: Path, order: int) -> list[PoseCase]:
         raise RecordingError(file, f"is not in the format of two_segment.json ({error})", _REMEDY) from error
 
 
-def _rod(robot: Mapping[str, Any], name: str, order: int) -> StrainRod:
+def _rod(robot: Mapping[str, Any], name: str, order: int) -> RodDescription:
     lengths_m, pitch_radii_m = np.array(robot["L"], dtype=float), np.array(robot["pitch_radius"], dtype=float)
     if lengths_m.shape != pitch_radii_m.shape or lengths_m.ndim != 1:
         raise ParameterError(f"pitch_radius of {name}", robot["pitch_radius"], f"{lengths_m.size} radii, one a segment")
@@ -119,10 +119,10 @@ def _rod(robot: Mapping[str, Any], name: str, order: int) -> StrainRod:
         for k, angle_deg in enumerate(_ANGLES_DEG)
     ]
     segments = [RodSegment(length_m=float(length_m), basis=basis, stiffness=stiffness) for length_m in lengths_m]
-    return StrainRod(segments, paths, name=name)
+    return RodDescription(segments=tuple(segments), tendon_paths=tuple(paths), name=name)
 
 
-def _case(rod: StrainRod, case: Mapping[str, Any]) -> PoseCase:
+def _case(rod: RodDescription, case: Mapping[str, Any]) -> PoseCase:
     def vector(key: str, size: int) -> Array:
         value = np.array(case[key], dtype=float)
         if value.shape != (size,) or not np.all(np.isfinite(value)):
@@ -137,7 +137,7 @@ def _case(rod: StrainRod, case: Mapping[str, Any]) -> PoseCase:
     bare = "tip_m_without_junction_load"
     return PoseCase(
         rod,
-        vector("tension_N", rod.tendon_count),
+        vector("tension_N", len(rod.tendon_paths)),
         loads,
         vector("tip_m", 3),
         rotation,

@@ -27,8 +27,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.inertia import section_stiffness
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.statics import chain_equilibrium
 
@@ -99,8 +98,8 @@ def _under_tendons(settings: MujocoStaticsSettings, links: Vector) -> tuple[Vect
     tension[0] = settings.tension
     segment = robot.segments[0]
     high = Basis(kind="chebyshev_bending", order=_HIGH_ORDER)
-    rod = StrainRod.from_robot(robot.changed(segments=(dataclasses.replace(segment, basis=high),)))
-    rod_tip = rod.poses(equilibrium(rod, tension).c, [robot.length_m])[0, :3, 3]
+    rod = Rod(robot.changed(segments=(dataclasses.replace(segment, basis=high),)))
+    rod_tip = rod.moved(rod.equilibrium(tension).c)[0][:3, 3]
     stiffness_nm2 = section_stiffness(robot, 0)
     apart_m = float(np.diff([0.0, *segment.disks.positions_m(segment.length_m)]).mean())
     u = apart_m / 2 * math.sqrt(tension.sum() / float(stiffness_nm2[:2].mean()))
@@ -109,8 +108,8 @@ def _under_tendons(settings: MujocoStaticsSettings, links: Vector) -> tuple[Vect
         bending_stiffness_x_nm2=segment.backbone.bending_stiffnesses_nm2[0] * u / math.tan(u),
         bending_stiffness_y_nm2=segment.backbone.bending_stiffnesses_nm2[1] * u / math.tan(u),
     )
-    soft = StrainRod.from_robot(robot.changed(segments=(dataclasses.replace(segment, basis=high, backbone=softer),)))
-    column_tip = soft.poses(equilibrium(soft, tension).c, [robot.length_m])[0, :3, 3]
+    soft = Rod(robot.changed(segments=(dataclasses.replace(segment, basis=high, backbone=softer),)))
+    column_tip = soft.moved(soft.equilibrium(tension).c)[0][:3, 3]
     tips = []
     for count in links:
         body = ChainBody(robot, None, links=int(count))
@@ -126,7 +125,7 @@ def _against_sorosim(
     steel = StaticsSettings(data=settings.data)
     shapes = read_shapes(settings.data)
     picked = np.unique(np.linspace(0, len(shapes.position_m) - 1, settings.shapes).astype(int))
-    rod = round_rod(steel, _HIGH_ORDER)
+    rod = Rod(round_rod(steel, _HIGH_ORDER), loads=wrenches(steel, np.zeros(6), np.zeros(6)))
     bodies = [ChainBody(steel_rod(steel), None, links=int(count)) for count in links]
     chain_m, rod_m = np.full((len(links), len(picked)), np.nan), np.full(len(picked), np.nan)
     for k, index in enumerate(picked):
@@ -135,7 +134,9 @@ def _against_sorosim(
         gravity, exact = shapes.gravity_m_per_s2[index], shapes.position_m[index]
         places = steel.length * shapes.stations
         try:
-            found = rod.poses(equilibrium(rod.with_gravity(gravity), loads=loads).c, places)[:, :3, 3]
+            rod.arrays.gravity[:] = gravity
+            rod.load(loads)
+            found = rod.poses(rod.equilibrium().c, places)[:, :3, 3]
             rod_m[k] = np.linalg.norm(found - exact, axis=1).max()
         except ConvergenceError:
             pass

@@ -127,30 +127,30 @@ class Motion:
 
 
 def _controller(
-    name: str, motion: Motion, obstacles: list[ConvexObstacle], settings: PredictiveTipSettings, progress: Progress
+    name: str, motion: Motion, obstacles: list[ConvexObstacle], settings: PredictiveTipSettings
 ) -> tuple[Callable[[Array | None, Array, float], ClarkeReference], float]:
     """What gives the reference for a tip and coordinates after a time, s, and its period, s."""
     if name == INVERSE:
-        control = TipControl(motion.robot, progress=progress)
+        control = TipControl(motion.robot)
         control.reset(motion.start)
         control.set_target(motion.target)
         return lambda tip, clarke, dt: control.update(tip, clarke, dt).reference, 0.01
     planned = PredictiveSettings(solver=settings.solver, horizon_s=PredictiveSettings().horizon_s / motion.speed)
-    predictive = PredictiveTip(motion.robot, obstacles, planned, progress=progress)
+    predictive = PredictiveTip(motion.robot, obstacles, planned)
     predictive.reset(motion.start)
     predictive.set_target(motion.target)
     return lambda tip, clarke, dt: predictive.update(tip, clarke, dt).reference, 0.02
 
 
 def _run(
-    plant_name: str, name: str, motion: Motion, world: PlacedWorld, settings: PredictiveTipSettings, progress: Progress
+    plant_name: str, name: str, motion: Motion, world: PlacedWorld, settings: PredictiveTipSettings
 ) -> Run:
     robot, obstacles = motion.robot, world.convex()
     more = {"world": world} if plant_name == MUJOCO else {}
     plant = PLANTS[plant_name](robot, actuation="motors", rng=np.random.default_rng(settings.seed), **more)
     stack = VirtualStack(robot, plant, seed=settings.seed)
     estimator, manifold = robot_model(robot).shape_estimator(WatchSettings()), clarke_manifold(robot)
-    control, period_s = _controller(name, motion, obstacles, settings, progress)
+    control, period_s = _controller(name, motion, obstacles, settings)
     resting = ClarkeReference.at_rest(motion.start)
     rows: list[tuple[float, Array, float, float, Array]] = []
     spent: list[float] = []
@@ -219,7 +219,7 @@ def _compute(settings: PredictiveTipSettings, progress: Progress) -> Result:
             motion = Motion(settings, speed)
             for name in (INVERSE, PREDICTIVE):
                 progress(f"{plant}, speed {speed:g}: {name}")
-                run = runs[plant, speed, name] = _run(plant, name, motion, world, settings, progress)
+                run = runs[plant, speed, name] = _run(plant, name, motion, world, settings)
                 suffix = f"_{name}_{plant}_{speed:g}"
                 numbers |= {
                     f"largest_depth_m{suffix}": float(run.depth_m.max()),

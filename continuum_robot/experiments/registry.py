@@ -36,6 +36,7 @@ from continuum_robot.experiments.johnston import state_uncertainty as johnston_s
 from continuum_robot.experiments.muhmann import model as muhmann_model
 from continuum_robot.experiments.muhmann import pid_pd as muhmann_pid_pd
 from continuum_robot.experiments.muhmann import tracking as muhmann_tracking
+from continuum_robot.experiments.rod import batch as rod_batch
 from continuum_robot.experiments.rucker import fig1 as rucker_fig1
 from continuum_robot.experiments.rucker import helical_step as rucker_helical_step
 from continuum_robot.experiments.rucker import sag as rucker_sag
@@ -89,6 +90,7 @@ def experiments() -> dict[str, Experiment]:
         sorosim.STATICS,
         sorosim_basis.BASIS,
         sorosim_release.RELEASE,
+        rod_batch.BATCH,
         mujoco_statics.STATICS,
         mujoco_plants.PLANTS_EXPERIMENT,
         ha_figures.UNLOADED,

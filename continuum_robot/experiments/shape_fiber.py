@@ -30,7 +30,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.fiber import Fiber
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.choosing import linked_curvature
 from continuum_robot.simulation.devices.fiber import FiberErrors, SimulatedFiber
 from continuum_robot.simulation.plants import PLANTS, ROD
@@ -93,7 +93,7 @@ class _Watched:
     def __init__(self, plain: Robot, seeing: Robot, true: Robot, settings: FiberSettings) -> None:
         self._true, robots = true, {TENDONS: plain, FIBER: seeing}
         self._estimators = {name: ShapeEstimator(one, watch=WatchSettings()) for name, one in robots.items()}
-        self._rods = {name: StrainRod.from_robot(one) for name, one in robots.items()}
+        self._rods = {name: Rod(one) for name, one in robots.items()}
         errors = FiberErrors(noise_per_m=settings.noise_per_m, offset_per_m=settings.offset_per_m, delay_s=0.0)
         self._fiber = SimulatedFiber(errors, np.random.default_rng([settings.seed, 3]))
         self._next_s = 0.0

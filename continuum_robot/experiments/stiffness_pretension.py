@@ -29,7 +29,7 @@ from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.simulation.plants import PLANTS, ROD
@@ -121,7 +121,7 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
     if settings.compensate:
         stack.calibrate_cogging(lambda text: progress(f"stiffening {stiffening_per_n:g} 1/N: {text}"))
     stack.activate()
-    rod = StrainRod.from_robot(robot)
+    rod = Rod(robot)
     start = np.array(stack.controller.clarke)
     goal = np.zeros(robot.coordinate_count)
     goal[:2] = settings.radius_m * np.array([math.cos(settings.direction_rad), math.sin(settings.direction_rad)])
@@ -145,7 +145,7 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
         stack.follow(hold, duration_s - AVERAGE_S)
         stack.follow(hold, AVERAGE_S, lambda one: rows.append((one.plant.c, one.measured_tension)))
         c, tension = (np.mean(column, axis=0) for column in zip(*rows, strict=True))
-        return rod.poses(c, rod.length_m)[0, :3, 3], tension
+        return rod.moved(c)[0][:3, 3], tension
 
     stack.follow(way, MOVE_S)
     measured, predicted, spread, shift = [], [], [], []

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import StrainEquilibrium, equilibrium
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Equilibrium
 
 Array = NDArray[np.float64]
 
@@ -31,9 +32,9 @@ class Answers:
     problems : why one did not converge
     """
 
-    rod: StrainRod
+    rod: Rod
     cosserat: CosseratSolution | None
-    energy: StrainEquilibrium | None
+    energy: Equilibrium | None
     problems: tuple[str, ...]
 
     @property
@@ -71,7 +72,7 @@ class Answers:
         return float(np.linalg.norm(self.cosserat_tip_m - self.energy_tip_m))
 
 
-def solve_both(rod: StrainRod, tension_n: ArrayLike, loads: Sequence[Load] = ()) -> Answers:
+def solve_both(rod: RodDescription, tension_n: ArrayLike, loads: Sequence[Load] = ()) -> Answers:
     """Static shape by both solvers.
 
     Parameters
@@ -84,14 +85,14 @@ def solve_both(rod: StrainRod, tension_n: ArrayLike, loads: Sequence[Load] = ())
     -------
     both shapes
     """
-    problems = []
+    problems, own = [], Rod(rod, loads=loads)
     cosserat = energy = None
     try:
         cosserat = solve(cosserat_rod(rod), tension_n, loads)
     except ConvergenceError as error:
         problems.append(f"boundary-value problem: {error}")
     try:
-        energy = equilibrium(rod, np.asarray(tension_n, dtype=float), loads)
+        energy = own.equilibrium(tension_n)
     except ConvergenceError as error:
         problems.append(f"energy: {error}")
-    return Answers(rod, cosserat, energy, tuple(problems))
+    return Answers(own, cosserat, energy, tuple(problems))

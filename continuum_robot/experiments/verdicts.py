@@ -168,8 +168,8 @@ VERDICTS: dict[str, tuple[Verdict, ...]] = {
         ),
         Verdict(
             "fig. 7: motion after a step of the helical tendon", UNKNOWN,
-            "Shapes without numbers; here two engines differ by {mean_grid_difference_percent_of_length:.2g} % of the"
-            " length on average, and the coarser basis from the finer by up to"
+            "Shapes without numbers; here the coarser basis differs from the finer by"
+            " {mean_basis_difference_percent_of_length:.2g} % of the length on average, by up to"
             " {max_basis_difference_percent_of_length:.2g} %.",
             "rucker.helical_step",
         ),

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Clarke transform of tendon displacements, for any number of tendons and segments (muhmann, section II-A).
 
-Tendon j of a segment stands at psi_j = psi_0 + 2 pi (j - 1) / n from +x. A displacement q_j > 0 is pulled in, and
-q_j = r_d theta cos(psi_j - phi). The Clarke coordinates [q_Re, q_Im] of a segment are the two numbers that all its
-displacements depend on. With an offset psi_0 the coordinates stay those of the segment's x and y axes.
+Tendon j of a segment stands at psi_j = psi_0 + 2 pi (j - 1) / n from +x, or at any other angle. A displacement
+q_j > 0 is pulled in, and q_j = r_d theta cos(psi_j - phi). The Clarke coordinates [q_Re, q_Im] of a segment are the two
+numbers that all its displacements depend on. With an offset psi_0 the coordinates stay those of the segment's x and y
+axes.
 """
 
 from __future__ import annotations
@@ -25,28 +26,52 @@ class ClarkeTransform:
     ----------
     count : number of tendons n, at least 3
     angle_offset_rad : angle psi_0 of the first tendon from +x, rad
+    uneven_angles_rad : psi_j of tendons that do not stand evenly, (n,), rad; None: they do
 
     Attributes
     ----------
-    matrix : M_P of muhmann (3), shape (2, n); read-only
+    matrix : M_P of muhmann (3), shape (2, n), of uneven tendons the pseudo-inverse of ``inverse``; read-only
     inverse : right inverse of M_P, muhmann (5), shape (n, 2); read-only
     angles_rad : psi_j, shape (n,), rad; read-only
+    even : whether they stand evenly
+    shift_direction : positive tensions that force nothing, (n,), the largest 1: equal ones of even tendons; read-only
 
     Raises
     ------
-    ParameterError : fewer than 3 tendons, or an offset that is not finite
+    ParameterError : fewer than 3 tendons, an angle that is not finite, or tendons that cannot pull in every direction
     """
 
-    def __init__(self, count: int, angle_offset_rad: float = 0.0) -> None:
+    def __init__(
+        self, count: int, angle_offset_rad: float = 0.0, uneven_angles_rad: Sequence[float] | None = None
+    ) -> None:
         if count < 3:
             raise ParameterError("count", count, "at least 3 tendons: fewer cannot bend a segment in every direction")
         if not np.isfinite(angle_offset_rad):
             raise ParameterError("angle_offset_rad", angle_offset_rad, "a finite angle in rad")
         self.count = int(count)
         self.angle_offset_rad = float(angle_offset_rad)
+        self.even = uneven_angles_rad is None
         self.angles_rad = _frozen(angle_offset_rad + 2 * np.pi * np.arange(count) / count)
+        if uneven_angles_rad is not None:
+            self.angles_rad = _frozen(np.array(uneven_angles_rad, dtype=float))
+            if self.angles_rad.shape != (count,) or not np.isfinite(self.angles_rad).all():
+                raise ParameterError("uneven_angles_rad", uneven_angles_rad, f"{count} finite angles in rad")
         self.inverse = _frozen(np.column_stack([np.cos(self.angles_rad), np.sin(self.angles_rad)]))  # muhmann (5)
         self.matrix = _frozen(2 / count * self.inverse.T)  # muhmann (3)
+        self.shift_direction = _frozen(np.ones(count))
+        if not self.even:
+            self._uneven()
+
+    def _uneven(self) -> None:
+        from continuum_robot.geometry.null_tensions import positive_null_vector  # noqa: PLC0415  # SciPy, for these alone
+
+        self.matrix = _frozen(np.asarray(np.linalg.pinv(self.inverse), dtype=np.float64))
+        direction = positive_null_vector(self.inverse)
+        if direction is None:
+            angles = np.round(np.degrees(self.angles_rad), 2).tolist()
+            expected = "tendons on all sides, with less than 180 degrees between neighbours"
+            raise ParameterError("uneven_angles_rad", f"{angles} degrees", expected)
+        self.shift_direction = _frozen(direction)
 
     def forward(self, displacement: ArrayLike) -> Array:
         """Clarke coordinates of displacements; what violates the tendon constraint is projected out.
@@ -127,6 +152,8 @@ class ClarkeManifold:
 
     from_base : whether a segment's tendons run from the base through all segments before, m values; None: all do. Else
         from the segment's own start
+    uneven_angles_rad : angles of each segment's tendons from +x where they do not stand evenly, else None, m values;
+        None: all stand evenly
 
     Attributes
     ----------
@@ -135,7 +162,8 @@ class ClarkeManifold:
     clarke_matrix : shape (2m, N), clarke = matrix displacement; the pseudo-inverse of D; read-only
     tendon_count, coordinate_count, segment_count : N, 2m, m
     tendon_slices : for each segment, where its tendons stand in an array over all tendons
-    shift_direction : tensions that, scaled alike within each slice, force nothing, (N,): here equal ones; read-only
+    shift_direction : tensions that, scaled alike within each slice, force nothing, (N,): equal ones of tendons that
+        stand evenly; read-only
 
     Raises
     ------
@@ -148,7 +176,9 @@ class ClarkeManifold:
         pitch_radii_m: Sequence[float],
         angle_offsets_rad: Sequence[float] | None = None,
         from_base: Sequence[bool] | None = None,
+        uneven_angles_rad: Sequence[Sequence[float] | None] | None = None,
     ) -> None:
+        uneven = [None] * len(counts) if uneven_angles_rad is None else list(uneven_angles_rad)
         through = [True] * len(counts) if from_base is None else [bool(one) for one in from_base]
         offsets = [0.0] * len(counts) if angle_offsets_rad is None else list(angle_offsets_rad)
         if not len(counts) or len(pitch_radii_m) != len(counts) or len(offsets) != len(counts):
@@ -160,7 +190,7 @@ class ClarkeManifold:
         for radius in pitch_radii_m:
             if not (np.isfinite(radius) and radius > 0):
                 raise ParameterError("pitch_radii_m", radius, "a positive length in m")
-        self.transforms = tuple(ClarkeTransform(n, offset) for n, offset in zip(counts, offsets, strict=True))
+        self.transforms = tuple(ClarkeTransform(*one) for one in zip(counts, offsets, uneven, strict=True))
         self.pitch_radii_m = _frozen(np.array(pitch_radii_m, dtype=float))
         self.segment_count = len(counts)
         self.coordinate_count = 2 * len(counts)
@@ -180,11 +210,12 @@ class ClarkeManifold:
                 C[2 * i : 2 * i + 2, self.tendon_slices[i - 1]] = -radius_m[i] / radius_m[i - 1] * before
         self.displacement_matrix = _frozen(D)
         self.clarke_matrix = _frozen(C)
-        if not all(through):
-            # The segment before may have no tendon that sums the bending from the base: take the least squares.
+        if not (all(through) and all(one.even for one in self.transforms)):
+            # The segment before may have no tendon that sums the bending from the base, and M_P of uneven tendons is no
+            # multiple of their angles' matrix: take the least squares.
             C = np.asarray(np.linalg.pinv(D), dtype=np.float64).reshape(C.shape)
             self.clarke_matrix = _frozen(C)
-        self.shift_direction = _frozen(np.ones(self.tendon_count))
+        self.shift_direction = _frozen(np.concatenate([one.shift_direction for one in self.transforms]))
         self._off_manifold = _frozen(np.eye(self.tendon_count) - D @ C)
 
     def displacement(self, clarke: ArrayLike) -> Array:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.null_tensions import positive_null_vector
 
 Array = NDArray[np.float64]
 
 PAIR = 2
 """Coordinates that share gains, as the two Clarke coordinates of a segment do."""
 _LEAST_COMPLIANCE = 1e-3  # of the largest: a stiffer displacement is stretch of tendons and noise before it is motion
-_LEAST_PULL = 1e-3  # of a null vector's largest entry: a tendon below it could hardly be kept taut
 
 
 class TendonModes(ClarkeManifold):
@@ -63,7 +62,7 @@ class TendonModes(ClarkeManifold):
         self.segment_count, self.coordinate_count, self.tendon_count = coordinates // PAIR, coordinates, count
         self.tendon_slices = (slice(0, count),)
         self.displacement_matrix, self.clarke_matrix = D, C
-        direction = _positive_null_vector(D)
+        direction = positive_null_vector(D)
         if direction is None:  # rounding, where the modes had one
             raise ParameterError("tendons", "tensions that force none of the coordinates", "none close to zero")
         self.shift_direction = direction
@@ -83,7 +82,7 @@ def _forced_both_ways(Q: Array, desired: int) -> tuple[Array, Array]:
             break
         if values[k] < _LEAST_COMPLIANCE * values.max():
             passed.append(f"{_named(vectors[:, k])} is too stiff")
-        elif _positive_null_vector(vectors[:, [*taken, k]]) is None:
+        elif positive_null_vector(vectors[:, [*taken, k]]) is None:
             passed.append(f"{_named(vectors[:, k])} is pulled one way only")
         else:
             taken.append(int(k))
@@ -99,33 +98,6 @@ def _forced_both_ways(Q: Array, desired: int) -> tuple[Array, Array]:
 def _named(direction: Array) -> str:
     largest = direction / direction[np.argmax(np.abs(direction))]
     return "(" + ", ".join(f"{value:.2g}" for value in np.where(np.abs(largest) < 5e-3, 0.0, largest)) + ")"
-
-
-def _positive_null_vector(D: Array) -> Array | None:
-    """Tensions v > 0 with D^T v = 0, largest 1, the most even ones where those are positive; None where there are none.
-
-    Parameters
-    ----------
-    D : (N, k), of full rank
-    """
-    count = len(D)
-    even = 1.0 - D @ np.linalg.lstsq(D, np.ones(count), rcond=None)[0]
-    if even.min() > _LEAST_PULL * np.abs(even).max():
-        return np.asarray(even / even.max())
-    # The largest least tension: maximise t with D^T v = 0 and t <= v <= 1.
-    cost = np.append(np.zeros(count), -1.0)
-    found = linprog(
-        cost,
-        A_ub=np.column_stack([-np.eye(count), np.ones(count)]),
-        b_ub=np.zeros(count),
-        A_eq=np.column_stack([D.T, np.zeros(D.shape[1])]),
-        b_eq=np.zeros(D.shape[1]),
-        bounds=[(0, 1)] * (count + 1),
-    )
-    if not found.success or found.x[-1] < _LEAST_PULL:
-        return None
-    exact = found.x[:count] - D @ np.linalg.lstsq(D, found.x[:count], rcond=None)[0]
-    return np.asarray(exact / exact.max())
 
 
 def _turned(pair: Array, moved: Array) -> Array:

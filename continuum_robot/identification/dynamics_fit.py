@@ -16,29 +16,30 @@ Afterwards the whole record is simulated in one piece from its first pose, for t
 from __future__ import annotations
 
 import datetime
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
-from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.identification.capstan_motion import CapstanMotion, steps_of
+from continuum_robot.errors import ParameterError
+from continuum_robot.identification.capstan_rod import STEP_S, CapstanRod, steps_of
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
-from continuum_robot.identification.motion.rod_parts import mass_kg, usual_damping_nms
-from continuum_robot.identification.shooting_windows import STEP_S, ShootingWindows
+from continuum_robot.identification.fit import ROBUST, Fit, Parameter, Parameters, by_differences, fit
+from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.friction.capstans import driven_segments
 from continuum_robot.rod.tendons import coefficient_slices
 
 Array = NDArray[np.float64]
 
-MASS_NAME, INERTIA_NAME, DAMPING_NAME = MASSES = "mass_kg", "capstan_inertia_kg_m2", "bending_damping_nms"
+MASSES = "mass_kg", "capstan_inertia_kg_m2", "bending_damping_nms"
 """What johnston takes as known: all masses of a segment, inertia of each of its capstans, damping of its backbone."""
 _LEAST_FACTOR = 0.02  # on the file's values, for one that has none
 Progress = Callable[[str], None]
@@ -72,12 +73,12 @@ class DynamicsFit:
 
     Attributes
     ----------
-    names : of the parameters, see :func:`parameter_names`
+    keys : of the robot file, or what is said of a segment, see :func:`looked_for`
     values : of the parameters, in the units of their names, shape (p,)
     deviations : their standard deviations, in the same units, shape (p,)
     shown : whether the record shows them: masses, inertia and damping with half of the deviation that they had before
         it or less, shape (p,)
-    covariance : shape (p, p), see :meth:`ShootingWindows.covariance`
+    covariance : shape (p, p), see :func:`fit_dynamics`
     first_guess : of the first step, in the same units, shape (p,)
     limited : names of parameters that ended at their bounds: what was found of the others is wrong, too
     segments : indices of those with capstans
@@ -93,7 +94,7 @@ class DynamicsFit:
     measured_tip_m, open_loop_tip_m : shape (T, 3)
     """
 
-    names: tuple[str, ...]
+    keys: tuple[str, ...]
     values: Array
     deviations: Array
     shown: NDArray[np.bool_]
@@ -116,6 +117,11 @@ class DynamicsFit:
     open_loop_c: Array
     measured_tip_m: Array
     open_loop_tip_m: Array
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the parameters, for people: see :func:`names_of`."""
+        return names_of(self.keys)
 
     def title(self, place: int) -> str:
         """What stands before the names of one segment's parameters, as ``segments[0]``; nothing on a robot with one.
@@ -151,28 +157,58 @@ class DynamicsFit:
         }
 
 
-def parameter_names(robot: Robot, *, masses: bool) -> tuple[str, ...]:
-    """Names of what is looked for, by the segment where there are several.
-
-    Those are ``bending_stiffness_x_nm2`` and ``bending_stiffness_y_nm2`` of each segment with capstans, then
-    ``friction_coefficient_1`` and ``..._2``, and with masses ``mass_kg``, ``capstan_inertia_kg_m2`` and
-    ``bending_damping_nms``, each of all these segments.
+def looked_for(robot: Robot) -> dict[str, tuple[tuple[str, ...], Array]]:
+    """What may be looked for, by kind: keys of each segment with capstans, and their values by the robot file.
 
     Parameters
     ----------
     robot : with capstans
-    masses : whether these, the inertia of the capstans and the damping are among them
+
+    Raises
+    ------
+    ParameterError : no capstans
     """
-    pairs = ("bending_stiffness_x_nm2", "bending_stiffness_y_nm2"), ("friction_coefficient_1", "friction_coefficient_2")
-    kinds = (*pairs, *(((name,) for name in MASSES) if masses else ()))
-    alone = len(robot.segments) == 1
-    return tuple(
-        name if alone else f"segments[{index}].{name}" for kind in kinds for index in _segments(robot) for name in kind
-    )
+    if not (segments := driven_segments(robot)):
+        raise ParameterError("robot", robot.name, "a robot with capstans")
+    own = [(f"segments[{index}]", robot.segments[index]) for index in segments]
+    capstans = [(at, one.capstans) for at, one in own if one.capstans is not None]
+    rows = {
+        "stiffness": [
+            (f"{at}.backbone.bending_stiffness_{axis}_nm2", EI)
+            for at, one in own
+            for axis, EI in zip("xy", one.backbone.bending_stiffnesses_nm2, strict=True)
+        ],
+        "friction": [
+            (f"{at}.capstans.friction_coefficients[{k}]", mu)
+            for at, one in capstans
+            for k, mu in enumerate(one.friction_coefficients)
+        ],
+        "mass": [(f"{at}.{MASS}", mass_kg(one)) for at, one in own],
+        "inertia": [(f"{at}.capstans.inertia_kg_m2", one.inertia_kg_m2) for at, one in capstans],
+        "damping": [(f"{at}.{DAMPING}", one.bending_damping_nms) for at, one in own],
+    }
+    return {
+        kind: (tuple(key for key, _ in each), np.array([value for _, value in each])) for kind, each in rows.items()
+    }
+
+
+def names_of(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Names for keys of :func:`looked_for`, by the segment where there are several.
+
+    Parameters
+    ----------
+    keys : of all that is looked for
+    """
+    found = []
+    for key in keys:
+        name = key.replace("backbone.", "").replace("capstans.inertia", "capstan_inertia").replace("capstans.", "")
+        found.append(re.sub(r"coefficients\[(\d)\]", lambda match: f"coefficient_{int(match[1]) + 1}", name))
+    alone = len({name.partition(".")[0] for name in found}) == 1
+    return tuple(name.partition(".")[2] if alone else name for name in found)
 
 
 def dynamics_in_file(robot: Robot) -> Array:
-    """What a robot file says of all that is looked for, in the order and the units of their names, shape (7 S,).
+    """What a robot file says of all that may be looked for, in the order and the units of the keys, shape (7 S,).
 
     Parameters
     ----------
@@ -182,24 +218,7 @@ def dynamics_in_file(robot: Robot) -> Array:
     ------
     ParameterError : no capstans
     """
-    own = [robot.segments[index] for index in _segments(robot)]
-    capstans = [one.capstans for one in own if one.capstans is not None]
-    return np.array(
-        [
-            *(EI for one in own for EI in one.backbone.bending_stiffnesses_nm2),
-            *(mu for one in capstans for mu in one.friction_coefficients),
-            *(mass_kg(one) for one in own),
-            *(one.inertia_kg_m2 for one in capstans),
-            *(one.bending_damping_nms for one in own),
-        ]
-    )
-
-
-def _segments(robot: Robot) -> list[int]:
-    """Indices of the segments with capstans; an error where there are none."""
-    if not (found := driven_segments(robot)):
-        raise ParameterError("robot", robot.name, "a robot with capstans")
-    return found
+    return np.concatenate([values for _, values in looked_for(robot).values()])
 
 
 def fit_dynamics(
@@ -208,9 +227,13 @@ def fit_dynamics(
     progress: Progress | None = None,
     *,
     settings: DynamicsFitSettings | None = None,
-    compile: str = "auto",
 ) -> DynamicsFit:
     """Fit the stiffnesses of the backbone and the friction coefficients of the capstans, of all segments at once.
+
+    A string encoder's drum is off its axis, a tendon stretches under its tension: what is wrong with a reading stays so
+    wherever the robot comes by, and a longer record does not average it out. For the deviations each sensor's error is
+    taken as constant in the lower and in the upper half of its range, independent of each other and as large as its
+    deviation, or as the residuals where those are larger.
 
     Parameters
     ----------
@@ -218,7 +241,6 @@ def fit_dynamics(
     recording : of that robot, moving in both planes
     progress : receives a line for each step
     settings : bounds and use of the record
-    compile : as in rod/code/generation.py
 
     Returns
     -------
@@ -232,7 +254,7 @@ def fit_dynamics(
     """
     settings = settings or DynamicsFitSettings()
     say = progress or (lambda _: None)
-    segments = _segments(robot)
+    known = looked_for(robot)
     record = SmoothedRecord.of(
         robot,
         recording,
@@ -240,68 +262,54 @@ def fit_dynamics(
         string_sigma_m=settings.string_sigma_m,
         least_s=2 * settings.window_s,
     )
-    motion = CapstanMotion(robot, compile=compile, progress=progress)
-    names = parameter_names(robot, masses=settings.masses)
-    pairs = 2 * len(segments)
-    stiffest = np.maximum(settings.largest_stiffness_nm2, 2 * dynamics_in_file(robot)[:pairs])
-    upper = np.concatenate([stiffest, np.full(pairs, settings.largest_friction)])
-    count, paper = len(names), len(upper)
-    first = _fit_forces(motion, record, upper)
-    say("from forces: " + _line(names[:paper], first))
-    factors = motion.in_file if settings.masses else np.zeros(0)
-    scales = np.concatenate([np.ones(paper), _usual(robot) if settings.masses else []])
-    windows = ShootingWindows(
-        motion,
-        record,
-        window_s=settings.window_s,
-        rate_sigma=settings.start_rate_sigma,
-        expected=np.concatenate([first, factors]),
-        deviation=np.concatenate([np.full(paper, np.inf), np.full(len(factors), settings.prior)]),
-        progress=say,
-    )
-    start = np.concatenate([np.clip(first, 0.01 * upper, 0.99 * upper), np.maximum(factors, _LEAST_FACTOR)])
-    start = np.concatenate([start, windows.starts.ravel()])
-    below, above = np.full(start.size, -np.inf), np.full(start.size, np.inf)
-    below[:paper], above[:paper], below[paper:count] = 0.0, upper, 0.5 * _LEAST_FACTOR
-    found = least_squares(
-        windows.residuals,
-        start,
-        jac=windows.jacobian,
-        bounds=(below, above),
-        x_scale="jac",
-        ftol=3e-3,
-        xtol=1e-7,
-        gtol=1e-10,
-        max_nfev=settings.iterations,
-    )
-    window_c = windows.trajectory(found.x)
-    if found.status < 0 or windows.ran_away:
-        raise ConvergenceError("the fit of the dynamics", float(found.cost), 0.0, int(found.nfev))
-    values = np.array(found.x[:count])
-    spread = windows.covariance(found.x)[:count, :count]
-    deviations = np.sqrt(np.diag(spread))
-    shown = np.concatenate([np.ones(paper, dtype=bool), deviations[paper:] < 0.5 * settings.prior])
-    rod = RodDynamics(robot, compile=compile, progress=progress)
-    measured_tip = _tips(rod, record.c)
+    rod = CapstanRod(robot, {kind: keys for kind, (keys, _) in known.items()})
+    stiffest = np.maximum(settings.largest_stiffness_nm2, 2 * known["stiffness"][1])
+    kinds = {
+        "stiffness": Parameter(known["stiffness"][0], 0.4 * stiffest, low=0.0, high=stiffest),
+        "friction": Parameter(
+            known["friction"][0], min(0.4 * settings.largest_friction, 0.1), low=0.0, high=settings.largest_friction
+        ),
+    }
+    first = _fit_forces(rod, record, Parameters(kinds))
+    say("from forces: " + _line(names_of(first.parameters.keys), first.values))
+    if settings.masses:
+        for kind in ("mass", "inertia", "damping"):
+            keys, values = known[kind]
+            kinds[kind] = Parameter(keys, values, settings.prior, scale=rod.usual[kind], low=0.5 * _LEAST_FACTOR)
+    windows = Windows(rod, record, settings, kinds, say)
+    parameters, count = windows.parameters, len(windows.parameters) - windows.starts.size
+    paper, start = len(first.x), parameters.expected.copy()
+    start[:paper] = np.clip(first.x, 0.01 * parameters.high[:paper], 0.99 * parameters.high[:paper])
+    start[paper:count] = np.maximum(start[paper:count], _LEAST_FACTOR)
+    found = fit(parameters, windows, start=start, tolerance=3e-3, evaluations=settings.iterations)
+    rows, _ = windows(found.x)
+    window_c = windows.trajectory
+    errors = max(1.0, math.sqrt(float(np.mean(rows**2)))) * record.reading_errors[windows.samples]
+    spread = found.covariance(errors.reshape(len(rows), -1))[:count, :count]
+    deviations, scale = np.sqrt(np.diag(spread)), parameters.scale[:count]
+    shown = np.arange(count) < paper
+    shown |= deviations < 0.5 * parameters.deviation[:count]
+    measured_tip = rod.tips(record.c)
     say("simulating the whole record")
-    open_loop = _open_loop(motion, record, values)
-    open_loop_tip = _tips(rod, open_loop)
+    open_loop = _open_loop(rod, record)
+    open_loop_tip = rod.tips(open_loop)
     covered = np.isfinite(window_c).all(axis=1)
+    keys = parameters.keys[:count]
     return DynamicsFit(
-        names=names,
-        values=scales * values,
-        deviations=scales * deviations,
+        keys=keys,
+        values=found.values[:count],
+        deviations=scale * deviations,
         shown=shown,
-        covariance=scales[:, None] * spread * scales,
-        first_guess=scales * np.concatenate([first, factors]),
-        limited=tuple(name for name, active in zip(names, found.active_mask, strict=False) if active),
-        segments=tuple(segments),
-        coefficients=tuple(coefficient_slices(robot)[index] for index in segments),
+        covariance=scale[:, None] * spread * scale,
+        first_guess=np.concatenate([first.values, scale[paper:] * parameters.expected[paper:count]]),
+        limited=tuple(name for name, at in zip(names_of(keys), found.limited, strict=False) if at),
+        segments=tuple(driven_segments(robot)),
+        coefficients=tuple(coefficient_slices(robot)[index] for index in driven_segments(robot)),
         rmse_coefficients=_rms(window_c[covered] - record.c[covered]),
-        rmse_tip_m=_rms(_tips(rod, window_c[covered]) - measured_tip[covered]),
+        rmse_tip_m=_rms(rod.tips(window_c[covered]) - measured_tip[covered]),
         open_loop_rmse_coefficients=_rms(open_loop - record.c),
         open_loop_rmse_tip_m=_rms(open_loop_tip - measured_tip),
-        evaluations=int(found.nfev),
+        evaluations=found.evaluations,
         file=recording.file,
         sha256=recording.sha256,
         date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
@@ -314,14 +322,69 @@ def fit_dynamics(
     )
 
 
-def _usual(robot: Robot) -> Array:
-    """What the factors of :class:`CapstanMotion` multiply: masses (kg), inertia of a capstan, usual damping, (3 S,)."""
-    segments = _segments(robot)
-    damping = [usual_damping_nms(robot.segments[index]) for index in segments]
-    return np.concatenate([dynamics_in_file(robot)[4 * len(segments) : 6 * len(segments)], damping])
+class Windows:
+    """The record in windows, each simulated from a start of its own: whitened differences of the coefficients.
+
+    Parameters
+    ----------
+    rod : of a robot with n coefficients
+    record : of that robot
+    settings : length of a window, and how well its first rates are known
+    looked_for : of the rod
+    progress : receives a line for each evaluation
+
+    Attributes
+    ----------
+    parameters : those of the rod, then first c and c_rate of each window, 1/m and 1/(m.s)
+    starts : of the windows from the smoothed record, shape (windows, 2n)
+    samples : of the record, of the rows
+    trajectory : coefficients of the latest evaluation, shape (T, n), 1/m
+    """
+
+    def __init__(
+        self, rod: CapstanRod, record: SmoothedRecord, settings: DynamicsFitSettings, looked_for: dict[str, Parameter],
+        progress: Progress,
+    ) -> None:  # fmt: skip
+        self._rod, self._record, self._say = rod, record, progress
+        self._steps = steps_of(record.time_s, STEP_S)
+        count = max(1, int(record.time_s[-1] / settings.window_s))
+        edges = np.searchsorted(record.time_s, np.linspace(0, record.time_s[-1], count + 1) - 1e-9)
+        edges[-1] = len(record.time_s) - 1
+        self._edges = edges
+        # A window ends with the sample that the next one begins with.
+        self.samples = np.concatenate([np.arange(first, last + 1) for first, last in pairwise(edges)])
+        self.starts = np.hstack([record.smooth_c[edges[:-1]], record.smooth_rate[edges[:-1]]])
+        n = rod.size
+        deviation = np.tile(np.repeat([np.inf, settings.start_rate_sigma], n), len(self.starts))
+        keys = tuple(f"start {k + 1}" for k in range(self.starts.size))
+        self.parameters = Parameters({**looked_for, "start": Parameter(keys, self.starts.ravel(), deviation)})
+        self._evaluations = 0
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Rows and slopes at ``x``; raises ConvergenceError where the motion runs away."""
+        n, whiten, first = self._rod.size, self._record.whiten, len(x) - self.starts.size
+        self._rod.take(self.parameters, x)
+        trajectory = np.full(self._record.c.shape, np.nan)
+        rows, jacobian = [], []
+        for index, start in enumerate(x[first:].reshape(-1, 2 * n)):
+            span = range(self._edges[index], self._edges[index + 1])
+            states, slopes = self._rod.simulate(start, self._record.torque, self._steps, span)
+            trajectory[span.start : span.stop + 1] = states
+            rows.append((states - self._record.c[span.start : span.stop + 1]) @ whiten.T)
+            own = np.zeros((*states.shape, len(x)))
+            own[:, :, :first] = slopes[:, :, self._rod.columns(self.parameters, first)]
+            own[:, :, first + index * 2 * n : first + (index + 1) * 2 * n] = slopes[:, :, -2 * n :]
+            jacobian.append(np.einsum("ij,tjk->tik", whiten, own))
+        self.trajectory, self._evaluations = trajectory, self._evaluations + 1
+        whole = np.concatenate(rows).ravel()
+        self._say(
+            f"motion, evaluation {self._evaluations}: rms of {math.sqrt(float(np.mean(whole**2))):.3f} deviations, "
+            + ", ".join(f"{value:.4g}" for value in x[:first])
+        )
+        return whole, np.concatenate(jacobian).reshape(whole.size, -1)
 
 
-def _fit_forces(motion: CapstanMotion, record: SmoothedRecord, upper: Array) -> Array:
+def _fit_forces(rod: CapstanRod, record: SmoothedRecord, parameters: Parameters) -> Fit:
     """First step: parameters for which the forces of the smoothed motion balance best."""
     # Accelerations at both ends of the smoothing window are extrapolated.
     inside = (record.time_s > SMOOTHING_S / 2) & (record.time_s < record.time_s[-1] - SMOOTHING_S / 2)
@@ -329,53 +392,25 @@ def _fit_forces(motion: CapstanMotion, record: SmoothedRecord, upper: Array) -> 
     places = places[:: max(1, len(places) // 600)]
     # The torque is held while the smoothed motion is that of the sample: the mean of before and after belongs to it.
     torque = (record.torque[places] + record.torque[places - 1]) / 2
+    state = record.smooth_c[places], record.smooth_rate[places], record.smooth_acceleration[places]
+    missing = rod.missing_forces(*state, torque)
 
-    def forces(parameters: Array) -> tuple[Array, Array]:
-        rows, slopes = [], []
-        for k, tau in zip(places, torque, strict=True):
-            force, slope = motion.residual(
-                record.smooth_c[k], record.smooth_rate[k], record.smooth_acceleration[k], tau, parameters
-            )
-            rows.append(force)
-            slopes.append(slope)
-        return np.array(rows), np.array(slopes)
+    def forces(x: Array) -> Array:
+        rod.take(parameters, x)
+        return missing()
 
-    middle = 0.4 * upper
-    half = len(upper) // 2
-    middle[half:] = np.minimum(middle[half:], 0.1)
-    scale = np.sqrt(np.mean(forces(middle)[0] ** 2, axis=0)) + 1e-12
-    found = least_squares(
-        lambda p: (forces(p)[0] / scale).ravel(),
-        middle,
-        jac=lambda p: (forces(p)[1] / scale[:, None]).reshape(-1, len(upper)),
-        bounds=(np.zeros(len(upper)), upper),
-        x_scale=upper,
-        loss="soft_l1",
-        max_nfev=40,
-    )
-    return np.array(found.x)
+    scale = np.sqrt(np.mean(forces(parameters.expected) ** 2, axis=0)) + 1e-12
+    residuals = by_differences(lambda x: (forces(x) / scale).ravel())
+    return fit(parameters, residuals, loss=ROBUST, evaluations=40)
 
 
-def _open_loop(motion: CapstanMotion, record: SmoothedRecord, parameters: Array) -> Array:
+def _open_loop(rod: CapstanRod, record: SmoothedRecord) -> Array:
     """The whole record in one piece, from its first pose and rates; NaN from where it ran away."""
-    n = motion.size
     found = np.full(record.c.shape, np.nan)
-    state = np.concatenate([record.smooth_c[0], record.smooth_rate[0]])
-    found[0] = state[:n]
-    try:
-        for k, (count, h) in enumerate(steps_of(record.time_s, STEP_S)):
-            for _ in range(count):
-                state = motion.step(state, record.torque[k], parameters, h, derivatives=False).state
-            found[k + 1] = state[:n]
-    except ConvergenceError:
-        return found
+    start, steps = np.concatenate([record.smooth_c[0], record.smooth_rate[0]]), steps_of(record.time_s, STEP_S)
+    states, _ = rod.simulate(start, record.torque, steps, range(len(steps)), slopes=False)
+    found[: len(states)] = states
     return found
-
-
-def _tips(rod: RodDynamics, c: Array) -> Array:
-    length_m = rod.robot.length_m
-    tips = [rod.poses(one, [length_m])[0, :3, 3] if np.isfinite(one).all() else np.full(3, np.nan) for one in c]
-    return np.array(tips)
 
 
 def _rms(values: Array) -> Array:

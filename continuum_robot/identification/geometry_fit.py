@@ -23,14 +23,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, RecordingError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.arcs import arc_pose
 from continuum_robot.identification.column_distributions import distribution_count, likeliest_distributions
+from continuum_robot.identification.fit import Fit, Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.recordings import TendonRecording, read_recording
+from continuum_robot.identification.replay import rmse_m
 from continuum_robot.identification.tendon_pulls import Pulls, find_pulls, labels_agree
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
@@ -189,41 +190,22 @@ def identify_geometry(
         f"fitting the {len(candidates)} likeliest of {distribution_count(robot)} distributions of columns over segments"
     )
     fits = sorted(
-        (_fit(robot, pulls, order, settings) for order in candidates), key=lambda fit: (fit.cost, fit.columns)
+        (_fit(robot, pulls, order, settings) for order in candidates), key=lambda one: (one.fit.cost, one.columns)
     )
     best = fits[0]
     say(f"best fit {1e3 * best.rmse_m:.2f} mm" + (f", next {1e3 * fits[1].rmse_m:.2f} mm" if len(fits) > 1 else ""))
     return _result(robot, recording, pulls, fits)
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    """One distribution of columns, fitted."""
-
-    columns: tuple[int, ...]
-    at: dict[str, slice]
-    parameters: Array
-    covariance: Array
-    cost: float
-    rmse_m: float
-
-
 class _Model:
-    """Marker positions of pulled tendons as a function of one vector of parameters.
+    """Marker positions of pulled tendons as a function of the geometry, and of what a real tendon does beside it.
 
-    The vector holds [psi_0 (m), marker in the tip frame (3), base in the tracker's frame (3), its tilt (2)], the
-    geometry, and then [logarithm of each segment's response against the robot's (m), of the robot's (1), zero of each
-    tendon (N)].
+    That is the logarithm of each segment's response against the robot's and of the robot's, and each tendon's zero.
     """
 
     def __init__(self, robot: Robot, pulls: Pulls, order: tuple[int, ...], settings: FitSettings) -> None:
         segments = robot.segments
         m, count = len(segments), len(order)
-        sizes = {"psi": m, "marker": 3, "base": 3, "tilt": 2, "spread": m, "response": 1, "zero": count}
-        ends = np.cumsum(list(sizes.values()))
-        self.at = {
-            name: slice(int(end) - size, int(end)) for (name, size), end in zip(sizes.items(), ends, strict=True)
-        }
         self._lengths_m = np.array([segment.length_m for segment in segments])
         segment_of = np.repeat(np.arange(m), [segment.tendons.count for segment in segments])
         within = np.concatenate([_spacing(segment.tendons) for segment in segments])
@@ -239,22 +221,30 @@ class _Model:
         self._pulled_m = pulls.displacement_m
         self._measured_m = pulls.marker_m
         self._scale_m = settings.point_scale_m
-
-        self.start, self._deviation = np.zeros(ends[-1]), np.full(ends[-1], np.inf)
         turned = np.exp(1j * (pulls.direction_rad[list(order)] - within))
-        self.start[self.at["psi"]] = [np.angle(turned[segment_of == index].mean()) for index in range(m)]
-        straight = np.array([0.0, 0.0, robot.length_m])
+        psi = [np.angle(turned[segment_of == index].mean()) for index in range(m)]
+        base, straight = np.zeros(3), np.array([0.0, 0.0, robot.length_m])
         if np.linalg.norm(pulls.rest_m - straight) > _FRAME_ELSEWHERE * robot.length_m:
-            self.start[self.at["base"]] = pulls.rest_m - straight
-        self.start[self.at["response"]] = math.log(0.85)
-        self.start[self.at["zero"]] = pulls.zero_m[list(order)]
-        self._deviation[self.at["marker"]] = [settings.marker_lateral_m] * 2 + [settings.marker_axial_m]
-        self._deviation[self.at["base"]] = [settings.base_lateral_m] * 2 + [settings.base_axial_m]
-        self._deviation[self.at["tilt"]] = settings.tilt_rad
-        self._deviation[self.at["spread"]] = settings.response_spread
-        self._deviation[self.at["response"]] = 0.5
-        self._deviation[self.at["zero"]] = settings.zero_m
-        self._known = np.isfinite(self._deviation)
+            base = pulls.rest_m - straight
+
+        def of(name: str, size: int, expected: ArrayLike, deviation: ArrayLike = np.inf) -> Parameter:
+            return Parameter(tuple(f"{name} {k + 1}" for k in range(size)), expected, deviation)
+
+        lateral, axial = settings.marker_lateral_m, settings.marker_axial_m
+        self.parameters = Parameters(
+            {
+                "psi": of("angle_offset_rad", m, psi),
+                "marker": of("recording.marker_in_tip_m", 3, 0.0, [lateral, lateral, axial]),
+                "base": of(
+                    "recording.base_in_tracker_m", 3, base, [settings.base_lateral_m] * 2 + [settings.base_axial_m]
+                ),
+                "tilt": of("recording.base_rotation_in_tracker_rad", 2, 0.0, settings.tilt_rad),
+                "spread": of("response", m, 0.0, settings.response_spread),
+                "response": of("response of the robot", 1, math.log(0.85), 0.5),
+                "zero": of("zero", count, pulls.zero_m[list(order)], settings.zero_m),
+            }
+        )
+        self.at = self.parameters.at
 
     def marker_m(self, x: Array) -> Array:
         """Predicted marker in the tracker's frame, shape (T, 3), m."""
@@ -271,40 +261,40 @@ class _Model:
         """Predicted minus measured marker, shape (T, 3), m."""
         return self.marker_m(x) - self._measured_m
 
-    def residuals(self, x: Array) -> Array:
-        """Residuals of the samples, large ones weighing less, then those of the priors."""
+    def rows(self, x: Array) -> Array:
+        """Errors of the samples over their scale, large ones weighing less."""
         error = self.error_m(x) / self._scale_m
         # Pseudo-Huber in the distance d: rho = 2 (sqrt(1 + d^2) - 1) = d^2 2 / (sqrt(1 + d^2) + 1).
         weight = np.sqrt(2 / (np.sqrt(1 + np.sum(error**2, axis=1)) + 1))
-        prior = (x - self.start)[self._known] / self._deviation[self._known]
-        return np.concatenate([(error * weight[:, None]).ravel(), prior])
+        return np.asarray((error * weight[:, None]).ravel())
 
 
 def _spacing(tendons: Tendons) -> Array:
     return np.asarray(2 * np.pi * np.arange(tendons.count) / tendons.count)
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """One distribution of columns, fitted."""
+
+    columns: tuple[int, ...]
+    fit: Fit
+    rmse_m: float
+
+
 def _fit(robot: Robot, pulls: Pulls, order: tuple[int, ...], settings: FitSettings) -> _Candidate:
     model = _Model(robot, pulls, order, settings)
-    solution = least_squares(model.residuals, model.start, x_scale="jac", max_nfev=200)
-    error = model.error_m(solution.x)
-    if not np.isfinite(solution.cost):
-        raise ConvergenceError("geometry fit", math.inf, 0.0, int(solution.nfev))
-    return _Candidate(
-        order,
-        model.at,
-        solution.x,
-        np.linalg.inv(solution.jac.T @ solution.jac),
-        float(solution.cost),
-        float(np.sqrt(np.mean(np.sum(error**2, axis=1)))),
-    )
+    found = fit(model.parameters, by_differences(model.rows))
+    if not np.isfinite(found.cost):
+        raise ConvergenceError("geometry fit", math.inf, 0.0, found.evaluations)
+    return _Candidate(order, found, rmse_m(model.error_m(found.x)))
 
 
 def _result(robot: Robot, recording: TendonRecording, pulls: Pulls, fits: list[_Candidate]) -> GeometryFit:
     best = fits[0]
-    at, x = best.at, best.parameters
+    at, x, covariance = best.fit.parameters.at, best.fit.x, best.fit.covariance(variance=1.0)
     geometry = at["tilt"].stop
-    deviation = np.sqrt(np.diag(best.covariance))
+    deviation = np.sqrt(np.diag(covariance))
     offsets = np.mod(x[at["psi"]] + np.pi, 2 * np.pi) - np.pi
     section = Recording(
         displacement_columns=tuple(pulls.columns[index] for index in best.columns),
@@ -324,14 +314,14 @@ def _result(robot: Robot, recording: TendonRecording, pulls: Pulls, fits: list[_
         marker_deviation_m=deviation[at["marker"]],
         base_deviation_m=deviation[at["base"]],
         tilt_deviation_rad=deviation[at["tilt"]],
-        covariance=best.covariance[:geometry, :geometry],
+        covariance=covariance[:geometry, :geometry],
         responses=np.exp(x[at["response"]] + x[at["spread"]]),
         zeros_m=x[at["zero"]],
         rmse_m=best.rmse_m,
         second_rmse_m=second.rmse_m if second else math.inf,
         second_columns=tuple(pulls.columns[index] for index in second.columns) if second else (),
         labels_agree=labels_agree(robot, recording, section.displacement_columns),
-        confidence=(second.cost - best.cost) / math.log(10) if second else math.inf,
+        confidence=(second.fit.cost - best.fit.cost) / math.log(10) if second else math.inf,
         used_samples=len(pulls.marker_m),
         samples=len(recording),
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.identification.fit import jackknife
 from continuum_robot.identification.replay import marker_errors, rmse_m
 
 Array = NDArray[np.float64]
@@ -63,9 +64,7 @@ class LeftOut:
     @property
     def deviation(self) -> Array:
         """Standard deviations of the parameters by the jackknife, in their units, shape (p,)."""
-        count = len(self.vectors)
-        spread = np.sum((self.vectors - self.vectors.mean(axis=0)) ** 2, axis=0)
-        return np.asarray(np.sqrt((count - 1) / count * spread))
+        return np.sqrt(np.diag(jackknife(self.vectors)))
 
 
 def leave_out(block: Blocks, fits: Sequence[tuple[Array, Array]]) -> LeftOut:

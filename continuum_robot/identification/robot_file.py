@@ -16,19 +16,11 @@ import yaml
 from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
-from continuum_robot.identification.dynamics_fit import (
-    DAMPING_NAME,
-    INERTIA_NAME,
-    MASS_NAME,
-    MASSES,
-    DynamicsFit,
-)
+from continuum_robot.identification.dynamics_fit import MASSES, DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.motion.fit import RecordedMotionFit
-from continuum_robot.identification.motion.parameters import file_values as motion_values
-from continuum_robot.identification.motion.parameters import segment_values
-from continuum_robot.identification.motion.rod_parts import MASS, mass_kg
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
+from continuum_robot.identification.robot_keys import file_keys
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values, plain
 from continuum_robot.robot.file.whole_file import write_whole
@@ -63,7 +55,7 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     _straighten(mapping, robot)
     what, values = _found(fit, robot)
     for key, value in values.items():
-        _put(mapping, key, plain(value))
+        _put(mapping, key, plain([dataclasses.asdict(one) for one in value] if _objects(value) else value))
     if "assumed" in mapping:
         mapping["assumed"] = [key for key in mapping["assumed"] if key not in values]
     source = Path(robot.file_name).name if robot.file_name else robot.name
@@ -110,43 +102,28 @@ def _(fit: GeometryFit, robot: Robot) -> Found:
 
 @_found.register
 def _(fit: DynamicsFit, robot: Robot) -> Found:
-    found: dict[str, Any] = {}
-    for place, index in enumerate(fit.segments):
+    for index in fit.segments:
         if not index < len(robot.segments) or robot.segments[index].capstans is None:
             raise RobotFileError(robot.file_name or None, "segments", index, "a fit of segments with capstans")
-        found |= _dynamics_of(fit, place, robot)
-    return f"its dynamics fitted to {fit.file.name}", found
-
-
-def _dynamics_of(fit: DynamicsFit, place: int, robot: Robot) -> dict[str, Any]:
-    """What was found of one of the segments with capstans, by its keys."""
-    index = fit.segments[place]
-    key, (stiffness, friction, masses) = f"segments[{index}]", fit.of_segment(place)
-    values, deviations = fit.values, fit.deviations
+    rows = zip(fit.keys, fit.values.tolist(), fit.shown, strict=True)
+    # A file has the coefficients of both capstans of a segment as one list.
+    found = file_keys(robot, {key: value for key, value, shown in rows if shown and not key.endswith("]")})
     ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
-    axes = zip("xy", values[stiffness].tolist(), strict=True)
-    found: dict[str, Any] = {f"{key}.backbone.bending_stiffness_{axis}_nm2": value for axis, value in axes}
-    found[f"{key}.capstans.friction_coefficients"] = values[friction].tolist()
-    # None of these where they were not looked for.
-    shown = {name: float(values[k]) for name, k in zip(MASSES, masses, strict=False) if fit.shown[k]}
-    if MASS_NAME in shown:
-        found |= segment_values(robot, MASS, index, shown[MASS_NAME] / mass_kg(robot.segments[index]))
-    if INERTIA_NAME in shown:
-        found[f"{key}.capstans.inertia_kg_m2"] = shown[INERTIA_NAME]
-    if DAMPING_NAME in shown:
-        found[f"{key}.{DAMPING_NAME}"] = shown[DAMPING_NAME]
-    found[f"{key}.calibration"] = {
-        "date": fit.date,
-        "file": fit.file.name,
-        "sha256": fit.sha256,
-        "stiffness_deviations_nm2": deviations[stiffness].tolist(),
-        "friction_deviations": deviations[friction].tolist(),
-        **{f"{name}_deviation": float(deviations[k]) for name, k in zip(MASSES, masses, strict=False)},
-        "rmse_coefficients_per_m": fit.rmse_coefficients[fit.coefficients[place]].tolist(),
-        "rmse_tip_m": fit.rmse_tip_m.tolist(),
-        "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
-    }
-    return found
+    for place, index in enumerate(fit.segments):
+        stiffness, friction, masses = fit.of_segment(place)
+        found[f"segments[{index}].capstans.friction_coefficients"] = fit.values[friction].tolist()
+        found[f"segments[{index}].calibration"] = {
+            "date": fit.date,
+            "file": fit.file.name,
+            "sha256": fit.sha256,
+            "stiffness_deviations_nm2": fit.deviations[stiffness].tolist(),
+            "friction_deviations": fit.deviations[friction].tolist(),
+            **{f"{name}_deviation": float(fit.deviations[k]) for name, k in zip(MASSES, masses, strict=False)},
+            "rmse_coefficients_per_m": fit.rmse_coefficients[fit.coefficients[place]].tolist(),
+            "rmse_tip_m": fit.rmse_tip_m.tolist(),
+            "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
+        }
+    return f"its dynamics fitted to {fit.file.name}", found
 
 
 @_found.register
@@ -182,11 +159,11 @@ def _(fit: TorqueFit, robot: Robot) -> Found:
 
 @_found.register
 def _(fit: RecordedMotionFit, robot: Robot) -> Found:
-    found, parameters = fit.fit, fit.fit.parameters
-    values = motion_values(robot, parameters, found.values, found.shown)
+    found = fit.fit
+    values = file_keys(robot, {key: value for key, value in found.found.items() if value > 0})
     if found.cogging_nm > 3 * found.cogging_deviation_nm:
         values["actuators.cogging_amplitude_nm"] = found.cogging_nm
-    rows = zip(parameters.names, found.values, found.deviations, found.priors, strict=True)
+    rows = zip(found.names, found.values, found.deviations, found.priors, strict=True)
     values = {key: _rounded(value) for key, value in values.items()}
     values["identified_motion"] = {
         "date": fit.date,
@@ -214,6 +191,10 @@ def _(fit: Tuning, robot: Robot) -> Found:
 
 
 _FITTED = "value", "deviation", "prior_deviation"
+
+
+def _objects(value: Any) -> bool:
+    return isinstance(value, tuple) and all(map(dataclasses.is_dataclass, value))
 
 
 def _rounded(value: Any) -> Any:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import nnls
 
-from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
@@ -26,9 +27,6 @@ Array = NDArray[np.float64]
 # that no inextensible tendons could have (co-contraction) give their least-squares shape.
 _TENDON_COMPLIANCE = 1e-6
 _ON_MANIFOLD_M = 1e-9
-_OPTIMAL = 1e-12  # relative size of what counts as 0 in the active-set method
-_ROUNDING = 16 * np.finfo(float).eps
-_ITERATIONS = 30  # for each tendon; two or three are usual
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,12 @@ class TautTendons:
             for segment in robot.segments
         ]  # energy = sum stiffness / 2 |q_M,i|^2, from E I theta^2 / (2 l) and theta = |q_M| / r_d, muhmann (7), (18)
         D = self.manifold.displacement_matrix
-        self._to_clarke = D.T / np.repeat(stiffness, 2)[:, None]
-        compliance = D @ self._to_clarke
-        compliance += _TENDON_COMPLIANCE * np.trace(compliance) / len(D) * np.eye(len(D))
-        self._compliance = compliance
+        to_clarke = D.T / np.repeat(stiffness, 2)[:, None]
+        size = np.trace(D @ to_clarke) / len(D)  # only the direction of the tensions counts
+        self._to_clarke = to_clarke / size
+        bent = D.T / np.sqrt(size * np.repeat(stiffness, 2))[:, None]
+        # Its square is the compliance of backbone and tendons.
+        self._root = np.vstack([bent, np.sqrt(_TENDON_COMPLIANCE) * np.eye(len(D))])
 
     def shape(self, displacement: ArrayLike) -> TautShape:
         """Shapes of least bending that the tendons allow.
@@ -83,7 +83,6 @@ class TautTendons:
         Raises
         ------
         ParameterError : wrong shape or values that are not finite
-        ConvergenceError : the active-set iteration did not end
         """
         given = np.atleast_2d(np.asarray(displacement, dtype=float))
         if given.shape[1] != self.manifold.tendon_count or not np.isfinite(given).all():
@@ -93,36 +92,9 @@ class TautTendons:
         clarke = self.manifold.clarke(given)
         miss = np.abs(self.manifold.displacement(clarke) - given).max(axis=1)
         for row in np.flatnonzero(miss > _ON_MANIFOLD_M):
-            clarke[row] = self._to_clarke @ self._tension(given[row])
+            # Tensions t >= 0 that minimise t.C t / 2 - q.t, the dual problem; for a backbone of unit stiffness.
+            size_m = np.abs(given[row]).max()
+            pulled = np.append(np.zeros(clarke.shape[1]), given[row] / (size_m * np.sqrt(_TENDON_COMPLIANCE)))
+            clarke[row] = size_m * self._to_clarke @ nnls(self._root, pulled)[0]
         path = self.manifold.displacement(clarke)
         return TautShape(clarke, path, path - given > self._slack_above_m)
-
-    def _tension(self, displacement: Array) -> Array:
-        """Tensions t >= 0 that minimise t.C t / 2 - q.t, the dual problem, by the active-set method of Lawson, Hanson.
-
-        Only their direction counts: they are scaled to a backbone of unit stiffness.
-        """
-        C, count = self._compliance, len(displacement)
-        tension, taut = np.zeros(count), np.zeros(count, dtype=bool)
-        largest_m = np.abs(displacement).max()
-        for _ in range(_ITERATIONS * count):
-            missing = displacement - C @ tension  # what a tendon still has to pull in
-            # Co-contraction is opposed by the small compliance alone: its tensions are huge, and so is their rounding.
-            tolerance = _OPTIMAL * largest_m + _ROUNDING * float((np.abs(C) @ tension).max())
-            missing[taut] = -np.inf
-            enters = int(missing.argmax())
-            if missing[enters] <= tolerance:
-                return tension
-            taut[enters] = True
-            while True:
-                desired = np.zeros(count)
-                desired[taut] = np.linalg.solve(C[np.ix_(taut, taut)], displacement[taut])
-                leaves = taut & (desired <= 0)
-                if not leaves.any():
-                    break
-                fraction = (tension[leaves] / (tension[leaves] - desired[leaves])).min()
-                tension += fraction * (desired - tension)
-                taut &= tension > _OPTIMAL * np.abs(tension).max()
-                tension[~taut] = 0.0
-            tension = desired
-        raise ConvergenceError("shape of least bending", float(missing.max()), tolerance, _ITERATIONS * count)

@@ -16,15 +16,12 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.drawing import Geometry
 from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
-from continuum_robot.rod.path_lengths import turn_cuts
-from continuum_robot.rod.step import step_functions
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
@@ -49,8 +46,8 @@ class RodDrawing:
     """
 
     def __init__(self, robot: Robot) -> None:
-        self._robot, self._rod = robot, StrainRod.from_robot(robot)
-        self.size, self.length_m = self._rod.size, robot.length_m
+        self._robot, self._rod = robot, Rod(robot)
+        self.size, self.length_m = self._rod.n, robot.length_m
         # A rod of a millimetre would be a hair on the screen.
         self.tube_radius_m = max(robot.segments[0].backbone.outer_diameter_m / 2, 0.006 * robot.length_m)
         disks = [segment.disks for segment in robot.segments]
@@ -59,7 +56,7 @@ class RodDrawing:
         self.disk_thickness_m = np.repeat([disk.thickness_m for disk in disks], counts)
         self.plate_thickness_m = 0.0
         turning = [
-            turn_cuts(path.start_m, path.end_m, [path], _TURN_RAD)[0]
+            turn_cuts(path.start_m, path.end_m, [path], _TURN_RAD)
             for path in robot.tendon_paths
             if not self._from_disks(path)
         ]
@@ -151,7 +148,8 @@ class RodRobotModel:
 
     def feedforward(self, progress: Progress | None = None) -> Feedforward:
         """Elasticity and gravity, muhmann (25)."""
-        return clarke_feedforward(self.robot, progress=progress)
+        del progress
+        return clarke_feedforward(self.robot)
 
     def drawing(self) -> RodDrawing:
         """Backbone, disks and tendons."""
@@ -165,7 +163,6 @@ class RodRobotModel:
     def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
         """Plant and contact monitor."""
         with compiled_together():
-            step_functions()  # which the plant waits for
             ContactMonitor(self.robot, progress=progress)
             Plant(self.robot, rng=rng, progress=progress, contacts=contacts)
 
@@ -203,13 +200,13 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
     -------
     frequencies in increasing order, shape (coefficients,), Hz; NaN where the equilibrium is not stable in a mode
     """
-    rod = StrainRod.from_robot(robot)
+    rod = Rod(robot)
     try:
-        state = equilibrium(rod, settle=False)
+        state = rod.equilibrium(settle=False)
     except ConvergenceError:
         return np.full(robot.coefficient_count, np.nan)
-    mass = rod.mass_matrix(state.c) + actuator_mass_matrix(robot)
-    stiffness = state.problem.terms(state.c, state.tension)[2]
+    mass = rod.terms(state.c, np.zeros(rod.n)).mass + actuator_mass_matrix(robot)
+    stiffness = state.hessian
     root = np.linalg.cholesky(mass)
     # M v'' = -K v; with M = L L' the squares of the angular frequencies are the eigenvalues of L^-1 K L^-T.
     half = np.linalg.solve(root, stiffness)
@@ -219,7 +216,7 @@ def natural_frequencies_hz(robot: Robot) -> Vector:
 
 def masses_kg(segment: Segment) -> tuple[float, float, float]:
     """Mass of a segment's backbone, disks and own tendons along it, kg."""
-    backbone = segment.backbone.linear_density_kg_per_m * segment.length_m
+    backbone = segment.backbone.mass_kg(segment.length_m)
     disks = float(segment.disks.masses_kg.sum())
     tendons = segment.tendons.mass_per_length_kg_per_m * segment.length_m * segment.tendons.count
     return backbone, disks, tendons
@@ -228,6 +225,7 @@ def masses_kg(segment: Segment) -> tuple[float, float, float]:
 def _column(segment: Segment) -> dict[str, str]:
     backbone, disks, tendons = masses_kg(segment)
     x, y = segment.backbone.bending_stiffnesses_nm2
+    angles = segment.tendons.uneven_angles_rad or (segment.tendons.angle_offset_rad,)
     return {
         "length": f"{segment.length_m * 1e3:.4g} mm",
         "bending stiffness E I": f"{x:.4g} N·m²" if x == y else f"{x:.4g}, {y:.4g} N·m²",
@@ -238,7 +236,7 @@ def _column(segment: Segment) -> dict[str, str]:
         "mass of the tendons": f"{tendons * 1e3:.3g} g",
         "tendons": str(segment.tendons.count),
         "pitch radius": f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
-        "angle of tendon 1": f"{math.degrees(segment.tendons.angle_offset_rad):.4g}°",
+        "angle of tendon 1": ", ".join(f"{math.degrees(angle):.4g}°" for angle in angles),
         "strain basis": segment.basis.kind,
         "coefficients": str(segment.basis.coefficient_count),
     }

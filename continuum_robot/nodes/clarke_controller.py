@@ -179,7 +179,6 @@ class ClarkeControllerNode(ManagedNode):
             parts,
             lambda: robot_model(robot).feedforward(self.say),
             settings=self.own_settings,
-            progress=self.say,
         )
         controller.set_settings(settings.value)
         largest_m = math.inf

@@ -109,9 +109,9 @@ class PredictiveTipNode(ManagedNode):
         robot, file = self.load_robot(), str(self.parameters.get("world"))
         obstacles: list[ConvexObstacle] = load_world(file).convex() if file else []
         settings = self.parameters.declare_settings("plan", PredictiveSettings()).value
-        self._control = PredictiveTip(robot, obstacles, settings, progress=self.say)
+        self._control = PredictiveTip(robot, obstacles, settings)
         # Compiled functions serve one thread.
-        self._searcher = PredictiveTip(robot, obstacles, settings, progress=self.say)
+        self._searcher = PredictiveTip(robot, obstacles, settings)
         self._reference = ClarkeState(simulated=self.simulated)
         count = robot.coordinate_count
         self._position = conversions.preallocate(self._reference, "position", count)

@@ -404,7 +404,7 @@ class ReferenceSource(ManagedNode):
             integral_per_s=self.parameters.get("tip.integral_per_s"),
         )
         return TipPath(
-            robot, TipControl(robot, settings, progress=self.say), self._tip_states, self.clock
+            robot, TipControl(robot, settings), self._tip_states, self.clock
         )
 
     def _motion_limits(self) -> MotionLimits:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -38,6 +38,10 @@ class Basis:
     torsion_order: int | None = quantity("of a family: highest order of the torsion", default=None, ge=0, le=24)
     shear_order: int | None = quantity("of a family: highest order of both shears", default=None, ge=0, le=24)
     extension_order: int | None = quantity("of a family: highest order of the extension", default=None, ge=0, le=24)
+
+    nodes: int | None = quantity(
+        "Gauss nodes between breaks, for energies and lengths; none: 6 and the order", default=None, ge=6, le=64
+    )
 
     def __post_init__(self) -> None:
         own = self._own
@@ -76,6 +80,13 @@ class Basis:
             return ((_CURVATURES, self.order),)
         rows = (_CURVATURES, (2,), (3, 4), (5,))
         return tuple((those, order) for those, order in zip(rows, self._own.values(), strict=True) if order is not None)
+
+    @property
+    def extended(self) -> Basis:
+        """The same strains, and an extension that is constant along the segment; its coefficient is the last."""
+        if self._kind_bends:
+            return Basis(kind="chebyshev", bending_order=self.order, extension_order=0)
+        return replace(self, extension_order=0)
 
     @property
     def rows(self) -> tuple[int, ...]:

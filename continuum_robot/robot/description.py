@@ -29,7 +29,7 @@ from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
-from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, Traits
+from continuum_robot.robot.traits import Traits
 
 Vector = NDArray[np.float64]
 
@@ -46,7 +46,9 @@ class Robot:
     file_name : name of the file that it was read from; empty for a mapping
     """
 
-    schema_version: int = quantity("version of this file format", ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
+    schema_version: int = quantity(
+        "version of this file format; required in a file", default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION
+    )
     name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
     mechanism: RollingJoint | EquilibriumModulation | None = quantity(
@@ -56,7 +58,11 @@ class Robot:
     gravity_m_per_s2: tuple[float, ...] = quantity(
         "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
     )
-    payload_kg: float = quantity("mass of what the tip carries, at the backbone's end", "kg", default=0.0, ge=0, le=100)
+    payload_kg: float = quantity("mass of what the tip carries", "kg", default=0.0, ge=0, le=100)
+    payload_offset_m: tuple[float, ...] = quantity(
+        "its centre of mass in the axes of the tip, from the backbone's end", "m", default=(0.0, 0.0, 0.0), length=3,
+        ge=-10, le=10,
+    )  # fmt: skip
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
@@ -104,8 +110,6 @@ class Robot:
         if len(set(string_names)) != len(string_names):
             raise refuse("strings", string_names, "a different name for each string")
         self._check_fiber()
-        if self.simulation.time_steps == EXPLICIT and (reason := self.traits.nonlinear_lengths):
-            raise refuse("simulation.time_steps", EXPLICIT, f"{AUTO} or {IMPLICIT} with the {reason} of this robot")
         self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.part_names):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
@@ -128,8 +132,11 @@ class Robot:
 
     def _check_count(self, index: int) -> None:
         tendons = self.segments[index].tendons
-        if self.routed_tendons or tendons.count >= FEWEST_AROUND:
+        if self.routed_tendons or (tendons.count >= FEWEST_AROUND and tendons.surround):
             return
+        if tendons.uneven_angles_rad:
+            key, expected = f"segments[{index}].tendons.uneven_angles_rad", "less than half a turn between neighbours"
+            raise refuse(key, tendons.uneven_angles_rad, expected)
         key = f"segments[{index}].tendons.count"
         if tendons.count < PAIR:
             raise refuse(
@@ -265,7 +272,7 @@ class Robot:
         if self.mechanism is not None:
             return self.mechanism
         law = PID_LAW if self.control is None else self.control.law
-        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.simulation.time_steps)
+        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.displaced_tendons)
 
     @property
     def control_settings(self) -> ControlSettings:
@@ -342,7 +349,7 @@ class Robot:
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
         """Path of every tendon of a rod: the segments' in tendon order, then the routed ones."""
-        return tendon_paths(self.segments, self.routed_tendons)
+        return tendon_paths(self.segments, self.routed_tendons, self.displaced_tendons)
 
     @property
     def tendon_names(self) -> tuple[str, ...]:

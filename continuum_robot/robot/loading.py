@@ -85,6 +85,8 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
         )
     source = Source(path, lines)
     robot: Robot = read(Robot, mapping, source)
+    if "schema_version" not in mapping:
+        raise source.error("schema_version", None, f"this key: {SCHEMA_VERSION}, the version of this file format")
     try:
         robot.check_hardware()
     except RobotFileError as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.robot.control_settings import LAWS
+from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import RoutedTendon, String
-from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT, LENGTHS, STATICS, Traits
+from continuum_robot.robot.traits import LENGTHS, STATICS, Traits
 
 Vector = NDArray[np.float64]
 
@@ -35,15 +37,18 @@ def segment_starts_m(segments: Sequence[Segment]) -> Vector:
     return np.cumsum([0.0, *(segment.length_m for segment in segments)])[:-1]
 
 
-def tendon_paths(segments: Sequence[Segment], routed: Sequence[RoutedTendon]) -> tuple[RoutedPath, ...]:
+def tendon_paths(
+    segments: Sequence[Segment], routed: Sequence[RoutedTendon], displaced: DisplacedTendons | None = None
+) -> tuple[RoutedPath, ...]:
     """Path of every tendon: the segments' in tendon order, then the routed ones.
 
     Parameters
     ----------
     segments : from the base to the tip
     routed : tendons on paths of their own
+    displaced : what a fit says of their paths besides
     """
-    return (
+    paths = (
         *(
             RoutedPath(
                 name=f"{segment.name}/tendon_{j + 1}",
@@ -58,6 +63,14 @@ def tendon_paths(segments: Sequence[Segment], routed: Sequence[RoutedTendon]) ->
         ),
         *(tendon.path for tendon in routed),
     )
+    if displaced is None:
+        return paths
+    middles_m = [
+        float(start_m) + segment.length_m / 2
+        for start_m, segment in zip(segment_starts_m(segments), segments, strict=True)
+        for _ in segment.tendons.angles_rad
+    ]
+    return displaced.paths(paths, [*middles_m, *(math.nan for _ in routed)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +83,14 @@ class RodConstruction:
     routed_tendons : on paths of their own
     strings : of string encoders
     law : name of the controller
-    time_steps : of the simulated rod, as the file states
+    displaced : what a fit says of its tendons' paths
     """
 
     segments: tuple[Segment, ...]
     routed_tendons: tuple[RoutedTendon, ...]
     strings: tuple[String, ...]
     law: str
-    time_steps: str
+    displaced: DisplacedTendons | None = None
 
     @property
     def planar(self) -> bool:
@@ -100,6 +113,10 @@ class RodConstruction:
         for segment in self.segments:
             if not segment.basis.bending_alone:
                 return f"basis of {segment.name}"
+            if segment.backbone.rest_curvature_per_m[2]:
+                return f"rest torsion of {segment.name}"
+        if self.displaced is not None and (self.displaced.bends_paths or self.displaced.compliance_per_n):
+            return "displaced_tendons: spiral, straight runs or compliance"
         paths = [*tendon_paths(self.segments, self.routed_tendons), *(string.path for string in self.strings)]
         routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in self.routed_tendons]
         return f"routing of {routed[0]}" if routed else ""
@@ -117,9 +134,8 @@ class RodConstruction:
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
             nonlinear_lengths=nonlinear_lengths,
-            # Shear, extension and torsion are stiff, and readings show too little of them.
-            time_steps=self.time_steps if self.time_steps != AUTO else IMPLICIT if nonlinear_lengths else EXPLICIT,
-            # Lengths of tendons in one plane do not show how the rod bends across it.
+            # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how
+            # the rod bends across it.
             shape_from=STATICS if nonlinear_lengths or planar else LENGTHS,
         )
 
@@ -178,4 +194,5 @@ class RodConstruction:
             [one.pitch_radius_m for one in tendons],
             [one.angle_offset_rad for one in tendons],
             [one.from_base for one in tendons],
+            [one.uneven_angles_rad or None for one in tendons],
         )

@@ -175,6 +175,42 @@ def _hints(kind: Hashable) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
+def check_values(made: Any, key: str = "") -> None:
+    """Check a dataclass that was made in Python as :func:`read` checks one from a file, nested ones included.
+
+    Parameters
+    ----------
+    made : an instance of a dataclass with fields made by :func:`quantity`
+    key : dotted path of it, for messages
+
+    Raises
+    ------
+    ParameterError : NaN, of the wrong type or out of range; names the key, its value and what is allowed
+    """
+    hints = _hints(typing.cast("Hashable", type(made)))
+    for field in dataclasses.fields(made):
+        if field.init:
+            _check_value(hints[field.name], getattr(made, field.name), quantity_of(field), _join(key, field.name))
+
+
+def _check_value(hint: Any, value: Any, rules: Quantity, key: str) -> None:
+    if dataclasses.is_dataclass(value):
+        check_values(value, key)
+    elif isinstance(value, tuple) and typing.get_origin(hint) is tuple:
+        if rules.length is not None and len(value) != rules.length:
+            raise ParameterError(key, value, rules.expected())
+        for index, item in enumerate(value):
+            _check_value(typing.get_args(hint)[0], item, rules, f"{key}[{index}]")
+    elif value is not None or type(None) not in typing.get_args(hint):
+        kinds = [one for one in typing.get_args(hint) or (hint,) if dataclasses.is_dataclass(one)]
+        if kinds:
+            raise ParameterError(key, value, " or ".join(getattr(one, "__name__", str(one)) for one in kinds))
+        try:
+            _convert(hint, value, rules, Source(), key)
+        except RobotFileError as error:
+            raise ParameterError(error.key, error.value, error.expected) from None
+
+
 def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:
     """A dataclass from values that no file holds, such as a request's: the checks of :func:`read`.
 

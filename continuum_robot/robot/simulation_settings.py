@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.robot.schema import quantity
-from continuum_robot.robot.traits import AUTO, EXPLICIT, IMPLICIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +22,13 @@ class SimulationSettings:
         le=100,
     )
     tendon_damping_ns_per_m: float = quantity("axial damping of a tendon", "N.s/m", default=20.0, ge=0, le=1e6)
-    time_steps: str = quantity(
-        "how the rod is integrated: auto is explicit for one that only bends, with parallel tendons, else implicit."
-        " Implicit steps of 1 ms are faster where a high order of bending is damped",
-        default=AUTO,
-        choices=(AUTO, EXPLICIT, IMPLICIT),
+    method: str = quantity(
+        "implicit steps of the rod: in sdirk vibrations faster than the step die out; midpoint conserves what is"
+        " conserved, and neither resolves nor damps them",
+        default="sdirk",
+        choices=("sdirk", "midpoint"),
     )
-    substep_s: float = quantity("step of the plant's integrator", "s", default=2.5e-4, gt=0, le=1e-2)
+    substep_s: float = quantity("longest step of the plant's integrator", "s", default=1e-3, gt=0, le=1e-2)
     current_noise_a: float = quantity("standard deviation of the measured current", "A", default=0.0, ge=0, le=10)
     string_noise_m: float = quantity("standard deviation of a string reading", "m", default=2e-5, ge=0, le=0.1)
     string_resolution_m: float = quantity("quantum of a string reading", "m", default=2.3e-5, ge=0, le=0.1)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ROD = "rod"
-AUTO, EXPLICIT, IMPLICIT = "auto", "explicit", "implicit"
 LENGTHS, STATICS = "lengths", "statics"
 
 
@@ -27,7 +26,6 @@ class Traits:
     without_bending_command : a command that bends one segment
     without_statics : elastic statics, and what follows from them: workspace, stiffness, statics of held tendons
     nonlinear_lengths : what makes displacements of tendons and strings nonlinear in the coefficients; "" where nothing
-    time_steps : of the simulated rod, ``explicit`` or ``implicit``
     shape_from : ``lengths`` where displacements alone show the shape, else ``statics``
     simulated_tip : the simulation knows the tip's frame
     tip_nodes : nodes that bring the tip to a target instead of the reference source
@@ -46,7 +44,6 @@ class Traits:
     without_bending_command: str = ""
     without_statics: str = ""
     nonlinear_lengths: str = ""
-    time_steps: str = EXPLICIT
     shape_from: str = LENGTHS
     simulated_tip: bool = True
     tip_nodes: tuple[str, ...] = ()

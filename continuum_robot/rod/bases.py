@@ -13,9 +13,9 @@ the order appends coefficients and leaves the others' meaning. In the families o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -58,35 +58,47 @@ def gauss_legendre(count: int, end: float = 1.0) -> tuple[Vector, Vector]:
     return end * (nodes + 1) / 2, end * weights / 2
 
 
-def gram(basis: Basis, weights: Any) -> Vector:
-    """Integral of B^T W B over a segment of length 1, with W = diag(``weights``); exact.
+Weights: TypeAlias = ArrayLike | Callable[[float], ArrayLike]
+"""Of the six strains, (6,), or that at a fraction of the segment's length."""
+TAPER_DEGREE = 6
+"""Of weights that change along a segment, between their breaks."""
+
+
+def gram(basis: Basis, weights: Weights, breaks: Sequence[float] = ()) -> Vector:
+    """Integral of B^T W B over a segment of length 1, with W = diag(``weights``); exact up to ``TAPER_DEGREE``.
 
     Parameters
     ----------
     basis : the segment's basis
-    weights : (6,)
+    weights : of the strains
+    breaks : fractions inside (0, 1) where the weights' slope jumps
 
     Returns
     -------
     shape (coefficients, coefficients)
     """
     total = np.zeros((basis.coefficient_count,) * 2)
-    for low, high in pairwise((0.0, *basis.breaks, 1.0)):
-        for node, weight in zip(*gauss_legendre(basis.degree + 1, high - low), strict=True):
+    nodes = basis.degree + 1 + (TAPER_DEGREE // 2 if callable(weights) else 0)
+    for low, high in pairwise(sorted({0.0, *basis.breaks, *breaks, 1.0})):
+        for node, weight in zip(*gauss_legendre(nodes, high - low), strict=True):
             rows = basis_matrix(basis, low + node)
-            total += weight * rows.T @ (np.asarray(weights)[:, None] * rows)
+            here = weights(low + node) if callable(weights) else weights
+            total += weight * rows.T @ (np.asarray(here, dtype=float)[:, None] * rows)
     return total
 
 
-def strain_matrix(parts: Iterable[tuple[Basis, float, ArrayLike]]) -> Vector:
+def strain_matrix(
+    parts: Iterable[tuple[Basis, float, Weights] | tuple[Basis, float, Weights, Sequence[float]]],
+) -> Vector:
     """Integral of B^T W B along a rod, with W = diag of six weights for each segment: johnston (27)-(29); exact.
 
     Parameters
     ----------
-    parts : for each segment its basis, its length (m) and the weights of its strains (6,)
+    parts : for each segment its basis, its length (m), the weights of its strains, and where they have breaks; see
+        :func:`gram`
 
     Returns
     -------
     shape (coefficients, coefficients), block by segment
     """
-    return np.asarray(block_diag(*(length_m * gram(basis, weights) for basis, length_m, weights in parts)))
+    return np.asarray(block_diag(*(length_m * gram(basis, *weights) for basis, length_m, *weights in parts)))

@@ -18,10 +18,8 @@ from scipy.stats.qmc import Halton
 from continuum_robot.errors import ConvergenceError, ParameterError, ReachError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.loads import Load
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import StrainEquilibrium, equilibrium
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance, Equilibrium, equilibrium
 
 Vector = NDArray[np.float64]
 
@@ -60,7 +58,7 @@ class Sensitivity:
             return 1 / values, axes
 
 
-def sensitivity(state: StrainEquilibrium, s_m: float | None = None) -> Sensitivity:
+def sensitivity(state: Equilibrium, s_m: float | None = None) -> Sensitivity:
     """What small changes of tension and load do.
 
     Parameters
@@ -76,18 +74,12 @@ def sensitivity(state: StrainEquilibrium, s_m: float | None = None) -> Sensitivi
     ------
     ParameterError : the rod is at the point of buckling, where its stiffness is singular
     """
-    rod, c = state.problem.rod, state.c
-    if state.condition > 1e12:
-        raise ParameterError("condition", state.condition, "a rod that is not at the point of buckling")
-    place = rod.length_m if s_m is None else s_m
-    hessian = state.problem.terms(c, state.tension)[2]
-    jacobian = rod.body_jacobian(c, place)
-    rotation = rod.poses(c, place)[0, :3, :3]
-    jacobian = np.concatenate([rotation @ jacobian[:3], rotation @ jacobian[3:]])
-    lengths = rod.tendons.jacobian(c)
-    solved = np.asarray(np.linalg.solve(hessian, np.hstack([-lengths.T, jacobian.T])), dtype=np.float64)
-    per_tension, per_wrench = solved[:, : rod.tendon_count], solved[:, rod.tendon_count :]
-    return Sensitivity(per_tension, jacobian @ per_tension, jacobian @ per_wrench, np.asarray(-lengths @ per_tension))
+    pose, body = state.rod.moved(state.c, s_m)
+    rotation = pose[:3, :3]
+    jacobian = np.concatenate([rotation @ body[:3], rotation @ body[3:]])
+    per_tension, per_wrench = state.by_tension, state.slope(jacobian.T)
+    displaced = np.asarray(-state.gradient @ per_tension)
+    return Sensitivity(per_tension, jacobian @ per_tension, jacobian @ per_wrench, displaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class Workspace:
     tip : (k, 4, 4) pose of the tip in the base frame
     tilt_rad : (k,) angle between the tip's axis and the base's z
     coefficients : (k, n) strain coefficients of the rod
-    stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.strain.statics.StrainEquilibrium`
+    stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.statics.Equilibrium`
     failed : number of tensions for which no equilibrium was found
     """
 
@@ -196,7 +188,7 @@ def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: 
 
     Returns
     -------
-    (k, N) for :meth:`StrainRod.from_robot`, N
+    (k, N), N
     """
     counts = [segment.tendons.count for segment in robot.segments if segment.tendons.count]
     alone = len(robot.routed_tendons) if routed or not counts else 0
@@ -230,38 +222,37 @@ def tension_lines(tensions: Vector) -> list[Vector]:
     return list(np.split(rows, cuts))
 
 
-def workspace(rod: StrainRod, tensions: Vector, loads: Sequence[Load] = ()) -> Workspace:
+def workspace(rod: Rod, tensions: Vector) -> Workspace:
     """Tip poses for many tensions; those without an equilibrium are counted and left out.
 
     Parameters
     ----------
-    rod : the rod, with its weight
+    rod : the rod, with its weight and loads
     tensions : (k, N) N; a list along which they grow is solved fastest
-    loads : besides the weight
 
     Returns
     -------
     the poses
     """
-    problem = StaticProblem(rod, loads)
-    found: list[StrainEquilibrium] = []
+    balance = Balance(rod)
+    found: list[Equilibrium] = []
     failed = 0
     for line in tension_lines(tensions):
-        start: StrainEquilibrium | None = None
+        start: Equilibrium | None = None
         for tension in line:
             try:
-                start = equilibrium(problem, tension, start=start)
+                start = equilibrium(rod, tension, start, balance=balance)
             except (ConvergenceError, ReachError):
                 failed += 1
                 start = None
                 continue
             found.append(start)
-    tips = np.array([rod.poses(state.c, rod.length_m)[0] for state in found]).reshape(-1, 4, 4)
+    tips = np.array([rod.moved(state.c)[0] for state in found]).reshape(-1, 4, 4)
     return Workspace(
         tension=np.array([state.tension for state in found]).reshape(len(found), rod.tendon_count),
         tip=tips,
         tilt_rad=np.arctan2(np.linalg.norm(tips[:, :2, 2], axis=1), tips[:, 2, 2]),
-        coefficients=np.array([state.c for state in found]).reshape(-1, rod.size),
+        coefficients=np.array([state.c for state in found]).reshape(-1, rod.n),
         stable=np.array([state.stable for state in found], dtype=bool),
         snaps=np.array([state.snapped for state in found], dtype=bool),
         represented=np.array([state.represented for state in found], dtype=bool),

@@ -7,8 +7,8 @@ import cython
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.rod.code.generated_call import GeneratedCall
-from continuum_robot.rod.code.generation import FastFunction
+from continuum_robot.rod.kernel.call import KernelCall
+from continuum_robot.rod.rod import Rod
 from continuum_robot.stepped.buffers import matrix, stepped, vector
 from continuum_robot.stepped.products import multiply, multiply_transposed
 
@@ -26,7 +26,7 @@ class HoldingForce:
     ----------
     stiffness : K_M, shape (2m, 2m), N/m
     shape : from Clarke coordinates to coefficients, shape (n, 2m), 1/m per m
-    gravity : generalised gravity force of the coefficients; it gets buffers of its own
+    rod : whose weight it is, and what else loads it
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class HoldingForce:
 
     Raises
     ------
-    ParameterError : a function without machine code, for the compiled form
+    ParameterError : no library of the kernel, for the compiled form
     """
 
     parts = cython.declare(object, visibility="readonly")
@@ -45,28 +45,25 @@ class HoldingForce:
     coefficient_count: cython.int
     stiffness: cython.double[::1]
     shape: cython.double[::1]
-    coefficients: cython.double[::1]
-    load: cython.double[::1]
     elastic: cython.double[::1]
     gravity: cython.double[::1]
-    weight: GeneratedCall
+    weight: KernelCall
 
-    def __init__(self, stiffness: Vector, shape: Vector, gravity: FastFunction) -> None:
-        self.parts = (stiffness, shape, gravity)
+    def __init__(self, stiffness: Vector, shape: Vector, rod: Rod) -> None:
+        self.parts = (stiffness, shape, rod)
         self.coefficient_count, self.coordinate_count = shape.shape
         self.stiffness, self.shape = matrix(stiffness.tolist()), matrix(shape.tolist())
         self.elastic, self.gravity = vector(self.coordinate_count), vector(self.coordinate_count)
-        self.weight = GeneratedCall(gravity)
-        self.coefficients, self.load = self.weight.input(0), self.weight.output(0)
+        self.weight = KernelCall(rod, "bias", elastic=False)
         self.native = self.weight.native
 
     @stepped
     def step(self, clarke: cython.double[::1]) -> cython.void:
         """Elastic and gravity force at Clarke coordinates, m."""
-        multiply(self.shape, clarke, self.coefficient_count, self.coordinate_count, self.coefficients)
+        multiply(self.shape, clarke, self.coefficient_count, self.coordinate_count, self.weight.c)
         self.weight.call()
         multiply(self.stiffness, clarke, self.coordinate_count, self.coordinate_count, self.elastic)
-        multiply_transposed(self.shape, self.load, self.coefficient_count, self.coordinate_count, self.gravity)
+        multiply_transposed(self.shape, self.weight.bias, self.coefficient_count, self.coordinate_count, self.gravity)
 
     def __call__(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Elastic and gravity generalised force (2m,), N, at Clarke coordinates (2m,), m."""

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the mass of a robot sits: stations along each segment, with the mass and inertia of each part."""
+"""Mass, stiffness and damping of a robot's cross-sections, and of what moves with its tendons."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.lumped_masses import lumped_masses
+from continuum_robot.robot.segments.backbone import Factors
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.rod.bases import gauss_legendre, strain_matrix
-from continuum_robot.rod.tendons import tendon_matrix
+from continuum_robot.rod.bases import Weights, strain_matrix
+from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 
 Vector = NDArray[np.float64]
 
-BACKBONE, TENDONS, DISKS = "backbone", "tendons", "disks"
-PARTS = (BACKBONE, TENDONS, DISKS)
-
-_LUMPED_DEGREE = 11
+BACKBONE, TENDONS = "backbone", "tendons"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,83 +31,35 @@ class Parts:
     tendon_inertia : mass of the tendons, muhmann (11), (12), (17)
     backbone_inertia : mass of the backbone, muhmann (10), (16)
     disk_inertia : mass of the disks, muhmann (14), (18)
+    capstan_inertia : of the capstans, johnston (22)-(24); not beside a model of the motors, whose rotors it is
+    rotor_inertia : of the motors, where no capstans have it; not beside a model of the motors
     """
 
     rotational_energy: bool = False
     tendon_inertia: bool = False
     backbone_inertia: bool = True
     disk_inertia: bool = True
+    capstan_inertia: bool = False
+    rotor_inertia: bool = False
 
 
-@dataclass(slots=True)
-class Station:
-    """A place on a segment where mass is lumped, or a node of the quadrature of distributed mass.
-
-    Attributes
-    ----------
-    s_m : arc length from the segment's start, m
-    mass_kg : mass of each part there
-    tensors_kg_m2 : inertia of each part that turns, about the centre of mass in the axes of the backbone's frame at the
-        station, (3, 3)
-    center_of_mass_m : where the mass is in that frame, (3,), m; None: on the backbone
-    """
-
-    s_m: float
-    mass_kg: dict[str, float] = field(default_factory=dict)
-    tensors_kg_m2: dict[str, Vector] = field(default_factory=dict)
-    center_of_mass_m: Vector | None = None
-
-    @property
-    def total_mass_kg(self) -> float:
-        """Mass of all parts."""
-        return sum(self.mass_kg.values())
-
-    @property
-    def tensor_kg_m2(self) -> Vector | None:
-        """Inertia of all parts, (3, 3); None where none turns."""
-        return np.sum(list(self.tensors_kg_m2.values()), axis=0) if self.tensors_kg_m2 else None
-
-
-def distributed_nodes(
-    segment: Segment, density_kg_per_m: float, disk_kg: float, quadrature_nodes: int | None = None
-) -> tuple[Vector, Vector]:
-    """Nodes (m, from the segment's start) and weights (m) of the quadrature of a segment's distributed mass.
-
-    Where the strain is constant and the base and equal disks make weights exact for polynomials of degree 11 that leave
-    mass at every disk, these are the nodes: no frame is computed for distributed mass alone then. Weights may be less
-    than nothing. Else Gauss-Legendre nodes, six and the basis' order. With either the backbone's energies of a
-    constant-curvature segment that bends by 3.6 rad are right to 1e-6.
-
-    Parameters
-    ----------
-    segment : of the rod
-    density_kg_per_m : of all that is distributed, kg/m
-    disk_kg : mass of each of its equal disks that counts, kg; 0 where none does
-    quadrature_nodes : Gauss-Legendre nodes to take
-    """
-    basis, length_m, disks = segment.basis, segment.length_m, segment.disks
-    if quadrature_nodes is None and not basis.highest_order and disk_kg:
-        places_m = np.unique([0.0, *disks.positions_m(length_m)])
-        powers = np.polynomial.legendre.legvander(2 * places_m / length_m - 1, _LUMPED_DEGREE).T
-        exact = np.eye(_LUMPED_DEGREE + 1)[0]
-        weights = length_m * np.linalg.lstsq(powers, exact, rcond=None)[0]
-        left_kg = weights[1:] * density_kg_per_m + disk_kg
-        if np.abs(powers @ weights - length_m * exact).max() < 1e-12 and left_kg.min() > 0:
-            return places_m, weights
-    return gauss_legendre(quadrature_nodes or 6 + basis.highest_order, length_m)
-
-
-def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[float, float]]:
+def distributed_mass(
+    robot: Robot, index: int, parts: Parts, ratio: float | None = None
+) -> dict[str, tuple[float, float]]:
     """Mass per length (kg/m) and rho I about a diameter (kg.m) of what lies all along segment ``index``, by part.
 
     Parameters
     ----------
     parts : what has inertia
+    ratio : fraction of the segment's length; None: as if it did not taper
     """
     found = {}
     if parts.backbone_inertia:
         backbone = robot.segments[index].backbone
-        found[BACKBONE] = (backbone.linear_density_kg_per_m, backbone.rotary_inertia_kg_m)  # muhmann (10)
+        factors = Factors() if ratio is None else backbone.factors(ratio)
+        found[BACKBONE] = (  # muhmann (10)
+            factors.mass * backbone.linear_density_kg_per_m, factors.rotary * backbone.rotary_inertia_kg_m
+        )  # fmt: skip
     if parts.tendon_inertia:
         # Tendons of this and of all later segments run through here; as in (11) at the backbone's place.
         passing = [later.tendons for later in passing_segments(robot, index)]
@@ -121,71 +72,37 @@ def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[
     return found
 
 
-def stations(robot: Robot, index: int, parts: Parts, quadrature_nodes: int | None = None) -> list[Station]:
-    """Stations of segment ``index`` that have mass, from its start on.
-
-    Parameters
-    ----------
-    robot : the robot
-    index : of the segment, from 0
-    parts : what has inertia
-    quadrature_nodes : as of :func:`distributed_nodes`
-    """
-    segment = robot.segments[index]
-    found: dict[float, Station] = {}
-    for k, start_m in ((index, 0.0), (index + 1, segment.length_m))[: len(robot.segments) - index]:
-        distributed = distributed_mass(robot, k, parts)
-        density_kg_per_m = sum(mass for mass, _ in distributed.values())
-        disks = robot.segments[k].disks
-        disk_kg = (disks.mass_kg or 0.0) if parts.disk_inertia and disks.disk_count else 0.0
-        nodes = distributed_nodes(robot.segments[k], density_kg_per_m, disk_kg, quadrature_nodes)
-        for node, weight in zip(*nodes, strict=True):
-            # What is at the base does not move; what is at the start of a segment moves with the end of that before.
-            if (k == index) == (node > 0):
-                station = found.setdefault(start_m + float(node), Station(start_m + float(node)))
-                for part, (mass, moment) in distributed.items():
-                    station.mass_kg[part] = station.mass_kg.get(part, 0.0) + float(weight) * mass
-                    if parts.rotational_energy:
-                        tensor = float(weight) * moment * np.diag([1.0, 1.0, 2.0])
-                        station.tensors_kg_m2[part] = station.tensors_kg_m2.get(part, 0.0) + tensor
-    found = {s_m: station for s_m, station in found.items() if station.mass_kg}
-    separate: list[Station] = []
-    for body in lumped_masses(robot, index) if parts.disk_inertia else ():
-        center_m = np.array(body.center_of_mass_m)
-        station = Station(body.s_m, center_of_mass_m=center_m)  # johnston (17)
-        if center_m.any():
-            separate.append(station)
-        else:
-            station = found.setdefault(body.s_m, Station(body.s_m))
-        station.mass_kg[DISKS] = station.mass_kg.get(DISKS, 0.0) + body.mass_kg  # muhmann (14)
-        if parts.rotational_energy and body.inertia_kg_m2.any():
-            station.tensors_kg_m2[DISKS] = station.tensors_kg_m2.get(DISKS, 0.0) + body.inertia_kg_m2  # johnston (18)
-    return sorted([*found.values(), *separate], key=lambda station: station.s_m)
-
-
 def passing_segments(robot: Robot, index: int) -> list[Segment]:
     """The segments whose tendons run through segment ``index``: itself, and later ones with tendons from the base."""
     return [later for k, later in enumerate(robot.segments[index:], index) if k == index or later.tendons.from_base]
 
 
-def tendon_axial_mass_matrix(robot: Robot) -> Vector:
-    """Mass matrix of the tendons' sliding, muhmann (12) with (13); constant, shape (coefficients, coefficients)."""
-    lengths_m = np.cumsum([segment.length_m for segment in robot.segments])
-    masses_kg = np.concatenate(
-        [
-            np.full(
-                segment.tendons.count,
-                segment.tendons.mass_per_length_kg_per_m
-                * (length_m if segment.tendons.from_base else segment.length_m),
-            )
-            for segment, length_m in zip(robot.segments, lengths_m, strict=True)
-        ]
-    )
-    gradient = tendon_matrix(robot)
-    return np.asarray(gradient.T @ (masses_kg[:, None] * gradient))
+def tendon_mass(robot: Robot, parts: Parts) -> Vector | None:
+    """Of what moves with the displacements of the tendons, (N, N), kg; None where nothing does.
+
+    The tendons themselves, muhmann (12) with (13); capstans, johnston (22)-(24); rotors of the motors.
+
+    Parameters
+    ----------
+    robot : a rod
+    parts : what has inertia
+    """
+    masses_kg = np.zeros(robot.tendon_count)
+    for segment, start_m, place in zip(robot.segments, robot.segment_starts_m, robot.tendon_slices, strict=True):
+        if parts.tendon_inertia:
+            begin_m = 0.0 if segment.tendons.from_base else start_m
+            masses_kg[place] = segment.tendons.mass_per_length_kg_per_m * (start_m + segment.length_m - begin_m)
+    capstans = drives(robot)
+    if parts.rotor_inertia and robot.actuators is not None and not capstans:
+        masses_kg += robot.actuators.reflected_mass_kg
+    found = np.diag(masses_kg)
+    if parts.capstan_inertia and capstans:
+        turning = tension_from_torque(robot)  # of each capstan with its tendons, as its torque pulls at them
+        found = found + (turning * [drive.capstans.inertia_kg_m2 for drive in capstans]) @ turning.T
+    return found if found.any() else None
 
 
-def section_stiffness(robot: Robot, index: int) -> Vector:
+def section_stiffness(robot: Robot, index: int, ratio: float | None = None) -> Vector:
     """Stiffness of a segment's cross-section: E I_x, E I_y, G J (N.m^2), G A, G A, E A (N); shape (6,).
 
     Of the backbone, and against bending of every tendon that runs through the segment. muhmann (19) counts the
@@ -195,12 +112,14 @@ def section_stiffness(robot: Robot, index: int) -> Vector:
     ----------
     robot : a rod
     index : of the segment, from 0
+    ratio : fraction of the segment's length; None: as if it did not taper
     """
     backbone = robot.segments[index].backbone
     of_tendons_nm2 = sum(
         later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
     )
-    stiffness = np.array(backbone.section_stiffnesses)
+    factors = Factors() if ratio is None else backbone.factors(ratio)
+    stiffness = factors.stiffness * backbone.section_stiffnesses
     stiffness[:2] += of_tendons_nm2
     return stiffness
 
@@ -208,9 +127,14 @@ def section_stiffness(robot: Robot, index: int) -> Vector:
 def stiffness_matrix(robot: Robot) -> Vector:
     """Constant stiffness of the coefficients, shape (n, n): V = c^T K c / 2; muhmann (19), johnston (29)."""
     return strain_matrix(
-        (segment.basis, segment.length_m, section_stiffness(robot, index))
+        (segment.basis, segment.length_m, _along(robot, index, section_stiffness), segment.backbone.breaks)
         for index, segment in enumerate(robot.segments)
     )
+
+
+def _along(robot: Robot, index: int, section: Callable[..., Vector]) -> Weights:
+    """What a section has, a function of the place where the segment tapers."""
+    return partial(section, robot, index) if robot.segments[index].backbone.taper else section(robot, index)
 
 
 def damping_matrix(robot: Robot) -> Vector:
@@ -220,10 +144,25 @@ def damping_matrix(robot: Robot) -> Vector:
     d_theta l^2 on the diagonal, in Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)). The other
     strains are damped in the same time against their own stiffness, which no robot file states.
     """
-    parts = []
-    for index, segment in enumerate(robot.segments):
-        bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
-        stiffness = section_stiffness(robot, index)
-        time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
-        parts.append((segment.basis, segment.length_m, [bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])]))
-    return strain_matrix(parts)
+    return strain_matrix(
+        (segment.basis, segment.length_m, _along(robot, index, section_damping), segment.backbone.breaks)
+        for index, segment in enumerate(robot.segments)
+    )
+
+
+def section_damping(robot: Robot, index: int, ratio: float | None = None) -> Vector:
+    """Damping of a segment's strains, N.m^2.s and N.s, shape (6,); see :func:`damping_matrix`.
+
+    A taper changes it as the backbone's stiffness.
+
+    Parameters
+    ----------
+    robot : a rod
+    index : of the segment, from 0
+    ratio : fraction of the segment's length; None: as if it did not taper
+    """
+    segment, stiffness = robot.segments[index], section_stiffness(robot, index)
+    bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
+    time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
+    factors = Factors() if ratio is None else segment.backbone.factors(ratio)
+    return factors.stiffness * [bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])]

@@ -4,25 +4,37 @@
 from __future__ import annotations
 
 import ctypes as ct
+import math
 import os
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, MissingPackageError, ParameterError
+from continuum_robot.geometry import se3
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
 from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.rod.defect import CrossSections
+from continuum_robot.rod.description import ALL, RodDescription
 from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import ALL, GAUSS, Piece, RodArrays, rod_arrays
+from continuum_robot.rod.kernel.arrays import RodArrays, add_mass, point_loads, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
+from continuum_robot.rod.loads import Load
+from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
+from continuum_robot.rod.stations import Frames, Stations, Strains
 
 Vector = NDArray[np.float64]
+Progress: TypeAlias = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +52,48 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
-class Equilibrium:
-    """Where all forces vanish.
+class Energies:
+    """Energies of a rod.
 
     Attributes
     ----------
-    c : (n,)
-    hessian : minus the derivative of the force by c, (n, n); its eigenvalues are positive where it is stable
-    iterations : of Newton's method
+    kinetic_j, elastic_j : J
+    potential_j : of weight and of dead forces, 0 for what is at the base, J; dead moments and following loads have none
+    """
+
+    kinetic_j: float
+    elastic_j: float
+    potential_j: float
+
+    @property
+    def total_j(self) -> float:
+        """Their sum, J."""
+        return self.kinetic_j + self.elastic_j + self.potential_j
+
+
+@dataclass(frozen=True, slots=True)
+class Equilibria:
+    """Of many robots; NaN of those that did not converge.
+
+    Attributes
+    ----------
+    c : (robots, n)
+    hessian : minus the derivative of the force by c, (robots, n, n)
+    iterations : of Newton's method, (robots,)
+    converged : (robots,)
     """
 
     c: Vector
     hessian: Vector
-    iterations: int
+    iterations: NDArray[np.int32]
+    converged: NDArray[np.bool_]
 
     @property
-    def stable(self) -> bool:
-        """Whether small pushes bring it back."""
-        return bool(np.linalg.eigvalsh((self.hessian + self.hessian.T) / 2)[0] > 0)
+    def stable(self) -> NDArray[np.bool_]:
+        """Whether small pushes bring each back, (robots,); False of those that did not converge."""
+        symmetric = (self.hessian + self.hessian.transpose(0, 2, 1)) / 2
+        least = np.linalg.eigvalsh(np.where(self.converged[:, None, None], symmetric, 0.0))[:, 0]
+        return np.asarray(least > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,56 +116,156 @@ class Gradient:
     along: Vector
 
 
-METHODS = {"midpoint": 0, "sdirk": 1}
-MOST_ITERATIONS = 60
-_NUMBERS = ("gravity", "body", "stiffness", "damping", "rest", "path_rest", "path")
+class CycleFunction:
+    """A rod's inverse dynamics on arrays of its own, in memory of its own: nothing is allocated in a call.
 
-
-class NotConvergedError(ContinuumRobotError):
-    """An equilibrium or a motion that Newton's method does not find."""
-
-
-class Rod:
-    """Made of a robot's description in milliseconds, without a compiler.
+    Made by :meth:`Rod.in_cycle`. Not for use by two threads at once; each may call one from any thread.
 
     Parameters
     ----------
-    robot : a rod
-    nodes : Gauss nodes a piece, at least 6; None: as many as give about 1e-7
-    paths : tendons and strings whose lengths are wanted; None: all tendons
-    stations_m : arc lengths at which bodies without mass stand, m
-    parts : what has inertia; all has
+    rod : whose numbers it reads at each call
+    wanted : names of results
+    shape, numbers, library : as the kernel reads them; without a library it is the form in NumPy
+    elastic : with stiffness and damping
 
     Attributes
     ----------
-    arrays : what the kernel reads; its numbers (gravity, body, stiffness, damping, rest, path) may be written between
-        two calls
+    c, rate, acceleration : read in a call, (n,)
+    momentum, force, bias : written: p, dL/dc - K c - D c_rate, and M a + C c_rate + K c + D c_rate - loads, (n,)
+    addresses : of the function and of its seven arguments, for compiled code; empty without a library
+    run : the call
+    """
+
+    def __init__(
+        self,
+        rod: Rod,
+        wanted: Sequence[str],
+        shape: kernel.Shape,
+        numbers: kernel.Numbers,
+        library: ct.CDLL | None,
+        *,
+        elastic: bool,
+    ) -> None:
+        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = np.zeros((6, rod.n))
+        self._rod, self._elastic = rod, elastic
+        self.addresses: tuple[int, ...] = ()
+        self.run: Callable[[], object] = self._run_numpy
+        if library is None:
+            return
+        values = {name: getattr(numbers, name) for name in _NUMBERS}
+        if not elastic:
+            values |= {"stiffness": None, "damping": None}
+        self._numbers = kernel.Numbers(**values)
+        self._terms = kernel.Terms(**{name: kernel.at(getattr(self, name)) for name in wanted})
+        self._memory = np.zeros(library.rod_memory(ct.byref(shape)))
+        call = library.rod_dynamics
+        arrays = (self.c, self.rate, self.acceleration)
+        given = [ct.addressof(shape), ct.addressof(self._numbers), *(x.ctypes.data for x in arrays)]
+        given += [ct.addressof(self._terms), self._memory.ctypes.data]
+        self.addresses = (ct.cast(call, ct.c_void_p).value or 0, *given)
+        self.run = partial(call, *(ct.c_void_p(one) for one in given))
+
+    def _run_numpy(self) -> None:
+        rod = self._rod
+        found = rod.terms(self.c, self.rate, self.acceleration)
+        held: Vector = np.zeros(rod.n)
+        if self._elastic:
+            held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
+        self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
+
+
+METHODS = {"midpoint": 0, "sdirk": 1}
+_STATIONS_KEPT = 32
+MOST_ITERATIONS = 60
+_SHAPE = ("rows", "piece", "place", "step_m", "phi", "at_node", "weight", "path_node", "path_phi", "path_index")
+_NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
+
+
+OwnNumbers: TypeAlias = Mapping[str, ArrayLike] | Sequence[RodArrays]
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What the kernel gets of many robots: numbers, stiffness and rest_m hold a block a robot where own is 1."""
+
+    numbers: kernel.Numbers
+    own: int
+    stiffness: Vector
+    rest_m: Vector
+    held: dict[str, Vector]
+
+
+def _in_threads(run: Callable[[ct.c_int, ct.c_int], int], robots: int, progress: Progress | None) -> int:
+    """Run ``run(going, done)`` beside the interpreter, which stays able to end it by Ctrl-C; its result."""
+    going, done, results = ct.c_int(1), ct.c_int(0), []
+    worker = threading.Thread(target=lambda: results.append(run(going, done)))
+    worker.start()
+    alive = True
+    try:
+        while alive:
+            worker.join(0.1)
+            alive = worker.is_alive()
+            if progress is not None:
+                progress(done.value / max(1, robots))
+    finally:
+        going.value = 0
+        worker.join()
+    return results[0]
+
+
+class NotConvergedError(ContinuumRobotError):
+    """A motion that Newton's method does not find."""
+
+
+class Rod:
+    """Made of a robot or a description in milliseconds, without a compiler.
+
+    Parameters
+    ----------
+    robot : a rod, or what a rod is
+    nodes : Gauss nodes a piece, at least 6; None: as many as give about 1e-7
+    paths : tendons and strings whose lengths are wanted; None: all tendons
+    stations_m : arc lengths at which bodies without mass stand, m
+    loads : besides the weight
+    parts : what has inertia of a robot; all has
+    compliant : of a robot with ``displaced_tendons``: its backbone gives way along itself
+
+    Attributes
+    ----------
+    description : what it is
+    arrays : what the kernel reads; its numbers (gravity, body, inertia, stiffness, damping, rest, path) may be
+        written between two calls
     scale : by which each coefficient turns or stretches its whole segment, (n,)
-    rest_m : lengths of the tendons on the straight rod, (N,), m
+    rest_m : lengths of the tendons at c = 0, (N,), m
 
     Raises
     ------
     ParameterError : a mechanism, or what no rod can have
     """
 
+    description: RodDescription
     arrays: RodArrays
     scale: Vector
     rest_m: Vector
 
     def __init__(
         self,
-        robot: Robot,
+        robot: Robot | RodDescription,
         *,
         nodes: int | None = None,
         paths: Sequence[RoutedPath] | None = None,
         stations_m: Sequence[float] = (),
+        loads: Sequence[Load] = (),
         parts: Parts = ALL,
+        compliant: bool = False,
     ) -> None:
-        if not robot.segments:
-            raise ParameterError("robot", robot.name, "a rod with segments")
-        self.arrays = rod_arrays(robot, nodes=nodes, paths=paths, stations_m=stations_m, parts=parts)
+        self._parts, self._compliant = parts, compliant
+        self.description = self._described(robot)
+        self._made_with: dict[str, Any] = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self.arrays = rod_arrays(self.description, **self._made_with)
+        self._payload_kg = self.description.payload_kg
         self.scale = np.concatenate(
-            [np.where(np.array(segment.basis.rows) < 3, segment.length_m, 1.0) for segment in robot.segments]
+            [np.where(np.array(one.basis.rows) < 3, one.length_m, 1.0) for one in self.description.segments]
         )
         self._prepare()
         self.rest_m = self.lengths(np.zeros(self.n)).length_m
@@ -140,19 +276,127 @@ class Rod:
         return self.arrays.n
 
     @property
+    def length_m(self) -> float:
+        """From the base to the tip, m."""
+        return float(self.arrays.bodies_m[-1])
+
+    @property
+    def conservative(self) -> bool:
+        """Whether all loads have a potential: forces that keep their direction."""
+        return not self.arrays.body[:, 16:].any()
+
+    @property
     def tendon_count(self) -> int:
         """Number of paths whose lengths it knows."""
         return int(self.arrays.path_index.max()) + 1 if self.arrays.path_index.size else 0
 
+    @property
+    def masses_kg(self) -> Vector:
+        """Mass of each body, at ``arrays.bodies_m``, (bodies,), kg. A view: what is written counts in the next call."""
+        return self.arrays.body[:, 0]
+
+    @property
+    def payload_kg(self) -> float:
+        """Mass of what the tip carries, at the robot's payload_offset_m, kg. What is set counts in the next call."""
+        return self._payload_kg
+
+    @payload_kg.setter
+    def payload_kg(self, mass_kg: float) -> None:
+        if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
+            raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
+        tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
+        x, y, z = self.description.payload_offset_m
+        more = LumpedMass(s_m=0.0, mass_kg=mass_kg - self._payload_kg, center_of_mass_m=(x, y, z))
+        add_mass(self.arrays.body[tip], more)
+        self._payload_kg = float(mass_kg)
+
+    def update(self, robot: Robot | RodDescription) -> None:
+        """Take the numbers of a changed description: masses, stiffness, damping, gravity, routing, in milliseconds.
+
+        Parameters
+        ----------
+        robot : with the lengths, bases, numbers of disks and tendons, and places where these stand, of the first one
+
+        Raises
+        ------
+        ParameterError : any of these differs: that takes a new rod
+        """
+        description = self._described(robot)
+        arrays = rod_arrays(description, **self._made_with)
+        for name in _SHAPE:
+            if not np.array_equal(getattr(arrays, name), getattr(self.arrays, name)):
+                raise ParameterError("robot", robot.name, "the same lengths, bases and places; else make a new Rod")
+        for name in _NUMBERS:
+            getattr(self.arrays, name)[...] = getattr(arrays, name)
+        self.description, self._payload_kg = description, description.payload_kg
+        for name in ("_finer", "strings", "cross_sections"):
+            vars(self).pop(name, None)
+        self.rest_m[:] = self.lengths(np.zeros(self.n)).length_m
+
+    def _described(self, robot: Robot | RodDescription) -> RodDescription:
+        if isinstance(robot, RodDescription):
+            return robot
+        return RodDescription.of_robot(robot, self._parts, compliant=self._compliant)
+
     def __getstate__(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in ("arrays", "scale", "rest_m")}
+        kept = ("description", "arrays", "scale", "rest_m", "_made_with", "_payload_kg", "_parts", "_compliant")
+        return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.arrays, self.scale, self.rest_m = state["arrays"], state["scale"], state["rest_m"]
+        vars(self).update(state)
         self._prepare()
+
+    def with_gravity(self, gravity_m_per_s2: ArrayLike) -> Rod:
+        """The same rod in another gravity (3,), m/s^2, in the base frame."""
+        other = copy(self)
+        gravity = np.array(gravity_m_per_s2, dtype=float)
+        x, y, z = (float(value) for value in gravity)
+        other.description = replace(self.description, gravity_m_per_s2=(x, y, z))
+        other.arrays = replace(self.arrays, gravity=gravity, body=self.arrays.body.copy())
+        for name in ("_finer", "strings"):
+            other.__dict__.pop(name, None)
+        other._prepare()
+        return other
+
+    def loaded(self, loads: Sequence[Load]) -> Rod:
+        """The rod that it was made as, with other loads besides its weight."""
+        return Rod(self.description, **{**self._made_with, "loads": loads})
+
+    def load(self, loads: Sequence[Load]) -> None:
+        """Put other loads in the places of those that it was made with; others than these vanish.
+
+        Parameters
+        ----------
+        loads : at the same places, with the same points of application
+
+        Raises
+        ------
+        ParameterError : a load where none was when the rod was made
+        """
+        body = self.arrays.body
+        body[:, 13:] = 0.0
+        for s_m, numbers in point_loads(loads, self.arrays.pieces):
+            at = np.flatnonzero(
+                (np.abs(self.arrays.bodies_m - s_m) < 1e-9 * self.length_m)
+                & (np.abs(body[:, 10:13] - numbers[10:13]).max(axis=1) < 1e-12)
+            )
+            if not at.size:
+                raise ParameterError("loads", s_m, "arc lengths and offsets of loads that the rod was made with, m")
+            body[at[-1], 13:] += numbers[13:]
+
+    @cached_property
+    def strings(self) -> Rod:
+        """The same rod with its strings in place of its tendons; numbers that were changed since are not."""
+        return Rod(self.description, **{**self._made_with, "paths": self.description.string_paths})
+
+    def finer(self, nodes: int = 4) -> Rod:
+        """The same rod with so many Gauss nodes more on each piece; numbers that were changed since are not."""
+        own = self._made_with["nodes"] or max(len(piece.nodes) for piece in self.arrays.pieces)
+        return Rod(self.description, **{**self._made_with, "nodes": own + nodes})
 
     def _prepare(self) -> None:
         arrays = self.arrays
+        self._stations: dict[bytes, Stations] = {}
         self._library = kernel.library()
         self._place = np.zeros(len(arrays.place), kernel.PLACE)
         self._place["node"], self._place["body"] = arrays.place.T
@@ -163,10 +407,7 @@ class Rod:
             0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
             at(arrays.weight), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
-        self._numbers = kernel.Numbers(
-            at(arrays.gravity), at(arrays.body), None, at(arrays.stiffness), at(arrays.damping), at(arrays.rest),
-            at(arrays.path_rest), at(arrays.path),
-        )  # fmt: skip
+        self._numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
         if self._library is not None:
             self._library.rod_prepare(ct.byref(self._shape))
 
@@ -192,12 +433,54 @@ class Rod:
         )
         return found
 
-    def prepared(self) -> Callable[[ArrayLike, ArrayLike], Terms]:
-        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call."""
+    @property
+    def library(self) -> ct.CDLL:
+        """The kernel's; raises ContinuumRobotError where it was not built."""
+        return self._compiled()
+
+    def form(self, *, linear: bool = False) -> tuple[kernel.Shape, kernel.Numbers, tuple[object, ...]]:
+        """What the kernel reads of this rod, and what must stay alive with it.
+
+        Parameters
+        ----------
+        linear : take the lengths of the paths, that are linear in the coefficients, by their gradient at the straight
+            rod; changes of ``arrays.path`` are then not seen
+        """
+        shape, numbers = kernel.Shape.from_buffer_copy(self._shape), kernel.Numbers.from_buffer_copy(self._numbers)
+        if not linear:
+            return shape, numbers, (self,)
+        at = self.lengths(np.zeros(self.n))
+        path = np.column_stack([at.length_m, at.gradient]).copy()
+        shape.straight, numbers.path = 1, kernel.at(path)
+        return shape, numbers, (self, path)
+
+    def acceleration(self, c: ArrayLike, v: ArrayLike, force: ArrayLike) -> Vector:
+        """Acceleration of the coefficients, (n,): muhmann (25).
+
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        force : generalised force besides stiffness, damping, weight and loads, the tendons' included, (n,), N.m^2
+        """
+        given, found, arrays = self._state("force", force), self.terms(c, v), self.arrays
+        held = arrays.stiffness @ np.asarray(c, dtype=float) + arrays.damping @ np.asarray(v, dtype=float)
+        return np.asarray(np.linalg.solve(found.mass, given - found.bias - held))
+
+    def prepared(self, *wanted: str) -> Callable[[ArrayLike, ArrayLike], Terms]:
+        """The function :meth:`terms` of c and v for a control cycle: its results last until its next call.
+
+        Parameters
+        ----------
+        wanted : names of the results that are computed, the others are 0; none: all
+        """
         if self._library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
+        for name in [field[0] for field in out._fields_] if wanted else ():
+            if name not in wanted:
+                getattr(found, name)[:] = 0.0
+                setattr(out, name, None)
         call = self._library.rod_terms
         given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
@@ -210,13 +493,55 @@ class Rod:
         evaluate.kept = kept  # type: ignore[attr-defined]
         return evaluate
 
+    def in_cycle(self, wanted: Sequence[str], *, elastic: bool = True) -> CycleFunction:
+        """Inverse dynamics, or what changes the momentum, for a control cycle.
+
+        Parameters
+        ----------
+        wanted : of the results of :class:`CycleFunction`; the others stay 0
+        elastic : with stiffness and damping
+        """
+        return CycleFunction(self, wanted, self._shape, self._numbers, self._library, elastic=elastic)
+
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
         pose, jacobian = np.empty((bodies, 12)), np.empty((bodies, 6, n))
         found = {name: np.empty(n) for name in ("momentum", "force", "bias")}
         found |= {name: np.empty((n, n)) for name in ("mass", "momentum_by_c", "force_by_c")}
         out = kernel.Terms(*(kernel.at(array) for array in (*found.values(), pose, jacobian)))
-        return Terms(**found, rotation=pose[:, :9].reshape(-1, 3, 3), position=pose[:, 9:], jacobian=jacobian), out
+        return Terms(**found, pose=pose, jacobian=jacobian), out
+
+    def energies(self, c: ArrayLike, v: ArrayLike) -> Energies:
+        """Energies at (c, v).
+
+        Parameters
+        ----------
+        c, v : coefficients and their rates, (n,)
+        """
+        c_now, v_now, arrays = self._state("c", c), self._state("v", v), self.arrays
+        at = self.terms(c_now, v_now)
+        mass, first = arrays.body[:, 0], arrays.body[:, 1:4]
+        moment = mass[:, None] * at.position + np.einsum("kij,kj->ki", at.rotation, first)
+        point = at.position + np.einsum("kij,kj->ki", at.rotation, arrays.body[:, 10:13])
+        loads_j = -float((point * arrays.body[:, 13:16]).sum())
+        return Energies(
+            float(v_now @ at.momentum) / 2,
+            float(c_now @ arrays.stiffness @ c_now) / 2,
+            loads_j - float(moment.sum(axis=0) @ arrays.gravity),
+        )
+
+    def frames(self, c: ArrayLike) -> Frames:
+        """Where the bodies of the arrays are at coefficients (n,), and their Jacobians."""
+        c_now, still = self._state("c", c), np.zeros(self.n)
+        if self._library is None:
+            at = reference.terms(self.arrays, c_now, still)
+            return Frames(at.rotation, at.position, at.jacobian)
+        pose, jacobian = np.empty((len(self.arrays.body), 12)), np.empty((len(self.arrays.body), 6, self.n))
+        out = kernel.Terms(pose=kernel.at(pose), jacobian=kernel.at(jacobian))
+        self._library.rod_terms(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, still, None), ct.byref(out)
+        )
+        return Frames(pose[:, :9].reshape(-1, 3, 3), pose[:, 9:], jacobian)
 
     def poses(self, c: ArrayLike, arc_lengths_m: ArrayLike) -> Vector:
         """Poses of the backbone, (k, 4, 4).
@@ -230,23 +555,72 @@ class Rod:
         ------
         ParameterError : an arc length off the rod
         """
-        c_now, places = self._state("c", c), np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
-        arrays, end_m = self.arrays, self.arrays.bodies_m[-1]
-        if not np.all((places >= 0) & (places <= end_m * (1 + 1e-9))):
-            raise ParameterError("arc_lengths_m", arc_lengths_m, f"arc lengths in [0, {end_m:g}] m")
-        at = self.terms(c_now, np.zeros(self.n))
-        found = np.tile(np.eye(4), (places.size, 1, 1))
-        for k, s_m in enumerate(places):
-            piece = next((one for one in arrays.pieces if s_m <= one.start_m + one.length_m), arrays.pieces[-1])
-            body = int(np.searchsorted(arrays.bodies_m, s_m, side="right")) - 1
-            from_m = arrays.bodies_m[body] if body >= 0 else 0.0
-            if body >= 0:
-                found[k, :3, :3], found[k, :3, 3] = at.rotation[body], at.position[body]
-            strains = np.array([self._strain(c_now, piece, from_m + part * (s_m - from_m)) for part in GAUSS])
-            rotation, position = reference.exponential(reference.magnus(strains, s_m - from_m))
-            found[k, :3, 3] += found[k, :3, :3] @ position
-            found[k, :3, :3] = found[k, :3, :3] @ rotation
-        return found
+        c_now, stations = self.checked(c), self.stations(arc_lengths_m)
+        return stations.poses(self.frames(c_now), c_now)
+
+    def jacobian(self, c: ArrayLike, s_m: float) -> Vector:
+        """Jacobian of the twist (linear, angular) of the frame at an arc length (m), in its own axes, (6, n)."""
+        return self.moved(c, s_m)[1]
+
+    def moved(self, c: ArrayLike, s_m: float | None = None) -> tuple[Vector, Vector]:
+        """Pose (4, 4) and :meth:`jacobian` (6, n) at an arc length (m), together; None: of the tip.
+
+        Raises
+        ------
+        ParameterError : an arc length off the rod
+        ReachError : coefficients that turn the rod further than its frames hold
+        """
+        c_now = self.checked(c)
+        at = self.frames(c_now)
+        if s_m is None or s_m == self.length_m:
+            return se3.transform(at.rotation[-1], at.position[-1]), at.jacobian[-1]
+        stations = self.stations([s_m])
+        poses = stations.poses(at, c_now)
+        return poses[0], stations.jacobians(at, poses)[0]
+
+    def stations(self, arc_lengths_m: ArrayLike) -> Stations:
+        """Places along the rod, kept for the next time.
+
+        Raises
+        ------
+        ParameterError : an arc length off the rod
+        """
+        places_m = np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
+        key = places_m.tobytes()
+        if key not in self._stations:
+            while len(self._stations) >= _STATIONS_KEPT:
+                del self._stations[next(iter(self._stations))]
+            self._stations[key] = Stations(self.arrays, places_m)
+        return self._stations[key]
+
+    def checked(self, c: ArrayLike) -> Vector:
+        """Coefficients (n,) that the rod can have.
+
+        Raises
+        ------
+        ParameterError : not n finite numbers
+        ReachError : they turn the rod further than its frames hold
+        """
+        c_now = self._state("c", c)
+        self._strains.check_reach(c_now)
+        return c_now
+
+    @cached_property
+    def _strains(self) -> Strains:
+        return Strains(self.arrays)
+
+    @cached_property
+    def cross_sections(self) -> CrossSections:
+        """For what its basis cannot represent; see rod/defect.py."""
+        return CrossSections(self)
+
+    def error_m(self, c: ArrayLike) -> float:
+        """How far the tip moves with four nodes more on each piece, m: about what the frames err by."""
+        return float(np.linalg.norm(self.moved(c)[0][:3, 3] - self._finer.moved(c)[0][:3, 3]))
+
+    @cached_property
+    def _finer(self) -> Rod:
+        return self.finer()
 
     def lengths(self, c: ArrayLike) -> Lengths:
         """Lengths of the tendons, and their gradient.
@@ -264,53 +638,109 @@ class Rod:
         )  # fmt: skip
         return Lengths(length, gradient)
 
-    def _strain(self, c: Vector, piece: Piece, s_m: float) -> Vector:
-        """Strain at an arc length of a piece, (6,)."""
-        arrays = self.arrays
-        ends_m = np.cumsum(arrays.step_m)
-        place = min(int(np.searchsorted(ends_m, s_m)), len(ends_m) - 1)
-        at = 1 - (ends_m[place] - s_m) / arrays.step_m[place]
-        strain = sum(
-            arrays.rest[place, g] * np.prod([(at - other) / (one - other) for other in GAUSS if other != one])
-            for g, one in enumerate(GAUSS)
-        )
-        own = slice(piece.first, piece.first + piece.count)
-        np.add.at(strain, arrays.rows[own], piece.values((s_m - piece.start_m) / piece.length_m) * c[own])
-        return strain
+    def displacement(self, c: ArrayLike) -> Vector:
+        """Displacement of every tendon against c = 0, pulled in positive, (N,), m."""
+        return np.asarray(self.rest_m - self.lengths(c).length_m)
+
+    def displacement_gradient(self, c: ArrayLike) -> Vector:
+        """Derivative of :meth:`displacement` by c, (N, n)."""
+        return -self.lengths(c).gradient
+
+    def pulled(self, c: ArrayLike, tension: ArrayLike) -> tuple[Vector, Vector, Vector]:
+        """Lengths of the tendons (N,), their gradient l_c (N, n), and the slope of the pull -l_c^T T by c, (n, n).
+
+        Parameters
+        ----------
+        c : coefficients, (n,)
+        tension : T, (N,), N
+        """
+        c_now, pull = self._state("c", c), self._tendons("tension", tension)
+        length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
+        by_c = np.zeros((self.n, self.n))
+        self._compiled().rod_lengths(
+            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
+        )  # fmt: skip
+        return length, gradient, by_c
+
 
     def equilibrium(
+        self,
+        tension: ArrayLike = 0.0,
+        start: ArrayLike | Equilibrium | None = None,
+        *,
+        stiffness: ArrayLike = 0.0,
+        spooled: ArrayLike = 0.0,
+        stops: Stops | None = None,
+        continuation: str = "auto",
+        settle: bool = True,
+    ) -> Equilibrium:
+        """Where the rod rests; see :func:`continuum_robot.rod.statics.equilibrium`, which has the same parameters."""
+        return equilibrium(
+            self, tension, start,
+            stiffness=stiffness, spooled=spooled, stops=stops, continuation=continuation, settle=settle,
+        )  # fmt: skip
+
+    def inverse_kinematics(
+        self, target: ArrayLike, *, start_n: ArrayLike = 1.0, least_n: ArrayLike = 0.0, most_n: ArrayLike = np.inf
+    ) -> Equilibrium:
+        """The equilibrium whose tip is at a target.
+
+        See :func:`continuum_robot.rod.inverse_kinematics.inverse_kinematics`, which has the same parameters.
+        """
+        return inverse_kinematics(self, target, start_n=start_n, least_n=least_n, most_n=most_n)
+
+    def equilibria(
         self,
         tension: ArrayLike,
         start: ArrayLike | None = None,
         *,
         stiffness: ArrayLike = 0.0,
         spooled: ArrayLike = 0.0,
+        numbers: OwnNumbers | None = None,
         tolerance: float = 1e-10,
-    ) -> Equilibrium:
-        """Where all forces vanish, by Newton's method from a start.
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Equilibria:
+        """Equilibria of many robots, without the interpreter's lock; the same bits for any number of threads.
 
         Parameters
         ----------
-        tension : given tensions, (N,), N
-        start : (n,); None: straight
-        stiffness, spooled : of tendons as springs that only pull, (N,), N/m, and what was taken in, (N,), m
+        tension : given tensions, (robots, N), N
+        start : (robots, n), or (n,) for all; None: straight
+        stiffness : of tendons as springs that only pull, (N,), N/m
+        spooled : what they have taken in, (robots, N) or (N,), m
+        numbers, threads, progress : as of :meth:`motions`
         tolerance : last change of a coefficient, as angle or strain over its segment
 
         Raises
         ------
-        NotConvergedError : none was found from this start
+        ParameterError : shapes that do not fit, or numbers that are not finite
         """
-        c = np.zeros(self.n) if start is None else self._state("start", start).copy()
-        given = {"tension": tension, "stiffness": stiffness, "spooled": spooled}
-        pull = [self._tendons(name, values) for name, values in given.items()]
-        hessian = np.empty((self.n, self.n))
-        iterations = self._compiled().rod_equilibrium(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(self.scale, *pull, self.rest_m, c),
-            ct.c_double(tolerance), MOST_ITERATIONS, *self._at(hessian),
-        )  # fmt: skip
-        if iterations < 0:
-            raise NotConvergedError(f"no equilibrium was found in {-iterations} iterations: start nearer to it")
-        return Equilibrium(c, hessian, iterations)
+        pulled = np.array(tension, dtype=float, order="C")
+        if pulled.ndim != 2 or pulled.shape[1] != self.tendon_count:
+            raise ParameterError("tension", pulled.shape, f"the shape (robots, {self.tendon_count})")
+        robots = len(pulled)
+        c = self._of_each("start", np.zeros(self.n) if start is None else start, (robots, self.n))
+        wound = self._of_each("spooled", spooled, pulled.shape)
+        self._of_each("tension", pulled, pulled.shape)
+        batch = self._batch(numbers, robots, stiffness)
+        hessian, iterations = np.empty((robots, self.n, self.n)), np.zeros(robots, np.int32)
+        library = self._compiled()
+
+        def run(going: ct.c_int, done: ct.c_int) -> int:
+            return int(
+                library.rod_equilibria(
+                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale), robots,
+                    *self._at(c, pulled, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
+                    MOST_ITERATIONS, *self._at(hessian, iterations), threads or os.cpu_count() or 1,
+                    ct.byref(going), ct.byref(done),
+                )
+            )  # fmt: skip
+
+        _in_threads(run, robots, progress)
+        converged = iterations > 0
+        c[~converged], hessian[~converged] = np.nan, np.nan
+        return Equilibria(c, hessian, np.abs(iterations), converged)
 
     def motions(
         self,
@@ -321,11 +751,11 @@ class Rod:
         *,
         stiffness: ArrayLike = 0.0,
         spooled: ArrayLike | None = None,
-        numbers: Sequence[RodArrays] | None = None,
+        numbers: OwnNumbers | None = None,
         method: str = "sdirk",
         tolerance: float = 1e-8,
         threads: int | None = None,
-        progress: Callable[[float], None] | None = None,
+        progress: Progress | None = None,
     ) -> tuple[Vector, Vector]:
         """Motions of many robots, without the interpreter's lock; the same bits for any number of threads.
 
@@ -336,7 +766,9 @@ class Rod:
         step_s : length of a step, s
         stiffness : of tendons as springs that only pull, (N,), N/m
         spooled : what their motors have taken in, constant in each step, (robots, steps, N), m; None: nothing
-        numbers : the arrays of each robot, of the same shape as this rod's; None: all have this rod's
+        numbers : of each robot: gravity, body, stiffness, damping, rest, path_rest and path by name, as in ``arrays``
+            with robots first, what is left out as in this rod; or arrays of the same shape as this rod's; None: all
+            have this rod's
         method : sdirk (damps what is too fast for the step) or midpoint (keeps energy)
         tolerance : last change of a coefficient in a stage, as angle or strain over its segment
         threads : None: one a processor
@@ -358,39 +790,21 @@ class Rod:
             raise ParameterError("spooled", wound.shape, f"the shape of tension, {tension.shape}")
         if method not in METHODS:
             raise ParameterError("method", method, " or ".join(METHODS))
-        springs, rest_m, given = self._tendons("stiffness", stiffness), self.rest_m, self._numbers
-        held: list[Vector] = []
-        if numbers is not None:
-            if len(numbers) != robots:
-                raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
-            held = [np.ascontiguousarray([getattr(one, name) for one in numbers]) for name in _NUMBERS]
-            given = kernel.Numbers(**{name: kernel.at(x) for name, x in zip(_NUMBERS, held, strict=True)})
-            springs, rest_m = np.tile(springs, (robots, 1)), np.tile(rest_m, (robots, 1))
-        going, done, failed = ct.c_int(1), ct.c_int(0), []
-        library = self._compiled()
+        batch, library = self._batch(numbers, robots, stiffness), self._compiled()
 
-        def run() -> None:
-            failed.append(
+        def run(going: ct.c_int, done: ct.c_int) -> int:
+            return int(
                 library.rod_motions(
-                    ct.byref(self._shape), ct.byref(given), int(numbers is not None), *self._at(self.scale),
+                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale),
                     METHODS[method], ct.c_double(step_s), steps, robots,
-                    *self._at(c, v, tension, springs, wound, rest_m), ct.c_double(tolerance),
+                    *self._at(c, v, tension, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
                     threads or os.cpu_count() or 1, ct.byref(going), ct.byref(done),
                 )
             )  # fmt: skip
 
-        worker = threading.Thread(target=run)
-        worker.start()
-        try:
-            while worker.is_alive():
-                worker.join(0.1)
-                if progress is not None:
-                    progress(done.value / robots)
-        finally:
-            going.value = 0
-            worker.join()
-        if failed[0]:
-            raise NotConvergedError(f"{failed[0]} of {robots} motions did not converge: take shorter steps")
+        failed = _in_threads(run, robots, progress)
+        if failed:
+            raise NotConvergedError(f"{failed} of {robots} motions did not converge: take shorter steps")
         return c, v
 
     def gradient_of_end(
@@ -437,11 +851,59 @@ class Rod:
             raise NotConvergedError("the motion did not converge: take shorter steps")
         return Gradient(c_now, momentum, on_c, on_p, on_tension, along)
 
+    @property
+    def shape(self) -> kernel.Shape:
+        """Of the arrays, for calls of the kernel; it lives as long as the rod."""
+        return self._shape
+
+    @property
+    def numbers(self) -> kernel.Numbers:
+        """Of the rod, for calls of the kernel; they live as long as the rod."""
+        return self._numbers
+
+    def compiled(self) -> ct.CDLL:
+        """The kernel's library; MissingPackageError where none could be built."""
+        return self._compiled()
+
+    def _batch(self, numbers: OwnNumbers | None, robots: int, stiffness: ArrayLike) -> _Batch:
+        springs = self._tendons("stiffness", stiffness)
+        if numbers is None:
+            return _Batch(self._numbers, 0, springs, self.rest_m, {})
+        if not isinstance(numbers, Mapping):
+            if len(numbers) != robots:
+                raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
+            numbers = {name: np.array([getattr(one, name) for one in numbers]) for name in _NUMBERS}
+        if not numbers.keys() <= set(_NUMBERS):
+            raise ParameterError("numbers", ", ".join(numbers), f"names of {', '.join(_NUMBERS)}")
+        held = {}
+        for name in _NUMBERS:
+            own = getattr(self.arrays, name)
+            held[name] = self._of_each(f"numbers.{name}", numbers.get(name, own), (robots, *own.shape))
+        rest_m = np.tile(self.rest_m, (robots, 1))
+        if springs.any() and {"path", "path_rest"} & numbers.keys():
+            straight, library = np.zeros(self.n), self._compiled()
+            for lengths_m, path, path_rest in zip(rest_m, held["path"], held["path_rest"], strict=True):
+                one = kernel.Numbers(path_rest=kernel.at(path_rest), path=kernel.at(path))
+                unused = np.empty((self.tendon_count, self.n))
+                library.rod_lengths(
+                    ct.byref(self._shape), ct.byref(one), *self._at(straight, None, lengths_m, unused, None)
+                )
+        given = kernel.Numbers(**{name: kernel.at(array) for name, array in held.items()})
+        return _Batch(given, 1, np.tile(springs, (robots, 1)), rest_m, held)
+
+    def _of_each(self, name: str, values: ArrayLike, shape: tuple[int, ...]) -> Vector:
+        """An own array of this shape, of values that may be the same for each robot."""
+        try:
+            array = np.array(np.broadcast_to(np.asarray(values, dtype=float), shape), order="C")
+        except ValueError:
+            raise ParameterError(name, np.shape(values), f"the shape {shape}") from None
+        if not np.isfinite(array).all():
+            raise ParameterError(name, values, "finite numbers")
+        return array
+
     def _compiled(self) -> ct.CDLL:
         if self._library is None:
-            raise NotConvergedError(
-                "the kernel's library was not built: install a C++ compiler and the package again"
-            )
+            raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
         return self._library
 
     def _at(self, *arrays: Vector | None) -> list[ct.c_void_p]:

@@ -17,7 +17,7 @@ from continuum_robot.geometry.general_tendons import UnrelatedTendons
 from continuum_robot.geometry.tendon_modes import TendonModes
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]
 
@@ -47,12 +47,13 @@ def controlled_manifold(robot: Robot) -> ClarkeManifold:
     """
     if not robot.traits.without_clarke:
         return clarke_manifold(robot)
-    rod = StrainRod.from_robot(robot)
-    straight = np.zeros(rod.size)
-    compliant = np.linalg.solve(rod.stiffness, rod.displacement_jacobian(straight).T)
-    tip = rod.body_jacobian(straight, rod.length_m)[:2]
+    rod = Rod(robot)
+    straight = np.zeros(rod.n)
+    gradient = rod.displacement_gradient(straight)
+    compliant = np.linalg.solve(rod.arrays.stiffness, gradient.T)
+    tip = rod.moved(straight)[1][:2]
     try:
-        return TendonModes(rod.displacement_jacobian(straight) @ compliant, tip @ compliant, robot.coordinate_count)
+        return TendonModes(gradient @ compliant, tip @ compliant, robot.coordinate_count)
     except ParameterError as error:
         raise ParameterError(f"tendons of {robot.name}", error.value, error.expected) from error
 
@@ -67,7 +68,7 @@ def coefficients_from_clarke(robot: Robot) -> Vector:
     ----------
     robot : a rod
     """
-    rod = StrainRod.from_robot(robot)
-    onto = controlled_manifold(robot).clarke_matrix @ rod.displacement_jacobian(np.zeros(rod.size))
-    compliant = np.linalg.solve(rod.stiffness, onto.T)
+    rod = Rod(robot)
+    onto = controlled_manifold(robot).clarke_matrix @ rod.displacement_gradient(np.zeros(rod.n))
+    compliant = np.linalg.solve(rod.arrays.stiffness, onto.T)
     return np.asarray(np.linalg.solve(onto @ compliant, compliant.T).T)

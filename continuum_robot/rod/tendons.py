@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.strain.kinematics import stretches
+from continuum_robot.rod.bases import BENDING_ROWS, basis_matrix, gauss_legendre
 
 Vector = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ def check_parallel(robot: Robot) -> None:
         raise ParameterError(
             "robot",
             f"{robot.name}: {reason}",
-            "here bending alone, with tendons and strings parallel to the backbone; rod.strain.rod.StrainRod has all"
+            "here bending alone, with tendons and strings parallel to the backbone; rod.rod.Rod has all"
             " others",
         )
 
@@ -55,5 +55,19 @@ def string_matrix(robot: Robot) -> Vector:
 
 
 def _shortening(robot: Robot, paths: Sequence[RoutedPath]) -> Vector:
+    """A tendon at (x, y) is shorter by y per curvature about x, and longer by x per curvature about y: rucker (11)."""
     check_parallel(robot)
-    return -PathLengths(stretches(robot), paths).jacobian(np.zeros(robot.coefficient_count))
+    matrix = np.zeros((len(paths), robot.coefficient_count))
+    starts = zip(robot.segment_starts_m, robot.segments, coefficient_slices(robot), strict=True)
+    for start_m, segment, own in starts:
+        length_m, cuts = segment.length_m, segment.basis.breaks
+        for row, path in zip(matrix, paths, strict=True):
+            ends = (float(np.clip((end_m - start_m) / length_m, 0.0, 1.0)) for end_m in (path.start_m, path.end_m))
+            begin, end = ends
+            x, y, _, _ = (float(value[0]) for value in path.at(start_m + length_m * (begin + end) / 2))
+            for low, high in pairwise((begin, *(cut for cut in cuts if begin < cut < end), end)):
+                at, weights = gauss_legendre(segment.basis.degree + 1, high - low)
+                for ratio, weight in zip(low + at, weights, strict=True):
+                    bent = basis_matrix(segment.basis, ratio)[list(BENDING_ROWS)]
+                    row[own] += weight * length_m * (x * bent[1] - y * bent[0])
+    return matrix

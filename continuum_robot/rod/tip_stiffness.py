@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
@@ -31,12 +31,15 @@ def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
 
     Parameters
     ----------
-    robot : its ``simulation`` section has the stiffness
+    robot : its ``displaced_tendons``, as a fit found them, or its ``simulation`` section has the stiffness
     tension : shape (N,), N; a slack tendon has none
     """
     pulled = np.asarray(tension, dtype=float)
     settings = robot.simulation
-    stiffness = settings.tendon_stiffness_n_per_m * (1 + settings.tendon_stiffening_per_n * pulled)
+    if robot.displaced_tendons is not None:
+        stiffness = np.array(robot.displaced_tendons.stiffness_n_per_m)
+    else:
+        stiffness = settings.tendon_stiffness_n_per_m * (1 + settings.tendon_stiffening_per_n * pulled)
     return np.where(pulled > 0, stiffness, 0.0)
 
 
@@ -60,10 +63,10 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
     stiffness = tendon_stiffness(robot, pulled)
     if not (stiffness > 0).all():
         raise ParameterError("tension", pulled.tolist(), "tensions above 0 N: a slack tendon has no stiffness")
-    rod = StrainRod.from_robot(robot)
-    shape = rod.coefficients(c)
-    hessian = StaticProblem(rod).terms(shape, pulled)[2]
-    gradient = rod.displacement_jacobian(shape)
+    rod = Rod(robot)
+    shape = rod.checked(c)
+    hessian = Balance(rod).hessian(shape, pulled)
+    gradient = rod.displacement_gradient(shape)
     manifold = controlled_manifold(robot)
     onto = manifold.clarke_matrix
     distribute = onto.T.copy()
@@ -78,8 +81,8 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
             raise ParameterError("control.gains.p", gains.tolist(), "gains above 0 N/m")
         give = give + np.diag(1 / gains)
     held = hessian + gradient.T @ distribute @ np.linalg.solve(give, onto @ gradient)
-    rotation = rod.poses(shape, rod.length_m)[0, :3, :3]
-    jacobian = rotation @ rod.body_jacobian(shape, rod.length_m)[:3]
+    pose, body = rod.moved(shape)
+    jacobian = pose[:3, :3] @ body[:3]
     if np.linalg.cond(held) > 1e12:
         raise ParameterError("c", shape.tolist(), "a shape that is not at the point of buckling")
     return np.asarray(jacobian @ np.linalg.solve(held, jacobian.T))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.description import WITH_CAPSTANS
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.friction.tendons import TendonFriction
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]
@@ -89,7 +89,6 @@ def simulate_calibration(
     bandwidth_rad_per_s: float = 30.0,
     encoders: StringEncoderSettings | None = None,
     tendon_noise_m: float = 5e-6,
-    progress: Callable[[str], None] | None = None,
 ) -> CalibrationRun:
     """Drive every capstan along the chirp and record.
 
@@ -107,7 +106,6 @@ def simulate_calibration(
     bandwidth_rad_per_s : of the controller
     encoders : of the strings; None: johnston's
     tendon_noise_m : standard deviation of the tendons' readings
-    progress : receives a line when something takes long
 
     Raises
     ------
@@ -118,15 +116,19 @@ def simulate_calibration(
     if not capstans or not robot.strings:
         raise ParameterError("robot", robot.name, "a robot with capstans and strings")
     motion = chirp or Chirp()
-    rod = RodDynamics(robot, progress=progress)
-    friction = TendonFriction(robot, progress=progress)
+    friction = CapstanFriction(robot)
+    rod = Rod(robot, stations_m=friction.stations_m.tolist(), parts=WITH_CAPSTANS)
+    terms, arrays = rod.prepared("bias", "mass", "pose", "jacobian"), rod.arrays
     inertia = np.array([drive.capstans.inertia_kg_m2 for drive in capstans])
     stiff, damped = inertia * bandwidth_rad_per_s**2, 2 * inertia * bandwidth_rad_per_s
-    slack = np.zeros(robot.tendon_count)
 
     def acceleration(c: Array, rate: Array, torque: Array) -> Array:
-        force = friction.jacobian.T @ (torque - friction.capstan_torque(c, rate, torque))  # johnston (41)
-        return rod.forward_dynamics(c, rate, slack, force)
+        at = terms(c, rate)
+        kept, _ = friction.kept(at, rod, slopes=False)
+        lost = friction.torque(kept, friction.jacobian @ rate, friction.wires_of_torque(torque))
+        force = friction.jacobian.T @ (torque - lost)  # johnston (41)
+        held = arrays.stiffness @ c + arrays.damping @ rate
+        return np.asarray(np.linalg.solve(at.mass, force - at.bias - held))
 
     def advance(c: Array, rate: Array, torque: Array) -> tuple[Array, Array]:
         count = max(1, math.ceil(sample_s / _SUBSTEP_S - 1e-9))
@@ -145,7 +147,7 @@ def simulate_calibration(
     samples = round((motion.duration_s if duration_s is None else duration_s) / sample_s)
     angle_0 = float(motion.position(0.0))
     c = np.linalg.pinv(friction.jacobian) @ np.full(len(capstans), angle_0)
-    rate = np.zeros(rod.size)
+    rate = np.zeros(rod.n)
     rows: list[tuple[Array, Array, Array]] = []
     for k in range(-settle, samples):
         t = max(k, 0) * sample_s
@@ -156,8 +158,9 @@ def simulate_calibration(
         c, rate = advance(c, rate, torque)
     torques, cs, rates = (np.array(column) for column in zip(*rows, strict=True))
     encoder = StringEncoderModel(len(robot.strings), encoders or StringEncoderSettings(), rng)
-    strings = np.array([encoder.read(rod.string_extension(c)) for c in cs])
-    tendons = np.array([rod.tendon_displacement(c) for c in cs])
+    extensions = Rod(robot, paths=[string.path for string in robot.strings])
+    strings = np.array([encoder.read(extensions.displacement(c)) for c in cs])
+    tendons = np.array([rod.displacement(c) for c in cs])
     return CalibrationRun(
         time_s=np.asarray(np.arange(samples) * sample_s, dtype=float),
         capstan_torque_nm=torques,

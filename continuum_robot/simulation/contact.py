@@ -46,7 +46,7 @@ _KEYS = {
 
 
 class Kinematics(Protocol):
-    """What a contact needs of a robot's model; :class:`~continuum_robot.rod.dynamics.RodDynamics` has it."""
+    """What a contact needs of a robot's model; :class:`~continuum_robot.rod.places.RodPlaces` has it."""
 
     robot: Robot
 
@@ -265,9 +265,9 @@ class _Touch:
 class PlantContacts:
     """Contacts as the plant integrates them.
 
-    At the start of each block of steps the geometry (gap, normal, Jacobians) is taken at the shape of that moment;
-    within the block the gap changes linearly with the strain coefficients, so that stiffness, dissipation and friction
-    are part of the integrated equations and not a force that lags behind.
+    At the start of each step the geometry (gap, normal, Jacobians) is taken at the shape of that moment; within it the
+    gap changes linearly with the strain coefficients, so that stiffness, dissipation and friction are part of the
+    equations that are solved (rod/kernel/plant.hpp) and not a force that lags behind.
 
     Parameters
     ----------
@@ -295,28 +295,9 @@ class PlantContacts:
         self._slot = 4 + 3 * self._n
         self.size = self._n + len(self._compliant) * self._slot if self.contacts else 0
 
-    def expression(self, c: Any, c_rate: Any, parameters: Any) -> Any:
-        """Generalised force of walls and spheres, (n,), CasADi expression; parameters as of :meth:`parameters`."""
-        n, force = self._n, ca.MX.zeros(self._n)
-        if not self._compliant:
-            return force
-        moved = c - parameters[:n]
-        for k in range(len(self._compliant)):
-            begin = n + k * self._slot
-            gap, *law = (parameters[begin + i] for i in range(4))
-            gradient = parameters[begin + 4 : begin + 4 + n]
-            slip = ca.reshape(parameters[begin + 4 + n : begin + self._slot], n, 2)
-            normal, along = contact_force(
-                gap + ca.dot(gradient, moved),
-                ca.dot(gradient, c_rate),
-                slip.T @ c_rate,
-                (law[0], law[1], law[2]),
-            )
-            force += normal * gradient + slip @ along
-        return force
-
     def parameters(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[Vector, Vector]:
-        """For a block of steps from the state ``c``: parameters of :meth:`expression`, and the pushes' force (n,).
+        """For a step from the state ``c``: c and of each wall and sphere gap (m), law, gradient of the gap (n,) and of
+        the slip (2, n); and the pushes' force (n,).
 
         Parameters
         ----------

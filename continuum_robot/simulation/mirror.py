@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.description import DRIVEN
 from continuum_robot.rod.fiber import curvature_matrix
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 from continuum_robot.simulation.devices.plant_link import TIP_VALUES
 
 Vector = NDArray[np.float64]
@@ -20,7 +22,7 @@ class Mirror:
 
     At rest K c = G^T tension, with G = dq/dc and the stiffness K of rod and gravity at c = 0. On the way there, the
     inertia of the rod at c = 0 and of the motors, and the rod's damping act:
-    (M + G^T m G) c'' + D c' + K c = G^T tension, by implicit Euler steps, which are stable for any duration. Without
+    M c'' + D c' + K c = G^T tension, by implicit Euler steps, which are stable for any duration. Without
     inertia, a displacement that jumped with the tension could not be controlled with the gains of the real robot: a
     proportional gain above the stiffness, one cycle late, is unstable. Tensions and currents follow commands at once.
 
@@ -41,19 +43,15 @@ class Mirror:
     def __init__(self, robot: Robot) -> None:
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        model = RodModel(robot)
-        straight = np.zeros(model.size)
+        rod, straight = Rod(robot, paths=(), parts=DRIVEN), np.zeros(robot.coefficient_count)
+        terms = rod.terms(straight, straight)
         self._newton_per_ampere = robot.actuators.newton_per_ampere
-        self._jacobian = np.array(model.tendon_matrix, dtype=float)
-        self._strings = np.array(model.string_matrix, dtype=float)
+        self._jacobian, self._strings = tendon_matrix(robot), string_matrix(robot)
         self._curvature = curvature_matrix(robot)
-        _, _, stiffness = (np.array(value, dtype=float) for value in model.potential(straight))
-        self._stiffness = stiffness
-        if np.linalg.eigvalsh(stiffness)[0] <= 0:
+        self._stiffness = rod.arrays.stiffness - (terms.force_by_c + terms.force_by_c.T) / 2
+        if np.linalg.eigvalsh(self._stiffness)[0] <= 0:
             raise ParameterError("robot.gravity_m_per_s2", robot.gravity_m_per_s2, "a robot that stands straight")
-        self._damping = np.array(model.damping, dtype=float)
-        rod_mass = np.array(model.mass_matrix(straight), dtype=float)
-        self._mass = rod_mass + robot.actuators.reflected_mass_kg * self._jacobian.T @ self._jacobian
+        self._damping, self._mass = rod.arrays.damping, terms.mass
         self.current_limit_a = np.full(robot.tendon_count, robot.actuators.maximum_current_a)
         self.limited = np.zeros(robot.tendon_count, dtype=bool)
         self._c, self._rate = straight.copy(), straight.copy()

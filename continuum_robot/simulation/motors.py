@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors with a spool, and tendons as springs that only pull: expressions for CasADi and NumPy alike."""
+"""Motors with a spool, seen from the tendon: their numbers, and expressions of them for CasADi."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators
-from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, MaxwellSlip, motor_slip, slip_force
 
 # Below this tendon speed dry friction fades out, so that it has a derivative; a motor at rest creeps accordingly.
@@ -149,26 +148,3 @@ class MotorModel:
         friction = self.viscous_ns_per_m * speed + dry
         cogging = self.cogging_n * ca.sin(self.cogging_rad_per_m * position + ca.DM(self.cogging_phase_rad))
         return (self.newton_per_ampere * current - tension - friction - cogging) / self.mass_kg
-
-
-def tendon_tension(
-    settings: SimulationSettings, stretch: Any, stretch_rate: Any, offset: Any, stiffness_fraction: Any
-) -> Any:
-    """Tension of tendons as spring and damper in parallel that only pull, N.
-
-    Parameters
-    ----------
-    settings : stiffness and damping
-    stretch : spooled length less the rod's displacement, m, (N,) CasADi expression
-    stretch_rate : its rate, m/s
-    offset : additional length of a tendon, m
-    stiffness_fraction : 1, or 0 for a tendon that is cut
-    """
-    # CasADi would make matrices of its own of arrays, which takes a quarter of a simulated driver's cycle.
-    library = np if isinstance(stretch, np.ndarray) else ca
-    pull = settings.tendon_stiffness_n_per_m * (stretch - offset)
-    if settings.tendon_stiffening_per_n > 0:
-        # A stiffness that grows with the tension, dT/ds = k (1 + a T), is T = (exp(a k s) - 1) / a.
-        pull = (library.exp(settings.tendon_stiffening_per_n * pull) - 1) / settings.tendon_stiffening_per_n
-    pull = pull + settings.tendon_damping_ns_per_m * stretch_rate
-    return stiffness_fraction * library.fmax(pull, 0)

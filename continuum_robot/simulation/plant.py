@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.traits import EXPLICIT, IMPLICIT
-from continuum_robot.simulation.bodies.explicit import ExplicitBody
-from continuum_robot.simulation.bodies.implicit import ImplicitBody
 from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
 from continuum_robot.simulation.bodies.rod_body import RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
@@ -24,7 +21,6 @@ from continuum_robot.simulation.motors import MotorModel
 Vector = NDArray[np.float64]
 
 ACTUATIONS = ("motors", "ideal")
-_BODIES: dict[str, type[RodBody]] = {EXPLICIT: ExplicitBody, IMPLICIT: ImplicitBody}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +54,17 @@ class Plant:
     the spools, johnston (32)-(37), or the rod with ideal actuation. Deterministic for the generator and the sequence of
     calls.
 
-    A robot whose rod does more than bend, or whose tendons or strings are not parallel to it, is integrated in implicit
-    steps by simulation/bodies/implicit.py; all others by simulation/bodies/explicit.py.
-
     Parameters
     ----------
     robot : with ``actuators`` for ``actuation="motors"``
     actuation : "motors" or "ideal"
     rng : draws the rotors' angles; None: from the robot's seed
     progress : receives a line when something takes long or is not as the robot's file states
-    compile : "auto", "always" or "never", as in rod/code/generation.py
     contacts : what touches the robot, by the plant's time
 
     Attributes
     ----------
-    substep_s : step of the integrator in use: the robot file's, or a fraction of it where that would be unstable
+    substep_s : longest step of the integrator, s
     tendon_offset_m : additional length of each tendon, 0 normally, shape (N,), m; may be written between calls
     stiffness_fraction : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
@@ -82,9 +74,8 @@ class Plant:
 
     Raises
     ------
-    ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have; capstans on
-        a general rod
-    ContinuumRobotError : ``compile="always"`` and no C compiler
+    ParameterError : unknown actuation, no actuators, or a contact at a place that the robot does not have
+    ContinuumRobotError : the kernel's library was not built
     """
 
     def __init__(
@@ -94,7 +85,6 @@ class Plant:
         actuation: str = "motors",
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
-        compile: str = "auto",
         contacts: Sequence[Contact] = (),
     ) -> None:
         if actuation not in ACTUATIONS:
@@ -109,18 +99,12 @@ class Plant:
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
             self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
-        self._body: PlantBody = self._make_body(progress, compile)
+        self._body: PlantBody = self._make_body(progress)
         self.substep_s = self._body.substep_s
         self.reset()
 
-    @property
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
-        return self._body.compiled
-
-    def _make_body(self, progress: Callable[[str], None] | None, compile: str) -> PlantBody:
-        body = _BODIES[self.robot.traits.time_steps]
-        return body(self.robot, self.motor, self._contacts, progress=progress, compile=compile)
+    def _make_body(self, _progress: Callable[[str], None] | None) -> PlantBody:
+        return RodBody(self.robot, self.motor, self._contacts)
 
     # --- running it
 

@@ -13,7 +13,7 @@ import numpy as np
 from continuum_robot.estimation.contact.own_observer import Finding
 from continuum_robot.estimation.shape_estimate import ShapeEstimate
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class LeastSquares:
     watch = None
 
     def __init__(self, robot, settings):
-        self._rod = StrainRod.from_robot(robot)
-        self._matrix = self._rod.displacement_jacobian(np.zeros(self._rod.size))
+        self._rod = Rod(robot)
+        self._matrix = self._rod.displacement_gradient(np.zeros(self._rod.n))
         self._inverse = np.linalg.pinv(self._matrix)
         self._covariance = settings.tendon_sigma_m**2 * self._inverse @ self._inverse.T
 
@@ -51,7 +51,7 @@ class LeastSquares:
             covariance=self._covariance,
             residual_m=float(np.sqrt(np.mean(left**2))),
             sensor_count=len(displacement),
-            tip=self._rod.poses(c, [self._rod.length_m])[0],
+            tip=self._rod.moved(c)[0],
             named_values={"largest_residual_m": float(np.abs(left).max())},
         )
 

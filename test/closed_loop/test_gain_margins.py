@@ -9,32 +9,52 @@ import pytest
 from continuum_robot.control.delay_margin import linear_plant, sampled_loop
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.bodies.explicit import ExplicitBody
-from continuum_robot.simulation.contact import PlantContacts
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.moving_rod import MovingRod, Springs
+
+STEP_S = 1e-3
 
 
 def linearised(robot):
-    """(A, B, C): tight tendons, no dry friction nor cogging; generalised force in, Clarke coordinates out."""
+    """(A, B, C): tight tendons, no dry friction nor cogging; generalised force in, Clarke coordinates out.
+
+    Of the simulated robot's step by the midpoint rule, whose map of a linear system is (1 - h A / 2)^-1 (1 + h A / 2).
+    """
     actuators = dataclasses.replace(robot.actuators, cogging_amplitude_nm=0.0, coulomb_friction_nm=0.0)
     motor = MotorModel.from_actuators(actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed))
-    segments = tuple(
-        segment
-        if segment.capstans is None
-        else dataclasses.replace(
-            segment, capstans=dataclasses.replace(segment.capstans, friction_coefficients=(0.0, 0.0))
-        )
-        for segment in robot.segments
-    )
-    robot = dataclasses.replace(robot, segments=segments)
-    A, B = ExplicitBody(robot, motor, PlantContacts(robot, ()), compile="never").linearised()
-    manifold, count = clarke_manifold(robot), robot.tendon_count
+    simulation = robot.simulation
+    springs = Springs(simulation.tendon_stiffness_n_per_m, damping_ns_per_m=simulation.tendon_damping_ns_per_m)
+    moving = MovingRod(Rod(robot), springs=springs, motor=motor, method="midpoint", tolerance=1e-13)
+    n, count = robot.coefficient_count, robot.tendon_count
+    rest = equilibrium(Rod(robot), np.zeros(count)).c
+    moving.reset(rest)
+    at = np.concatenate([rest, np.zeros(n), moving.spooled_m + 1e-3, np.zeros(2 * count)])
+    size = 2 * n + 2 * count
+
+    def after(y):
+        c, rate, spooled, speed, current = np.split(y, np.cumsum([n, n, count, count]))
+        moving.reset(c, rate, spooled_m=spooled)
+        moving.speed_m_per_s[:], moving.current_a[:], moving.desired[:] = speed, current, current
+        moving.step(STEP_S)
+        return np.concatenate([moving.c, moving.rate(), moving.spooled_m, moving.speed_m_per_s])
+
+    steps = np.repeat([1e-3, 1e-2, 1e-4, 1e-2], [n, n, count, 2 * count])
+    columns = [(after(at + d) - after(at - d)) / (2 * d.max()) for d in np.diag(steps)]
+    motion, by_current = np.array(columns)[:size].T, np.array(columns)[size:].T
+    one = np.eye(size)
+    own = 2 / STEP_S * np.linalg.solve((motion + one).T, (motion - one).T).T
+    given = (one - STEP_S / 2 * own) @ by_current / STEP_S
+    lag = 1 / motor.current_time_constant_s
+    A = np.block([[own, given], [np.zeros((count, size)), -lag * np.eye(count)]])
+    B = np.vstack([np.zeros((size, count)), lag * np.eye(count)])
+    manifold = clarke_manifold(robot)
     # The tensions of least norm that give a generalised force.
     tension = np.linalg.pinv(manifold.displacement_matrix.T)
     C = np.zeros((manifold.coordinate_count, len(A)))
-    start = 2 * robot.coefficient_count
-    C[:, start : start + count] = manifold.clarke_matrix
-    return A, B[:, :count] @ tension / robot.actuators.newton_per_ampere, C
+    C[:, 2 * n : 2 * n + count] = manifold.clarke_matrix
+    return A, B @ tension / robot.actuators.newton_per_ampere, C
 
 
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_segment"])
@@ -46,7 +66,6 @@ def test_the_linear_plant_of_the_margins_is_that_of_the_simulation(name):
         s = 2j * np.pi * np.geomspace(0.1, 300, 200)[:, None, None]
         responses.append(C @ np.linalg.solve(s * np.eye(len(A)) - A, B.astype(complex)[None]))
     size = np.abs(responses[1]).max(axis=(1, 2))
-    # The bending rod of the simulation leaves out how thin disks turn.
     assert (np.abs(responses[0] - responses[1]).max(axis=(1, 2)) < 0.01 * size).all()
 
 

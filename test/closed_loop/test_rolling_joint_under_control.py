@@ -16,7 +16,7 @@ from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.choosing import mechanism_body
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
@@ -143,8 +143,8 @@ def test_two_tendons_have_one_coordinate(robot):
 
 
 def test_rods_are_no_mechanisms_and_mechanisms_no_rods(robot):
-    with pytest.raises(ParameterError, match="no rod"):
-        RodModel(robot)
+    with pytest.raises(ParameterError, match="rod"):
+        Rod(robot)
     rod = load_robot("opencr_five_tendon")
     for make in (mechanism_body, rolling_joint_of):
         with pytest.raises(ParameterError, match="mechanism"):

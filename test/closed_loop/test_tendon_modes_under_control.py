@@ -9,7 +9,7 @@ from continuum_robot.control.references import RestToRest
 from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 ROBOTS = ("rucker_helical", "rucker", "mixed_routing")
@@ -41,7 +41,7 @@ class TipReference:
     """What the node reference_source does: the tip's error, estimated from the tendons, moves the reference."""
 
     def __init__(self, loop, target):
-        self.loop, self.control = loop, TipControl(loop.robot, compile="never")
+        self.loop, self.control = loop, TipControl(loop.robot)
         self.estimator = ShapeEstimator(loop.robot)
         self.control.reset(self._measured())
         self.solution = self.control.set_target(target)
@@ -61,7 +61,7 @@ class TipReference:
 
 @pytest.mark.parametrize("loop", ["rucker", pytest.param("mixed_routing", marks=pytest.mark.long)], indirect=True)
 def test_the_tip_is_brought_to_a_target_that_the_linear_shape_misses(loop):
-    robot, rod = loop.robot, StrainRod.from_robot(loop.robot)
+    robot, rod = loop.robot, Rod(loop.robot)
 
     def tip():
         return rod.poses(loop.body.plant.c, robot.length_m)[0][:3, 3]

@@ -10,10 +10,13 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -35,7 +38,8 @@ print(json.dumps(found))
 
 def run(*command: Path | str, folder: Path, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command in another folder, without what points to this checkout; its exit code is asserted."""
-    inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "AMENT_PREFIX_PATH")}
+    ours = ("PYTHONPATH", "AMENT_PREFIX_PATH", "CONTINUUM_ROBOT_KERNEL")
+    inherited = {name: value for name, value in os.environ.items() if name not in ours}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=folder,
@@ -99,10 +103,26 @@ def built(sdist: Path, folder: Path, **environment: str) -> Path:
     return next(folder.glob("*.whl"))
 
 
+def libraries(wheel: Path) -> set[str]:
+    """The rod's kernel in a wheel, at the places from which pip installs data files."""
+    names = zipfile.ZipFile(wheel).namelist()
+    return {name.rpartition("/")[2] for name in names if re.search(r"/continuum_robot/rod/kernel/[^/]*\.so$", name)}
+
+
+RODS = """
+from continuum_robot import Rod, load_robot
+rod = Rod(load_robot("two_segment"))
+print(rod.terms([1, 2, 3, 4], [1, 0, 0, 0]).momentum[0])
+print(rod.equilibria([[4.0] + 9 * [0.5]] * 3).c[2, 1])
+"""
+
+
 @pytest.fixture(scope="module")
 def without_ros(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("without_ros")
     wheel = built(sdist, folder, CONTINUUM_ROBOT_WITHOUT_ROS="1")
+    assert libraries(wheel) >= {"librod_kernel.so"}
+    assert ("librod_kernel_wide.so" in libraries(wheel)) == (platform.machine() == "x86_64")
     bin_folder = environment(folder / "environment", needed("continuum-robot", set()) - {"continuum-robot"})
     install(bin_folder, wheel)
     return bin_folder
@@ -128,6 +148,28 @@ def test_without_ros_the_library_and_check_work(without_ros: Path, tmp_path: Pat
     assert str(without_ros.parent) in printed
     checked = run(without_ros / "continuum-robot", "check", "opencr_five_tendon", folder=tmp_path).stdout
     assert checked.startswith("opencr_five_tendon")
+
+
+def test_the_wheel_brings_the_rods_kernel_and_needs_no_compiler(without_ros: Path, tmp_path: Path) -> None:
+    path = str(tmp_path)  # no compiler, nor anything else
+    done = run(without_ros / "python", "-c", RODS, folder=tmp_path, PATH=path)
+    assert len([float(line) for line in done.stdout.splitlines()]) == 2
+    assert done.stderr == ""
+
+
+def test_without_a_compiler_it_installs_and_numpy_serves(sdist: Path, tmp_path: Path) -> None:
+    wheel = built(sdist, tmp_path, CONTINUUM_ROBOT_WITHOUT_ROS="1", CXX="/nowhere/c++")
+    assert libraries(wheel) == set()
+    bin_folder = environment(tmp_path / "environment", needed("continuum-robot", set()) - {"continuum-robot"})
+    install(bin_folder, wheel)
+    done = run(bin_folder / "python", "-c", RODS, folder=tmp_path, code=1)
+    assert len(done.stdout.splitlines()) == 1
+    lines = done.stderr.splitlines()
+    assert "was not built" in lines[0]
+    assert "NumPy form serves" in lines[0]
+    assert lines[-1].startswith("continuum_robot.errors.MissingPackageError")
+    checked = run(bin_folder / "continuum-robot", "check", "opencr_five_tendon", folder=tmp_path)
+    assert "Quadrature: 6 Gauss nodes" in checked.stdout
 
 
 def test_without_ros_what_needs_it_is_refused_in_a_sentence(without_ros: Path, tmp_path: Path) -> None:

@@ -96,3 +96,19 @@ def test_the_robot_of_mujoco_tracks_beside_a_block_the_same_way_twice(domain, tm
     numbers = json.loads(metrics.read_text(encoding="utf-8"))
     assert numbers["simulation_level"] == "mujoco"
     assert numbers["faults"] == []
+
+
+@pytest.mark.long
+def test_what_the_tip_carries_hangs_at_the_simulated_robot_and_at_its_model(domain, tmp_path):
+    robot = "two_segment"
+    bare = run_demo(tmp_path / "bare", "--robot", robot)
+    loaded = run_demo(tmp_path / "loaded", "--robot", robot, "--payload-kg", "0.01")
+    assert len(loaded["/tendon_states"]) == round(1000 * DURATION_S)
+    assert differences(bare, loaded, ("/tendon_states",))
+    errors = []
+    for name in ("bare", "loaded"):
+        (metrics,) = tmp_path.glob(f"{name}/*/metrics.json")
+        numbers = json.loads(metrics.read_text(encoding="utf-8"))
+        assert numbers["faults"] == []
+        errors.append(max(numbers["rmse_q_re_m"], numbers["rmse_q_im_m"]))
+    assert errors[1] < 1.5 * errors[0]  # the model knows of it

@@ -15,8 +15,7 @@ from ros_probe import PATIENT, patient_robot
 
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 pytestmark = [pytest.mark.ros]
 
@@ -45,7 +44,7 @@ def test_every_tendon_is_drawn_along_its_path(probe):
 
 def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     """Tendon 1 alone moves the tip by centimetres."""
-    rod = StrainRod.from_robot(load_robot(ROBOT))
+    rod = Rod(load_robot(ROBOT))
     desired = [2.0, 0.5, 0.5, 0.5]
     before = tip(rod, probe.wait_for_message("shape").coefficients)
     probe.wait_for_message("tendon_states")
@@ -58,7 +57,7 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
         return np.allclose(probe.newest("tendon_states").commanded_tension, desired, atol=1e-3)
 
     probe.wait(obeyed, 10.0, "the tensions do not arrive")
-    statics = tip(rod, equilibrium(rod, desired).c)
+    statics = tip(rod, rod.equilibrium(desired).c)
     assert np.linalg.norm(statics - before) > 0.02
 
     def bent() -> bool:
@@ -73,5 +72,5 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     assert np.isfinite([pose.pose.position.x for pose in path.poses]).all()
 
 
-def tip(rod: StrainRod, c: Sequence[float]) -> np.ndarray:
+def tip(rod: Rod, c: Sequence[float]) -> np.ndarray:
     return rod.poses(np.array(c), [rod.length_m])[0, :3, 3]

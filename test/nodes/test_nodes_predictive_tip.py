@@ -23,7 +23,7 @@ from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.simulation.mujoco.world import load_world
 
@@ -85,7 +85,7 @@ def test_it_goes_to_one_side_and_round_the_post_to_the_other(probe):
         assert state.error <= 0.002
     assert probe.newest("reference_writer").data == "predictive_tip"
     assert len(probe.newest("predicted_path").poses) > 10
-    rod, shape = StrainRod.from_robot(ROBOT), coefficients_from_clarke(ROBOT)
+    rod, shape = Rod(ROBOT), coefficients_from_clarke(ROBOT)
     for message in probe.received["clarke_state"][::20]:
         poses = rod.poses(shape @ conversions.vector(message.position), POINTS_M)
         away = least_distance(POST, poses[:, :3, 3])[0].min() - ROBOT.segments[0].disks.radius_m

@@ -26,7 +26,7 @@ from continuum_robot.app.bench.loop import (
     loop_in_one_process,
     loop_in_separate_processes,
 )
-from continuum_robot.app.bench.rod_dynamics import measure_forward_dynamics
+from continuum_robot.app.bench.rod_dynamics import measure_dynamics
 from continuum_robot.app.bench.rod_motion import measure_motion
 from continuum_robot.app.bench.rod_statics import measure_statics
 from continuum_robot.app.bench.tables import Tables
@@ -105,8 +105,8 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
 
 
 def _measure_models(numbers: dict[str, Any], tables: Tables, console: Console) -> None:
-    with console.status("forward dynamics ...") as status:
-        numbers |= measure_forward_dynamics(progress=lambda text: status.update(escape(text)))
+    with console.status("dynamics ..."):
+        numbers |= measure_dynamics()
     tables.print_dynamics()
     with console.status("statics ...") as status:
         numbers |= measure_statics(progress=lambda text: status.update(escape(text)))

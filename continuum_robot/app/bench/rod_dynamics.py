@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the forward dynamics of robots of several segments take."""
+"""How long calls of the rod's kernel take, for robots of several segments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.code.generation import FastFunction
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.kernel import reference
+from continuum_robot.rod.rod import Rod
 
 
 def robot_of_segments(count: int) -> Robot:
@@ -25,42 +26,38 @@ def robot_of_segments(count: int) -> Robot:
     return dataclasses.replace(two, name=f"benchmark_{count}", segments=segments, control=None, reference=None)
 
 
-def measure_forward_dynamics(
-    segments: Sequence[int] = (1, 2, 3), repeats: int = 2000, progress: Callable[[str], None] | None = None
-) -> dict[str, float | int | bool]:
-    """Time of one call of the forward dynamics, Python's part included.
+def measure_dynamics(segments: Sequence[int] = (1, 2, 3), repeats: int = 2000) -> dict[str, float]:
+    """Time of one call of the kernel, Python's part included, in one process.
 
     Parameters
     ----------
     segments : numbers of segments to measure
     repeats : calls of each
-    progress : receives a line where something has to be compiled
 
     Returns
     -------
-    flat: for each number k ``forward_dynamics_<k>_segments_compiled_us`` (absent without a compiler) and
-    ``..._virtual_machine_us``, medians; ``..._instructions``
+    flat: for each number k medians ``rod_<k>_segments_inverse_us`` of the call in the control cycle,
+    ``..._everything_us`` with all second derivatives and Jacobians, and ``..._numpy_us`` of the same in NumPy
     """
-    results: dict[str, float | int | bool] = {}
+    results: dict[str, float] = {}
     for count in segments:
-        robot = robot_of_segments(count)
-        key = f"forward_dynamics_{count}_segments"
-        dynamics = RodDynamics(robot, progress=progress)
-        if dynamics.compiled:
-            results[f"{key}_compiled_us"] = _median_us(dynamics, repeats)
-        virtual = RodDynamics(robot, compile="never")
-        results[f"{key}_virtual_machine_us"] = _median_us(virtual, repeats)
-        results[f"{key}_instructions"] = FastFunction(virtual.symbolic.forward_dynamics).instructions
+        rod = Rod(robot_of_segments(count), paths=())
+        generator = np.random.default_rng(1)
+        c, c_rate = generator.normal(size=(2, rod.n))
+        inverse, everything = rod.in_cycle(["bias"]), rod.prepared()
+        inverse.c[:], inverse.rate[:], inverse.acceleration[:] = c, c_rate, 10 * c_rate
+        key = f"rod_{count}_segments"
+        results[f"{key}_inverse_us"] = _median_us(inverse.run, repeats)
+        results[f"{key}_everything_us"] = _median_us(partial(everything, c, c_rate), repeats)
+        plain = partial(reference.terms, rod.arrays, c, c_rate)
+        results[f"{key}_numpy_us"] = _median_us(plain, max(3, repeats // 200))
     return results
 
 
-def _median_us(dynamics: RodDynamics, repeats: int) -> float:
-    generator = np.random.default_rng(1)
-    c, c_rate = generator.normal(size=dynamics.size), generator.normal(size=dynamics.size)
-    tension = generator.uniform(0, 5, dynamics.robot.tendon_count)
+def _median_us(call: Callable[[], object], repeats: int) -> float:
     times = []
     for _ in range(repeats):
         start = time.perf_counter_ns()
-        dynamics.forward_dynamics(c, c_rate, tension)
+        call()
         times.append(time.perf_counter_ns() - start)
     return statistics.median(times) / 1e3

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.app.bench.rod_dynamics import robot_of_segments
 from continuum_robot.robot.basis import Basis
-from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.strain.motion import METHODS, Stepper, simulate
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import METHODS, Rod
+from continuum_robot.simulation.moving_rod import MovingRod
 
 _STEP_S = 2e-3
 _DAMPING_S = 5e-3
@@ -29,7 +29,7 @@ def measure_motion(duration_s: float = 2.0, progress: Callable[[str], None] | No
 
     Returns
     -------
-    flat: ``dynamics_3_segments_prepared_s``, what the first step costs before it begins; for each method
+    flat: ``dynamics_3_segments_prepared_s``, what making the rod costs; for each method
     ``dynamics_3_segments_<method>_times_real_time``, without that, and ``..._iterations_a_step``
     """
     robot = robot_of_segments(3)
@@ -39,24 +39,23 @@ def measure_motion(duration_s: float = 2.0, progress: Callable[[str], None] | No
         segments=tuple(dataclasses.replace(segment, basis=basis) for segment in robot.segments),
         strings=(),
     )
-    dynamics = StrainDynamics(StrainRod.from_robot(robot), damping=_DAMPING_S)
     phase = 2 * np.pi * np.arange(robot.tendon_count) / robot.tendon_count
     start = time.perf_counter()
-    Stepper(dynamics)
+    rod = Rod(robot)
+    rod.arrays.damping[:] = _DAMPING_S * rod.arrays.stiffness
     numbers = {"dynamics_3_segments_prepared_s": time.perf_counter() - start}
     for method in METHODS:
         if progress is not None:
             progress(f"motion of three segments, {method} ...")
+        moving = MovingRod(rod, linear=True, method=method)
+        moving.reset(np.zeros(rod.n))
+
+        def pull(t: float, desired: NDArray[np.float64] = moving.desired) -> None:
+            desired[:] = 1.0 + np.sin(4 * np.pi * t + phase)
+
         start = time.perf_counter()
-        motion = simulate(
-            dynamics,
-            [0.0, duration_s],
-            pull=lambda t: 1.0 + np.sin(4 * np.pi * t + phase),
-            step_s=_STEP_S,
-            method=method,
-            tolerance=1e-8,
-        )
+        motion = moving.follow([0.0, duration_s], _STEP_S, pull)
         key = f"dynamics_3_segments_{method}"
         numbers[f"{key}_times_real_time"] = duration_s / (time.perf_counter() - start)
-        numbers[f"{key}_iterations_a_step"] = motion.iterations * _STEP_S / duration_s
+        numbers[f"{key}_iterations_a_step"] = motion.evaluations * _STEP_S / duration_s
     return numbers

@@ -32,18 +32,11 @@ class Tables:
         self._console, self._numbers = console, numbers
 
     def print_dynamics(self) -> None:
-        """Forward dynamics of one, two and three segments."""
-        numbers = self._numbers
-        table = _table("Forward dynamics, µs a call", "segments", "compiled", "CasADi's machine", "instructions")
+        """Dynamics of one, two and three segments."""
+        table = _table("Dynamics, µs a call", "segments", "inverse", "all derivatives", "the same in NumPy")
         for count in (1, 2, 3):
-            key = f"forward_dynamics_{count}_segments"
-            compiled = numbers.get(f"{key}_compiled_us")
-            table.add_row(
-                str(count),
-                "no compiler" if compiled is None else f"{compiled:.1f}",
-                f"{numbers[f'{key}_virtual_machine_us']:.1f}",
-                str(numbers[f"{key}_instructions"]),
-            )
+            keys = (f"rod_{count}_segments_{name}_us" for name in ("inverse", "everything", "numpy"))
+            table.add_row(str(count), *(f"{self._numbers[key]:.1f}" for key in keys))
         self._console.print(table)
 
     def print_statics(self) -> None:

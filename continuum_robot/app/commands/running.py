@@ -82,6 +82,10 @@ ClockOption = Annotated[
         "auto: real where this machine keeps up.",
     ),
 ]
+PayloadOption = Annotated[
+    float | None,
+    typer.Option(metavar="KG", min=0, max=100, help="What the tip carries, instead of the file's payload_kg."),
+]
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", help="Also show the robot on a page in the browser, at 127.0.0.1 only.")
 ]
@@ -147,6 +151,7 @@ def demo(
     seed: Annotated[
         int, typer.Option(metavar="N", min=-1, help="Of everything drawn at random; -1: the robot file's.")
     ] = -1,
+    payload_kg: PayloadOption = None,
     view: ViewOption = True,
     view_only: ViewOnlyOption = False,
     allow_origin: AllowOriginOption = None,
@@ -180,6 +185,7 @@ def demo(
             allow_origins=allow_origins,
             clock=clock.value,
             seed=seed,
+            payload_kg=-1.0 if payload_kg is None else payload_kg,
         )
     )
 
@@ -221,10 +227,7 @@ def up(
             show_default=False,
         ),
     ] = "",
-    payload_kg: Annotated[
-        float | None,
-        typer.Option(metavar="KG", min=0, max=100, help="What the tip carries, instead of the file's payload_kg."),
-    ] = None,
+    payload_kg: PayloadOption = None,
     params_file: Annotated[
         Path | None,
         typer.Option(metavar="YAML", help="ROS parameters of the nodes, as for launch files; over the robot file's."),

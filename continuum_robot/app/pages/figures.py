@@ -24,8 +24,9 @@ from continuum_robot.geometry.arcs import backbone_poses
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import string_matrix
 
 Array = NDArray[np.float64]
 Drawn = Callable[[Path], Path]
@@ -157,11 +158,11 @@ def shape_from_strings(folder: Path) -> Path:
     folder : where the picture goes
     """
     robot = load_robot("vanderbilt_segment")
-    rod = RodDynamics(robot)
-    c = np.zeros(rod.size)
+    rod = Rod(robot)
+    c = np.zeros(rod.n)
     c[[1, 3, 5]] = 2.2, -1.6, 0.9  # a shape like that under a side load: not an arc of constant curvature
     s_m = np.linspace(0, robot.length_m, 80)
-    displacement, strings = rod.tendon_displacement(c), rod.string_extension(c)
+    displacement, strings = rod.displacement(c), string_matrix(robot) @ c
     arc = coefficients_from_clarke(robot) @ clarke_manifold(robot).clarke(displacement)
     estimator = ShapeEstimator(robot)
     for _ in range(60):

@@ -97,7 +97,7 @@ def _table(robot: Robot, fit: MotionFit) -> Table:
     table.add_column("quantity", overflow="fold")
     for heading in ("value", "deviation", "robot file", ""):
         table.add_column(heading)
-    rows = zip(fit.parameters.names, fit.values, fit.deviations, fit.parameters.before, fit.shown, strict=True)
+    rows = zip(fit.names, fit.values, fit.deviations, fit.before, fit.shown, strict=True)
     for name, value, deviation, before, shown in rows:
         table.add_row(
             name,

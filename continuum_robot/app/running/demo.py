@@ -110,6 +110,7 @@ def run_demo(
     allow_origins: Sequence[str] = (),
     clock: str = AUTO,
     seed: int = -1,
+    payload_kg: float = -1.0,
 ) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
@@ -127,6 +128,7 @@ def run_demo(
     allow_origins : further addresses of the page
     clock : real; lockstep: as fast as it can, the same on every machine; auto: real where this machine keeps up
     seed : of the simulation; -1: the robot file's
+    payload_kg : what the tip carries, of the simulated robot and of its model, kg; negative: the robot file's
 
     Returns
     -------
@@ -138,7 +140,7 @@ def run_demo(
     ParameterError : a robot file without a reference
     """
     console = console or Console()
-    options = StackOptions(robot=robot)
+    options = StackOptions(robot=robot, payload_kg=payload_kg)
     loaded = load_for_stack(options)
     if loaded.reference is None:
         raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
@@ -176,6 +178,7 @@ def run_demo(
             contact=touching is not None or bool(world),
             clock=clock,
             seed=seed,
+            payload_kg=payload_kg,
             run_s=duration_s if clock == LOCKSTEP else 0.0,
             start_motion=True,
             parameters=_parameters(loaded, touching, world),

@@ -14,7 +14,6 @@ import numpy as np
 from continuum_robot.drivers.backends import on_wires
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.traits import IMPLICIT
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY
 from continuum_robot.simulation.mujoco.library import mujoco_library
@@ -87,7 +86,7 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan
         fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
         return SimulationLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
-    uneven = robot.traits.time_steps == IMPLICIT
+    uneven = bool(robot.traits.nonlinear_lengths)
     if not on_wires(robot):
         kind = "" if robot.hardware is None else robot.hardware.tendon_actuators.kind
         if desired in (WIRE, MUJOCO):

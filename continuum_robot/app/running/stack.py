@@ -30,7 +30,7 @@ STOP_S = 2 * BRING_DOWN_S
 
 
 def load_for_stack(options: StackOptions) -> Robot:
-    """The robot of a stack, checked for what the stack needs.
+    """The robot of a stack with what its tip carries, checked for what the stack needs.
 
     Parameters
     ----------
@@ -39,9 +39,13 @@ def load_for_stack(options: StackOptions) -> Robot:
     Raises
     ------
     RobotFileError : the file cannot be used, or its hardware does not fit the robot
-    ParameterError : it lacks a section that a stack needs
+    ParameterError : it lacks a section that a stack needs, or a payload is to hang at a mechanism
     """
     robot = load_robot(options.robot)
+    if options.payload_kg >= 0:
+        if not robot.segments:
+            raise ParameterError("payload_kg", options.payload_kg, f"none: the model of {robot.name} has no payload")
+        robot = robot.changed(payload_kg=options.payload_kg)
     needed = ["actuators", "limits", *(["control"] if options.controller != "none" else [])]
     missing = [section for section in needed if getattr(robot, section) is None]
     if missing:

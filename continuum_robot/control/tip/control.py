@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +92,6 @@ class TipControl:
     ----------
     robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
     settings : how
-    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Raises
     ------
@@ -104,14 +102,11 @@ class TipControl:
         self,
         robot: Robot,
         settings: TipSettings | None = None,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or TipSettings()
         self.kinematics = TipKinematics(robot)
         limits = motion_limits(robot)
-        self._limits = TendonUse(robot, self.settings.limit_fraction, compile, progress)
+        self._limits = TendonUse(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
         self._length_m = robot.length_m
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m

@@ -25,7 +25,7 @@ from scipy.optimize import nnls
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
@@ -85,17 +85,16 @@ class TipKinematics:
     def __init__(self, robot: Robot) -> None:
         if robot.traits.without_tip_control:
             raise ParameterError("robot", robot.name, f"a rod: {robot.traits.without_tip_control}")
-        self._rod = StrainRod.from_robot(robot)
-        self._length_m = robot.length_m
+        self._rod = Rod(robot)
         self.shape = coefficients_from_clarke(robot)
 
     def pose(self, clarke: Vector) -> Vector:
         """Tip frame, shape (4, 4), base frame, at Clarke coordinates (2m,), m."""
-        return np.asarray(self._rod.poses(self.shape @ clarke, self._length_m)[0])
+        return self._rod.moved(self.shape @ clarke)[0]
 
     def place(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Tip position, shape (3,), base frame, m, and its Jacobian over the Clarke coordinates, shape (3, 2m)."""
-        pose, body = self._rod.moved(self.shape @ clarke, self._length_m)
+        pose, body = self._rod.moved(self.shape @ clarke)
         return pose[:3, 3].copy(), pose[:3, :3] @ body[:3] @ self.shape
 
 

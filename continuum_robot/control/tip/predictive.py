@@ -12,7 +12,7 @@ is averaged and taken off the target.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +29,7 @@ from continuum_robot.geometry.obstacles import ConvexObstacle, least_distance
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
@@ -115,7 +115,6 @@ class PredictiveTip:
     robot : a rod with limits
     obstacles : in the base frame
     settings : of the plan
-    compile, progress : see :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Raises
     ------
@@ -127,21 +126,18 @@ class PredictiveTip:
         robot: Robot,
         obstacles: Sequence[ConvexObstacle] = (),
         settings: PredictiveSettings | None = None,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or PredictiveSettings()
         self.obstacles = tuple(obstacles)
         self._kinematics = TipKinematics(robot)
-        self._use = TendonUse(robot, self.settings.limit_fraction, compile, progress)
+        self._use = TendonUse(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self._kinematics, self._use, 1e-4)
-        self._rod, self._shape = StrainRod.from_robot(robot), coefficients_from_clarke(robot)
+        self._shape = coefficients_from_clarke(robot)
         self._length_m, self._scale_m = robot.length_m, coordinate_scale_m(robot)
         self._size = size = robot.coordinate_count
         self._points_m = robot.length_m * np.arange(1, self.settings.points + 1) / self.settings.points
-        self._chain = self._rod.chain(self._points_m.tolist())
-        self._stations = self._chain.indices(self._points_m.tolist())
+        self._rod = Rod(robot, stations_m=self._points_m)
+        self._stations = np.array([int(np.abs(self._rod.arrays.bodies_m - s_m).argmin()) for s_m in self._points_m])
         self._radius_m = _surface_radius_m(robot, self._points_m)
         self._motion = motion_limits(robot)
         self._pretension_n = max(self._use.pretension_n, 0.1)
@@ -471,16 +467,14 @@ class PredictiveTip:
 
     def _moved(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Points of the backbone, (p, 3), m, and their Jacobians over the Clarke coordinates, (p, 3, 2m)."""
-        frames = self._chain.frames(self._rod.coefficients(self._shape @ clarke))
-        points, twists = frames.position[self._stations], frames.jacobian[self._stations]
-        x, y, z = points.T
-        zero = np.zeros_like(x)
-        hats = np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)
-        return points, (twists[:, 3:] - hats @ twists[:, :3]) @ self._shape
+        at = self._rod.frames(self._shape @ clarke)
+        rotation, jacobian = at.rotation[self._stations], at.jacobian[self._stations]
+        return at.position[self._stations], rotation @ jacobian[:, :3] @ self._shape
 
     def _mass(self, clarke: Vector) -> Vector:
         """Mass of rod and motors over the Clarke coordinates, (2m, 2m), kg."""
-        return np.asarray(self._shape.T @ self._rod.mass_matrix(self._shape @ clarke) @ self._shape + self._motor_mass)
+        mass = self._rod.terms(self._shape @ clarke, np.zeros(self._rod.n)).mass
+        return np.asarray(self._shape.T @ mass @ self._shape + self._motor_mass)
 
     def _clearance_m(self, clarke: Vector) -> float:
         if not self.obstacles:

@@ -112,8 +112,8 @@ class _CoefficientChannels:
         found = []
         for segment in self.robot.segments:
             tendons = segment.tendons
-            angles = tendons.angle_offset_rad + 2 * np.pi * np.arange(tendons.count) / tendons.count
-            lever_m = tendons.pitch_radius_m * np.maximum(np.cos(angles - directions[:, None]), 0).sum(axis=1).min()
+            along = np.maximum(np.cos(tendons.angles_rad - directions[:, None]), 0)
+            lever_m = tendons.pitch_radius_m * along.sum(axis=1).min()
             found.append(lever_m * (limits.maximum_n - limits.minimum_n) / segment.length_m)
         return float(min(found))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +15,10 @@ from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.estimation.contact.error_budget import Budget
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms, FrictionTerms
-from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
+from continuum_robot.rod.friction.capstans import tension_from_torque
 from continuum_robot.rod.friction.resistance import Resistance
-from continuum_robot.rod.friction.tendons import TendonFriction
 
 Vector = NDArray[np.float64]
 
@@ -30,13 +29,11 @@ class _Motors:
 
     Attributes
     ----------
-    mass : of the rotors in the coefficients, (n, n); zero where capstans carry the inertia already
     damping : their viscous friction, (n, n)
     covariance : of what dry friction and cogging make, each motor on its own, (n, n)
     largest : of each channel, were all motors against it, (n,), N.m^2
     """
 
-    mass: Vector
     damping: Vector
     covariance: Vector
     largest: Vector
@@ -48,22 +45,18 @@ class _Motors:
         if actuators is None:
             return None
         both = tendon_matrix.T @ tendon_matrix
-        mass = np.zeros_like(both) if drives(robot) else actuators.reflected_mass_kg * both
         # Dry friction that builds up over a travel is known from the motion: see rod/friction/resistance.py.
         dry_n, cogging_n = 0.0 if actuators.friction_travel_m else actuators.coulomb_n, actuators.cogging_n
         return cls(
-            mass,
             actuators.viscous_ns_per_m * both,
             (dry_n**2 + cogging_n**2 / 2) * both,
             (dry_n + cogging_n) * np.abs(tendon_matrix).sum(axis=0),
         )
 
     def moving_with(self, terms: ContactTerms, rate: Vector) -> ContactTerms:
-        """The rod's terms with the motors'."""
+        """The rod's terms with the motors' friction."""
         return dataclasses.replace(
             terms,
-            momentum=terms.momentum + self.mass @ rate,
-            mass=terms.mass + self.mass,
             known_force=terms.known_force - self.damping @ rate,
             force_by_rate=terms.force_by_rate - self.damping,
         )
@@ -112,8 +105,7 @@ class DrivenRod:
     functions : the terms of the rod
     modes : which the functions are of; None: of the coefficients
     friction : of the tendons; None: that of the robot's capstans, if it has some
-    motors : tensions are those of the motors, whose inertia and friction belong to the model
-    compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`
+    motors : tensions are those of the motors, whose friction belongs to the model, as their inertia does to the terms
 
     Attributes
     ----------
@@ -127,27 +119,24 @@ class DrivenRod:
         self,
         robot: Robot,
         functions: ContactFunctions,
-        friction: TendonFriction | None,
+        friction: CapstanFriction | None,
         *,
         modes: SeenModes | None = None,
         motors: bool,
-        compile: str,
-        progress: Callable[[str], None] | None,
     ) -> None:
         self._functions = functions
-        self._rod = functions.rod
         self._modes, self.coefficient_count = modes, robot.coefficient_count
         self._tendon_matrix = functions.lever
         self.stiffness: Vector = functions.stiffness
         strains = np.array([row for segment in robot.segments for row in segment.basis.rows])
-        whole = functions.model.stiffness
+        whole = functions.rod.arrays.stiffness
         parts = np.array([np.where((strains == strain)[:, None], whole, 0.0) for strain in np.unique(strains)])
         self._elastic = parts if modes is None else modes.shapes.T @ parts
-        self._wires = friction = friction or TendonFriction(robot, compile=compile, progress=progress)
-        self.capstan_jacobian = friction.jacobian if modes is None else np.zeros((0, len(self.stiffness)))
+        self._friction = friction = friction or CapstanFriction(robot)
+        self._of_torque = tension_from_torque(robot)
+        self.capstan_jacobian: Vector = friction.jacobian if modes is None else friction.jacobian @ modes.shapes
         self._capstan_inverse = np.linalg.pinv(self.capstan_jacobian)
         self.rubs = bool(np.any(friction.coefficients > 0))
-        self._friction = FrictionTerms(friction, compile=compile, progress=progress) if self.rubs else None
         self._motors = _Motors.of(robot, self._tendon_matrix) if motors else None
         self._resistance, self._rests = Resistance(robot, motors=motors), True
         self._resisting: Vector = np.zeros(self.coefficient_count)
@@ -166,15 +155,17 @@ class DrivenRod:
         ParameterError : torques for a robot without capstans
         """
         if tension is None:
-            if self._rod is not None:
+            if not self._friction.capstan_count:
                 raise ParameterError("capstan_torque", capstan_torque, "tensions: this robot has no capstans")
             torque = np.asarray(capstan_torque, dtype=float)
-            return Drives(self.capstan_jacobian.T @ torque, self._wires.wires_of_torque(torque))
-        pull = np.asarray(tension, dtype=float)
-        wires = self._wires.wires_of_tension(pull)
-        if self._rod is None:
-            return Drives(self._tendon_matrix.T @ pull, wires)
-        return Drives(self.generalized(-self._rod.tendons.weighted(c, pull)[2]), wires, pull, c)
+            pull, wires = self._of_torque @ torque, self._friction.wires_of_torque(torque)
+        else:
+            pull = np.asarray(tension, dtype=float)
+            wires = self._friction.wires_of_tension(pull)
+        if self._functions.linear:
+            return Drives(self._tendon_matrix.T @ pull, wires, shape=None if self._modes is None else c)
+        force = self._functions.rod.displacement_gradient(c).T @ pull
+        return Drives(self.generalized(force), wires, pull, c)
 
     def coordinates(self, values: Vector) -> Vector:
         """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...).
@@ -206,30 +197,42 @@ class DrivenRod:
     def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
         """The model at a state.
 
-        The rotors' mass in the coefficients is that at the straight rod, also where the tendons' levers depend on
-        the shape.
-
         Parameters
         ----------
         c, rate : coordinates and their rates, (n,), 1/m and 1/(m.s) for curvatures
         drives : what they do
         other : generalised force of everything else that is known, (n,), N.m^2
         """
-        shape = c
+        whole = None
         if self._modes is not None and drives.shape is not None:
-            shape = drives.shape + self._modes.shapes @ (c - self.coordinates(drives.shape))
+            whole = drives.shape + self._modes.shapes @ (c - self.coordinates(drives.shape))
+        shape = c if whole is None else whole
         terms = self._functions(shape, rate)
         if self._motors is not None:
             terms = self._motors.moving_with(terms, rate)
-        if self._rod is not None and drives.tension is not None:
-            _, _, gradient, hessian = self._rod.tendons.weighted(shape, drives.tension)
-            stiffer = self.generalized(self.generalized(hessian).T)
-            return StateTerms(terms, other - self.generalized(gradient), -stiffer, np.zeros_like(stiffer), shape=shape)
-        load = drives.force + other
-        if self._friction is None:
-            return StateTerms(terms, load)
-        friction, by_c, by_rate = self._friction(c, rate, drives.wires)
-        return StateTerms(terms, load - friction, -by_c, -by_rate, friction)
+        if drives.tension is None:
+            known = StateTerms(terms, drives.force + other, shape=whole)
+        else:
+            _, gradient, by_c = self._functions.rod.pulled(shape, drives.tension)
+            pulling = self.generalized(-drives.tension @ gradient)
+            softer = self._of_coordinates(by_c)
+            known = StateTerms(terms, other + pulling, softer, np.zeros_like(softer), shape=whole)
+        if not self.rubs:
+            return known
+        functions = self._functions
+        c_rate = rate if self._modes is None else self._modes.shapes @ rate
+        lost = self._friction.force(self._friction.kept(functions.newest, functions.rod), c_rate, drives.wires)
+        friction, by_c, by_rate = self.generalized(lost[0]), *map(self._of_coordinates, lost[1:])
+        return dataclasses.replace(
+            known,
+            force=known.force - friction,
+            force_by_c=-by_c if known.force_by_c is None else known.force_by_c - by_c,
+            force_by_rate=-by_rate if known.force_by_rate is None else known.force_by_rate - by_rate,
+            friction=friction,
+        )
+
+    def _of_coordinates(self, matrix: Vector) -> Vector:
+        return self.generalized(self.generalized(matrix).T).T
 
     @property
     def strain_count(self) -> int:

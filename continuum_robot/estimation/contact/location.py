@@ -137,7 +137,7 @@ class ContactLocator:
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or LocationSettings()
-        robot = functions.model.robot
+        robot = functions.robot
         self._robot_length_m = robot.length_m
         self._directions = np.asarray(directions, dtype=float)
         if self._directions.ndim != 2 or self._directions.shape[0] != 6 or self._directions.shape[1] == 0:

@@ -45,8 +45,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, made
 from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
-from continuum_robot.rod.friction.tendons import TendonFriction
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.description import DRIVEN, WITH_CAPSTANS
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 
 Vector = NDArray[np.float64]
 
@@ -68,8 +68,6 @@ PAIR_PERIOD_S = 0.05
 LOAD_ERROR = 0.05
 """Error of the model that a load makes, relative to the load, where two contacts are looked for."""
 
-_QUADRATURE_NODES = 3  # of the backbone's own mass, which is a small part of a robot with disks
-
 
 class ContactMonitor:
     """Detects contacts of a robot, estimates their wrench and arc length. Not for use by two threads at once.
@@ -82,7 +80,7 @@ class ContactMonitor:
     robot : of any basis; with a constant basis there is detection but no location within a segment
     settings : see :class:`MonitorSettings`
     location : how the location is found
-    functions : the terms of a rod model; None: those of the robot's, quick rather than exact to the last digit
+    functions : the terms of a rod, with the rotors' inertia where ``motors``; None: those of the robot's
     friction : of the tendons; None: that of the robot's capstans, if it has some
     motors : tensions are what the motors' currents say, as a driver reads them: the rotors' inertia and viscous
         friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
@@ -109,7 +107,7 @@ class ContactMonitor:
         location: LocationSettings | None = None,
         *,
         functions: ContactFunctions | None = None,
-        friction: TendonFriction | None = None,
+        friction: CapstanFriction | None = None,
         motors: bool = False,
         observer_settings: Callable[[str, Any], Any] | None = None,
         compile: str = "auto",
@@ -126,7 +124,7 @@ class ContactMonitor:
     def _make(
         self,
         functions: ContactFunctions | None,
-        friction: TendonFriction | None,
+        friction: CapstanFriction | None,
         location: LocationSettings | None,
         *,
         motors: bool,
@@ -135,17 +133,11 @@ class ContactMonitor:
     ) -> None:
         robot = self.robot
         if functions is None:
-            self.modes, shapes, quadrature_nodes = contact_channels(robot).modes, None, _QUADRATURE_NODES
-            if self.modes is not None:
-                shapes = self.modes.shapes
-                # Against torsion there is only the backbone's own inertia.
-                quadrature_nodes = max(2 + segment.basis.highest_order for segment in robot.segments)
-            model = RodModel(robot, quadrature_nodes=quadrature_nodes)
-            functions = ContactFunctions(model, shapes)
+            self.modes = contact_channels(robot).modes
+            shapes = None if self.modes is None else self.modes.shapes
+            functions = ContactFunctions(robot, shapes, parts=DRIVEN if motors else WITH_CAPSTANS)
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
-        self._rod = DrivenRod(
-            robot, functions, friction, modes=self.modes, motors=motors, compile=compile, progress=progress
-        )
+        self._rod = DrivenRod(robot, functions, friction, modes=self.modes, motors=motors)
         self._location_settings = location or default_location(robot)
         self._how: dict[str, Any] = {"compile": compile, "progress": progress}
         self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count, robot.name, **self._how)

@@ -22,7 +22,7 @@ from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValu
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, dynamics_in_file, fit_dynamics
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
-from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, with_factor
+from continuum_robot.identification.robot_keys import DAMPING, MASS, with_factor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -71,7 +71,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     before = dynamics_in_file(robot)
     factors = settings.spread ** rng.uniform(-1, 1, len(before))
     progress(f"robot {seed}: the chirp")
-    run = simulate_calibration(_unlike(robot, factors), rng, progress=progress)
+    run = simulate_calibration(_unlike(robot, factors), rng)
     recording = DynamicsRecording(
         Path(f"robot {seed}"),
         "",

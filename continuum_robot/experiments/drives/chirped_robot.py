@@ -15,8 +15,9 @@ from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
 from continuum_robot.identification.motion.mechanisms import is_mechanism
-from continuum_robot.identification.motion.parameters import Parameters, with_values
+from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
+from continuum_robot.identification.robot_keys import with_values
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import PLANTS
@@ -52,7 +53,7 @@ class Case(FoundValues):
         ----------
         robot : as the fit knows it
         """
-        return with_values(robot, self.fit.parameters, self.truth)
+        return with_values(robot, dict(zip(self.names, self.truth.tolist(), strict=True)))
 
     def found(self, robot: Robot) -> Robot:
         """The robot with those values that the chirps show.
@@ -61,8 +62,7 @@ class Case(FoundValues):
         ----------
         robot : as the fit knows it
         """
-        values = np.where(self.fit.shown, self.fit.values, self.fit.parameters.before)
-        return with_values(robot, self.fit.parameters, values)
+        return with_values(robot, self.fit.found)
 
 
 def chirped_robot(
@@ -86,9 +86,9 @@ def chirped_robot(
     ------
     ContinuumRobotError : the chirps left no readings
     """
-    parameters, rng = Parameters.of(robot), np.random.default_rng([seed, 7])
-    truth = parameters.scales * settings.spread ** rng.uniform(-1, 1, parameters.count)
-    simulated = with_values(robot, parameters, truth)
+    parameters, rng = in_file(robot), np.random.default_rng([seed, 7])
+    truth = parameters.scale * settings.spread ** rng.uniform(-1, 1, len(parameters))
+    simulated = with_values(robot, dict(zip(parameters.keys, truth.tolist(), strict=True)))
     simulated = simulated.changed(
         simulation=dataclasses.replace(simulated.simulation, current_noise_a=settings.current_noise_a)
     )
@@ -108,8 +108,8 @@ def chirped_robot(
     return Case(
         plant=plant,
         seed=seed,
-        names=parameters.names,
-        before=parameters.before,
+        names=fit.names,
+        before=fit.before,
         truth=truth,
         values=fit.values,
         deviations=fit.deviations,

@@ -27,7 +27,7 @@ from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numb
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
-from continuum_robot.identification.motion.parameters import Parameters
+from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.control_settings import InverseDynamicsSettings
 from continuum_robot.robot.description import Robot
@@ -115,7 +115,7 @@ def _without_past(robot: Robot) -> Robot:
 
 def _compute(settings: HysteresisSettings, progress: Progress) -> Result:
     robot = _with_past(load_controlled_robot(settings.robot), settings)
-    numbers: dict[str, object] = {"parameters": list(Parameters.of(robot).names)}
+    numbers: dict[str, object] = {"parameters": list(in_file(robot).keys)}
     robots: list[Robots] = []
     for plant, count in ((ROD, settings.seeds), (MUJOCO, settings.mujoco_seeds)):
         own = [_worth(robot, plant, seed, settings, progress) for seed in range(1, count + 1)]

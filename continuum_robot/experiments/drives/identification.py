@@ -20,9 +20,8 @@ from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSetting
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
-from continuum_robot.identification.motion.mechanisms import is_mechanism
-from continuum_robot.identification.motion.parameters import Parameters
-from continuum_robot.identification.motion.rod_parts import bends_alone
+from continuum_robot.identification.motion.mechanisms import bends_alone, is_mechanism
+from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import MUJOCO, ROD
@@ -42,7 +41,7 @@ class IdentificationSettings(UnlikeSettings):
 
 def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
     robot = load_controlled_robot(settings.robot)
-    names = Parameters.of(robot).names
+    names = in_file(robot).keys
     cases = [
         chirped_robot(robot, plant, seed, settings, progress)
         for plant, count in ((ROD, settings.seeds), (MUJOCO, settings.mujoco_seeds))

@@ -123,7 +123,7 @@ class _Contact:
 
 @lru_cache(maxsize=1)
 def _bench(settings: SweepSettings) -> tuple[Rig, Monitors]:
-    rig = Rig(settings, lambda _: None)
+    rig = Rig(settings)
     return rig, Monitors(settings, rig, lambda _: None)
 
 

@@ -186,9 +186,9 @@ def _numbers(series: MultisegmentSeries) -> dict[str, object]:
 
 def _simulated(robot: Robot, settings: MultisegmentSettings, progress: Progress) -> MultisegmentSeries:
     rng = np.random.default_rng(settings.seed)
-    plant = CapstanRobot(perturbed(_tilted(robot, settings.tilt_deg), settings.parameter_error, rng), progress)
-    whole = CapstanRobot(robot, progress)
-    proximal, distal = CapstanRobot(lumped_distal(robot), progress), CapstanRobot(distal_alone(robot), progress)
+    plant = CapstanRobot(perturbed(_tilted(robot, settings.tilt_deg), settings.parameter_error, rng))
+    whole = CapstanRobot(robot)
+    proximal, distal = CapstanRobot(lumped_distal(robot)), CapstanRobot(distal_alone(robot))
     observers = {name: _Observer(one) for name, one in (("whole", whole), ("proximal", proximal), ("distal", distal))}
     strings = string_matrix(robot)
     shape = np.linalg.pinv(np.vstack([plant.capstan_jacobian, strings]))
@@ -204,7 +204,7 @@ def _simulated(robot: Robot, settings: MultisegmentSettings, progress: Progress)
         extension = strings @ x[:n]
         read = extension + settings.encoder_error_ratio * (encoders.read(extension) - extension)
         measured = shape @ np.concatenate([plant.capstan_jacobian @ x[:n], read])
-        torque = current.read(torque_there, plant.capstan_jacobian @ x[n : 2 * n])
+        torque = current.read(torque_there, plant.capstan_jacobian @ x[n:])
         motion = difference.update(measured, dt)
         near, far = tuple(part[:first] for part in motion), tuple(part[first:] for part in motion)
         times.append(time_s)
@@ -245,12 +245,12 @@ def _motion(
     """Both second capstans turn away from a stop in +y, towards it until it pushes with 30 N, and back."""
     dt, n, k = 1 / settings.rate_hz, plant.size, plant.capstans
     side = np.array([0.0, 1.0] * (k // 2))
-    x, angle, speed, index = np.zeros(2 * n + 1), 0.0, 0.0, 0
+    x, angle, speed, index = np.zeros(2 * n), 0.0, 0.0, 0
     every = settings.rate_hz // MONITOR_HZ
     stop = Stop(arc_length_m=contact_m, direction=(0.0, 1.0, 0.0), offset_m=10.0)
     for _ in range(SAG_STEPS):
-        x = plant.drive(x, np.zeros(3 * k), stop.parameters, dt)
-        x[n : 2 * n] *= SAG_DAMPING
+        x = plant.drive(x, np.zeros(3 * k), stop, dt)
+        x[n:] *= SAG_DAMPING
     pose = plant.pose(x[:n], contact_m)
     stop = dataclasses.replace(stop, offset_m=float(pose[1, 3] + RIM_M * pose[1, 1]) + CLEARANCE_M)
     # Speed, and the angle at which the next one begins.
@@ -266,7 +266,7 @@ def _motion(
         resting = index * dt < SETTLE_S
         ramp = 0.0 if resting else float(np.clip((desired - speed) / dt, -RAMP_RAD_PER_S2, RAMP_RAD_PER_S2))
         reference = np.concatenate([angle * side, speed * side, ramp * side])
-        torque, wrench = plant.drive_loads(x, reference, stop.parameters)
+        torque, wrench = plant.drive_loads(x, reference, stop)
         if index % every == 0:
             yield index * dt, x, torque, wrench
         pushed = desired > 0 and np.linalg.norm(wrench[:3]) >= PEAK_N
@@ -275,7 +275,7 @@ def _motion(
             if following is None:
                 return
             desired, end = following
-        x = plant.drive(x, reference, stop.parameters, dt)
+        x = plant.drive(x, reference, stop, dt)
         angle, speed, index = angle + speed * dt + ramp * dt**2 / 2, speed + ramp * dt, index + 1
 
 

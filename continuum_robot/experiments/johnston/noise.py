@@ -94,7 +94,7 @@ class NoiseSeries:
 
 
 def _run(settings: NoiseSettings, progress: Progress) -> Result:
-    segment = CapstanRobot(load_robot(settings.robot), progress)
+    segment = CapstanRobot(load_robot(settings.robot))
     rate = settings.rate_hz
     exact = _motion(segment, settings, rate)
     force = _force(exact.time_s, settings.duration_s / 2)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capstan-driven robots for the experiments of johnston: motion under given loads or under a drive, and the observers.
 
-Motion is integrated with the whole model, friction of the tendons (32)-(38) included, either by compiled Runge-Kutta
-steps or, as in the paper, by the Dormand-Prince pair. Loads are part of the integrated equations.
+Motion is integrated with the whole model, friction of the tendons (32)-(38) included, by Runge-Kutta steps or, as in
+the paper, by the Dormand-Prince pair. Loads are part of the integrated equations.
 """
 
 from __future__ import annotations
@@ -10,21 +10,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.backbone import Disk
-from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.contact.functions import ContactFunctions, FrictionTerms
-from continuum_robot.rod.friction.capstans import capstan_jacobian
-from continuum_robot.rod.friction.tendons import TendonFriction
-from continuum_robot.rod.integration import rk4_step
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.contact.functions import ContactFunctions
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
+from continuum_robot.rod.kernel.reference import Terms as RodTerms
 from continuum_robot.simulation.contact import contact_force
 
 Array = NDArray[np.float64]
@@ -88,21 +83,6 @@ class Stop:
     dissipation_s_per_m: float = 2.0
     friction_coefficient: float = 0.2
 
-    @property
-    def parameters(self) -> Array:
-        """All of it, (9,)."""
-        return np.array(
-            [
-                self.arc_length_m,
-                *self.direction,
-                self.reach_m,
-                self.offset_m,
-                self.stiffness_n_per_m,
-                self.dissipation_s_per_m,
-                self.friction_coefficient,
-            ]
-        )
-
 
 class CapstanRobot:
     """A robot with capstans: equations of motion, observations and measurements.
@@ -110,105 +90,68 @@ class CapstanRobot:
     Parameters
     ----------
     robot : with capstans and with strings, as many as the shape needs
-    progress : receives a line where something has to be compiled
 
     Attributes
     ----------
     size, capstans : number of coefficients and of capstans
+    functions : momentum, forces, derivatives and Jacobians in one call
+    friction : of the tendons
     capstan_jacobian : J_qc, (capstans, n)
     """
 
-    def __init__(self, robot: Robot, progress: Progress | None = None) -> None:
-        self.robot = robot
-        self.model = RodModel(robot)
-        self.size = self.model.size
-        self.capstan_jacobian = capstan_jacobian(robot)
+    def __init__(self, robot: Robot) -> None:
+        self.robot, self.functions, self.friction = robot, ContactFunctions(robot), CapstanFriction(robot)
+        self._rod = self.functions.rod
+        self.size, self._evaluate = self._rod.n, self._rod.prepared()
+        self.capstan_jacobian = self.friction.jacobian
         self.capstans = len(self.capstan_jacobian)
-        self._progress = progress
-        self.friction = TendonFriction(robot, progress=progress)
-        made = compile_functions(
-            [self._observation(), self.model.body_jacobian, self.model.pose],
-            f"the observers of {robot.name}",
-            progress=progress,
-        )
-        self._observe, self._jacobian, self._pose = made["observation"], made["body_jacobian"], made["pose"]
-        self._steps: dict[str, Callable[..., Array]] = {}
-        self._terms: ContactFunctions | None = None
 
-    # --- symbolic
-
-    def _symbols(self) -> tuple[ca.MX, ca.MX, ca.MX]:
-        n = self.size
-        return ca.MX.sym("c", n), ca.MX.sym("c_rate", n), ca.MX.sym("torque", self.capstans)
-
-    def _driven(self, c: ca.MX, c_rate: ca.MX, torque: ca.MX) -> ca.MX:
+    def _driven(self, at: RodTerms, rate: Array, torque: Array) -> Array:
         """J_qc^T (torque - friction), johnston (38), (41)."""
-        lost = self.friction.symbolic(c, c_rate, torque, ca.DM(self.friction.coefficients))
-        return ca.mtimes(ca.DM(self.capstan_jacobian.T), torque - lost)
-
-    def _observation(self) -> ca.Function:
-        c, c_rate, torque = self._symbols()
-        c_acceleration = ca.MX.sym("c_acceleration", self.size)
-        driven = self._driven(c, c_rate, torque)
-        damped = ca.mtimes(ca.DM(self.model.damping), c_rate)
-        known = self.model.lagrangian_gradient(c, c_rate) - damped + driven
-        deviation = self.model.inverse_dynamics(c, c_rate, c_acceleration) - driven  # johnston (70)
-        values = [self.model.momentum(c, c_rate), known, deviation]
-        return ca.Function("observation", [c, c_rate, c_acceleration, torque], values)
-
-    def _loaded_motion(self) -> ca.Function:
-        """(x, loads) -> x' for x = (c, c_rate, t); loads: arc length, torque and wrench at t = 0, and their slopes."""
-        c, c_rate, _ = self._symbols()
-        t, k = ca.MX.sym("t"), self.capstans
-        loads = ca.MX.sym("loads", 1 + 2 * k + 12)
-        torque = loads[1 : 1 + k] + t * loads[1 + k : 1 + 2 * k]
-        wrench = loads[1 + 2 * k : 7 + 2 * k] + t * loads[7 + 2 * k :]
-        force = ca.mtimes(self.model.body_jacobian(c, loads[0]).T, wrench)
-        second = self.model.acceleration(c, c_rate, self._driven(c, c_rate, torque) + force)
-        return ca.Function(
-            "loaded", [ca.vertcat(c, c_rate, t), loads], [ca.vertcat(c_rate, second, 1)], ["x", "u"], ["d"]
+        friction, jacobian = self.friction, self.capstan_jacobian
+        kept, _ = friction.kept(at, self._rod, slopes=False)
+        return np.asarray(
+            jacobian.T @ (torque - friction.torque(kept, jacobian @ rate, friction.wires_of_torque(torque)))
         )
 
-    def _driven_motion(self) -> tuple[ca.Function, ca.Function]:
-        """(x, reference, stop) -> x', and -> (torque, wrench at the stop in the frame of the backbone)."""
-        c, c_rate, _ = self._symbols()
-        t, k = ca.MX.sym("t"), self.capstans
-        reference, stop = ca.MX.sym("reference", 3 * k), ca.MX.sym("stop", 9)
-        start, speed, ramp = (reference[i * k : (i + 1) * k] for i in range(3))
-        J = ca.DM(self.capstan_jacobian)
-        desired, desired_speed = start + t * speed + t**2 / 2 * ramp, speed + t * ramp
-        torque = servo_torque(self.robot, desired - ca.mtimes(J, c), desired_speed - ca.mtimes(J, c_rate), ramp)
-        pose, jacobian = self.model.pose(c, stop[0]), self.model.body_jacobian(c, stop[0])
-        rotation, place = pose[:3, :3], pose[:3, 3]
-        direction, arm = stop[1:4], stop[4] * stop[1:4]
-        twist = ca.mtimes(jacobian, c_rate)
-        speed_there = ca.mtimes(rotation, twist[:3] + ca.cross(twist[3:], arm))
-        gap = stop[5] - ca.dot(direction, place + ca.mtimes(rotation, arm))
-        side = ca.vertcat(-direction[1], direction[0], 0)
-        upright = ca.vertcat(0, 0, 1)
-        slip = ca.vertcat(ca.dot(side, speed_there), speed_there[2])
-        normal, rubbing = contact_force(gap, -ca.dot(direction, speed_there), slip, (stop[6], stop[7], stop[8]))
-        force = ca.mtimes(rotation.T, -normal * direction + rubbing[0] * side + rubbing[1] * upright)
-        wrench = ca.vertcat(force, ca.cross(arm, force))
-        load = self._driven(c, c_rate, torque) + ca.mtimes(jacobian.T, wrench)
-        second = self.model.acceleration(c, c_rate, load)
-        x = ca.vertcat(c, c_rate, t)
-        inputs = [x, reference, stop]
-        names = ["x", "reference", "stop"]
-        motion = ca.Function("driven", inputs, [ca.vertcat(c_rate, second, 1)], names, ["d"])
-        return motion, ca.Function("driven_loads", inputs, [torque, wrench], names, ["torque", "wrench"])
+    def _held(self, c: Array, rate: Array) -> Array:
+        """K c + D c_rate."""
+        return np.asarray(self._rod.arrays.stiffness @ c + self._rod.arrays.damping @ rate)
 
-    def _made(self, name: str) -> Callable[..., Array]:
-        if name not in self._steps:
-            if name == "loaded":
-                motion = self._loaded_motion()
-                functions = [motion, rk4_step(motion, substeps=1, name="loaded_step")]
-            else:
-                motion, loads = self._driven_motion()
-                functions = [rk4_step(motion, substeps=2, name="driven_step"), loads]
-            made = compile_functions(functions, f"the motion ({name}) of {self.robot.name}", progress=self._progress)
-            self._steps |= made
-        return self._steps[name]
+    def _motion(self, x: Array, force: Callable[[RodTerms, Array, Array], Array]) -> Array:
+        """(c, c_rate)' for a force on the coefficients besides the rod's own, of terms, c and c_rate."""
+        c, rate = x[: self.size], x[self.size :]
+        at = self._evaluate(c, rate)
+        second = np.linalg.solve(at.mass, force(at, c, rate) - at.bias - self._held(c, rate))  # muhmann (25)
+        return np.concatenate([rate, second])
+
+    def _loaded(self, x: Array, torque: Array, wrench: Array) -> Array:
+        """(c, c_rate)' under a torque of the capstans and a wrench at the tip."""
+        return self._motion(x, lambda at, _, rate: self._driven(at, rate, torque) + at.jacobian[-1].T @ wrench)
+
+    def _stopped(self, x: Array, reference: Array, stop: Stop, time_s: float) -> tuple[Array, Array, Array]:
+        """(c, c_rate)' of the driven robot, torque of the capstans, wrench at the stop in the backbone's frame."""
+        start, speed, ramp = reference.reshape(3, -1)
+        desired, desired_speed = start + time_s * speed + time_s**2 / 2 * ramp, speed + time_s * ramp
+        angle, turning = self.capstan_jacobian @ x[: self.size], self.capstan_jacobian @ x[self.size :]
+        torque = servo_torque(self.robot, desired - angle, desired_speed - turning, ramp)
+        wrench = np.zeros(6)
+
+        def force(at: RodTerms, c: Array, rate: Array) -> Array:
+            rotation, place, jacobian = self._at(at, c, stop.arc_length_m)
+            wrench[:] = _of_stop(stop, rotation, place, jacobian @ rate)
+            return self._driven(at, rate, torque) + jacobian.T @ wrench
+
+        return self._motion(x, force), torque, wrench
+
+    def _at(self, at: RodTerms, c: Array, s_m: float) -> tuple[Array, Array, Array]:
+        """Rotation, position and body Jacobian at an arc length."""
+        body = int(np.argmin(np.abs(self._rod.arrays.bodies_m - s_m)))
+        if abs(self._rod.arrays.bodies_m[body] - s_m) < 1e-9:
+            return at.rotation[body], at.position[body], at.jacobian[body]
+        stations = self._rod.stations([s_m])
+        poses = stations.poses(at, c)
+        return poses[0, :3, :3], poses[0, :3, 3], stations.jacobians(at, poses)[0]
 
     # --- numeric
 
@@ -219,32 +162,22 @@ class CapstanRobot:
         ----------
         torque : of the capstans, shape (capstans,), N.m
         """
-        momentum, known, deviation = self._observe(c, c_rate, c_acceleration, torque)
-        return Observation(momentum.ravel(), known.ravel(), deviation.ravel())
+        at = self._evaluate(c, c_rate)
+        driven, held = self._driven(at, c_rate, torque), self._held(c, c_rate)
+        deviation = at.bias + at.mass @ c_acceleration + held - driven  # johnston (70)
+        return Observation(at.momentum.copy(), at.force - held + driven, deviation)
 
     def jacobian(self, c: Array, s_m: float) -> Array:
         """Body Jacobian at an arc length (m), (6, n)."""
-        return np.asarray(self._jacobian(c, s_m))
+        return self._rod.jacobian(c, s_m)
 
     def pose(self, c: Array, s_m: float) -> Array:
         """Frame of the backbone at an arc length (m) in the base frame, (4, 4)."""
-        return np.asarray(self._pose(c, s_m))
+        return np.asarray(self._rod.poses(c, [s_m])[0])
 
     def terms(self) -> Terms:
-        """The model with its derivatives, for the disturbance observer; derived and compiled at the first call."""
-        return Terms(
-            self.contact_functions,
-            FrictionTerms(self.friction, progress=self._progress),
-            self.friction.wires_of_torque,
-            self.capstan_jacobian,
-        )
-
-    @property
-    def contact_functions(self) -> ContactFunctions:
-        """Momentum, forces, derivatives and Jacobians in one call; made at the first use."""
-        if self._terms is None:
-            self._terms = ContactFunctions(self.model)
-        return self._terms
+        """The model with its derivatives, for the disturbance observer."""
+        return Terms(self.functions, self.friction)
 
     def ramped(self, torque: Array, wrench: Array, ramp_s: float, duration_s: float, rate_hz: float) -> Loaded:
         """Motion from rest and straight under a torque and a tip wrench that grow for ``ramp_s`` and are then held.
@@ -256,21 +189,19 @@ class CapstanRobot:
         ramp_s, duration_s : s
         rate_hz : of the integration and of the samples
         """
-        self._made("loaded")
-        step, motion, h, n = self._steps["loaded_step"], self._steps["loaded"], 1 / rate_hz, self.size
-        x = np.zeros(2 * n + 1)
+        n, h, load = self.size, 1 / rate_hz, np.concatenate([torque, wrench])
         times = np.asarray(np.arange(round(duration_s * rate_hz) + 1) * h, dtype=np.float64)
-        states = np.zeros((len(times), 3 * n))
-        tip_m = self.robot.length_m
-        load = np.concatenate([torque, wrench])
+        x, states = np.zeros(2 * n), np.zeros((len(times), 3 * n))
         for index, time_s in enumerate(times):
             rising = time_s < ramp_s - h / 2
             fraction, slope = (time_s / ramp_s, 1 / ramp_s) if rising else (1.0, 0.0)
-            loads = _loads(tip_m, fraction * load, slope * load, self.capstans)
-            x[-1] = 0.0
-            states[index, : 2 * n] = x[: 2 * n]
-            states[index, 2 * n :] = motion(x, loads).ravel()[n : 2 * n]
-            x = step(x, loads, h).ravel().copy()
+
+            def motion(x: Array, t: float, fraction: float = fraction, slope: float = slope) -> Array:
+                grown = (fraction + t * slope) * load
+                return self._loaded(x, grown[: self.capstans], grown[self.capstans :])
+
+            states[index] = [*x, *motion(x, 0.0)[n:]]
+            x = rk4_step(motion, x, h)
         return Loaded(times, states[:, :n], states[:, n : 2 * n], states[:, 2 * n :])
 
     def derivative(self, time_s: float, x: Array, torque: Array, wrench: Array, ramp_s: float) -> Array:
@@ -283,36 +214,36 @@ class CapstanRobot:
         wrench : (force, moment) at the tip in the end, shape (6,), N and N.m
         ramp_s : s
         """
-        load = np.concatenate([torque, wrench]) * time_s / ramp_s
-        loads = _loads(self.robot.length_m, load, 0 * load, self.capstans)
-        return self._made("loaded")(np.append(x, 0.0), loads).ravel()[: 2 * self.size]
+        grown = time_s / ramp_s
+        return self._loaded(x, grown * torque, grown * wrench)
 
-    def drive(self, x: Array, reference: Array, stop: Array, duration_s: float) -> Array:
-        """(c, c_rate, 0) after a step of the driven robot; reference: angle, speed, acceleration of the capstans.
+    def drive(self, x: Array, reference: Array, stop: Stop, duration_s: float) -> Array:
+        """(c, c_rate) after a step of the driven robot; reference: angle, speed, acceleration of the capstans.
 
         Parameters
         ----------
-        x : (c, c_rate, 0), shape (2 n + 1,), 1/m and 1/(m.s)
+        x : (c, c_rate), shape (2 n,), 1/m and 1/(m.s)
         reference : angle (rad), speed (rad/s), acceleration (rad/s^2) of the capstans, shape (3 capstans,)
-        stop : as :class:`Stop` gives it, shape (9,)
+        stop : that it may touch
+        duration_s : s
         """
-        self._made("driven_step")
-        after = self._steps["driven_step"](x, reference, stop, duration_s).ravel().copy()
-        after[-1] = 0.0
-        return after
 
-    def drive_loads(self, x: Array, reference: Array, stop: Array) -> tuple[Array, Array]:
+        def motion(x: Array, t: float) -> Array:
+            return self._stopped(x, reference, stop, t)[0]
+
+        half = duration_s / 2
+        return rk4_step(lambda x, t: motion(x, t + half), rk4_step(motion, x, half), half)
+
+    def drive_loads(self, x: Array, reference: Array, stop: Stop) -> tuple[Array, Array]:
         """Torque of the capstans (N.m), and what the stop does to the robot: wrench in the frame of the backbone.
 
         Parameters
         ----------
-        x : (c, c_rate, 0), shape (2 n + 1,), 1/m and 1/(m.s)
+        x : (c, c_rate), shape (2 n,), 1/m and 1/(m.s)
         reference : angle (rad), speed (rad/s), acceleration (rad/s^2) of the capstans, shape (3 capstans,)
-        stop : as :class:`Stop` gives it, shape (9,)
+        stop : that it may touch
         """
-        self._made("driven_step")
-        torque, wrench = self._steps["driven_loads"](x, reference, stop)
-        return torque.ravel(), wrench.ravel()
+        return self._stopped(x, reference, stop, 0.0)[1:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,14 +254,10 @@ class Terms:
     ----------
     functions : of the rod
     friction : of the tendons in the disks
-    wires : tensions of the wires for a torque of the capstans
-    capstan_jacobian : J_qc, shape (capstans, n), rad per (1/m)
     """
 
     functions: ContactFunctions
-    friction: FrictionTerms
-    wires: Callable[[Array], Array]
-    capstan_jacobian: Array
+    friction: CapstanFriction
 
     def at(self, c: Array, c_rate: Array, torque: Array) -> StateTerms:
         """Everything at a state (n,), (n,) under a torque of the capstans.
@@ -339,9 +266,47 @@ class Terms:
         ----------
         torque : of the capstans, shape (capstans,), N.m
         """
-        lost, lost_by_c, lost_by_rate = self.friction(c, c_rate, self.wires(torque))
-        driven = self.capstan_jacobian.T @ torque
-        return StateTerms(self.functions(c, c_rate), driven - lost.ravel(), -lost_by_c, -lost_by_rate)
+        functions, friction = self.functions, self.friction
+        terms, wires = functions(c, c_rate), friction.wires_of_torque(torque)
+        kept = friction.kept(functions.newest, functions.rod)
+        lost, lost_by_c, lost_by_rate = friction.force(kept, c_rate, wires)
+        return StateTerms(terms, friction.jacobian.T @ torque - lost, -lost_by_c, -lost_by_rate)
+
+
+def rk4_step(motion: Callable[[Array, float], Array], x: Array, step_s: float) -> Array:
+    """A state after a Runge-Kutta step of order 4.
+
+    Parameters
+    ----------
+    motion : its rate, of the state and the time since the step began, s
+    x : state
+    step_s : s
+    """
+    half = step_s / 2
+    first = motion(x, 0.0)
+    second = motion(x + half * first, half)
+    third = motion(x + half * second, half)
+    last = motion(x + step_s * third, step_s)
+    return np.asarray(x + step_s / 6 * (first + 2 * second + 2 * third + last))
+
+
+def _of_stop(stop: Stop, rotation: Array, place: Array, twist: Array) -> Array:
+    """Wrench that a stop does to the robot, in the axes of the backbone's frame there, (6,).
+
+    Parameters
+    ----------
+    rotation, place : of the backbone's frame, (3, 3), (3,), m
+    twist : of it, (linear, angular) in its own axes, (6,)
+    """
+    direction = np.array(stop.direction)
+    arm = stop.reach_m * direction
+    speed = rotation @ (twist[:3] + np.cross(twist[3:], arm))
+    gap = stop.offset_m - direction @ (place + rotation @ arm)
+    side, upright = np.array([-direction[1], direction[0], 0.0]), np.array([0.0, 0.0, 1.0])
+    law = stop.stiffness_n_per_m, stop.dissipation_s_per_m, stop.friction_coefficient
+    normal, rubbing = contact_force(gap, -direction @ speed, np.array([side @ speed, speed[2]]), law)
+    force = rotation.T @ (rubbing[0] * side + rubbing[1] * upright - normal * direction)
+    return np.concatenate([force, np.cross(arm, force)])
 
 
 def point_force(residual: Array, jacobian: Array) -> Array:
@@ -398,12 +363,8 @@ def _scaled(disk: Disk, ratio: float) -> Disk:
     return dataclasses.replace(disk, mass_kg=ratio * disk.mass_kg, inertia_kg_m2=inertia)
 
 
-def _loads(s_m: float, start: Array, slope: Array, capstans: int) -> Array:
-    return np.concatenate([[s_m], start[:capstans], slope[:capstans], start[capstans:], slope[capstans:]])
-
-
-def servo_torque(robot: Robot, angle_error: Any, speed_error: Any, ramp: Any) -> Any:
-    """Torque of the capstans' position servo, (capstans,), N.m, for CasADi expressions and arrays.
+def servo_torque(robot: Robot, angle_error: Array, speed_error: Array, ramp: Array) -> Array:
+    """Torque of the capstans' position servo, (capstans,), N.m.
 
     Parameters
     ----------

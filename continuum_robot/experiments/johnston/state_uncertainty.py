@@ -83,7 +83,7 @@ class _Motion:
 
 
 def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
-    segment = CapstanRobot(load_robot(settings.robot), progress)
+    segment = CapstanRobot(load_robot(settings.robot))
     rng = np.random.default_rng(settings.seed)
     shape = (settings.wrenches, LEVELS)
     rmse = {method: np.zeros((*shape, 2)) for method in METHODS}

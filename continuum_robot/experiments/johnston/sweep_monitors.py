@@ -71,7 +71,7 @@ class Monitors:
 
     def __init__(self, settings: SweepSettings, rig: Rig, progress: Progress) -> None:
         self.dt = 1 / settings.rate_hz
-        self.robot = CapstanRobot(load_robot(settings.robot), progress)
+        self.robot = CapstanRobot(load_robot(settings.robot))
         matrix = np.vstack([self.robot.capstan_jacobian, rig.strings])
         self._shape = np.linalg.pinv(matrix)
         encoder = rig.encoders.settings

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.johnston.measurement import CommandedCurrent
 from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, perturbed, servo_torque
 from continuum_robot.experiments.johnston.sweep_runs import DIRECTIONS, Recording
@@ -95,12 +94,12 @@ class _Seen:
 class Rig:
     """The simulated robot, its encoders, and its motion on the bench."""
 
-    def __init__(self, settings: SweepSettings, progress: Progress) -> None:
+    def __init__(self, settings: SweepSettings) -> None:
         rng = self._rng = np.random.default_rng(settings.seed)
         robot = load_robot(settings.robot)
         self.dt = 1 / settings.rate_hz
         self.settings = settings
-        self.plant = CapstanRobot(perturbed(robot, settings.parameter_error, rng), progress)
+        self.plant = CapstanRobot(perturbed(robot, settings.parameter_error, rng))
         self.strings = string_matrix(robot)
         self.encoders = StringEncoderModel(len(self.strings), StringEncoderSettings(), rng)
         self.current = CommandedCurrent(self.plant.capstans, settings.torque_error, settings.gear_efficiency, rng)
@@ -154,9 +153,9 @@ class _Motion:
     """Speed commands for one capstan, with ramps."""
 
     def __init__(self, rig: Rig, stop: Stop) -> None:
-        self._rig, self._stop = rig, stop.parameters
+        self._rig, self._stop = rig, stop
         k = rig.plant.capstans
-        self._x = np.zeros(2 * rig.plant.size + 1)
+        self._x = np.zeros(2 * rig.plant.size)
         self._angle, self._speed = np.zeros(k), np.zeros(k)
 
     def until(self, side: Array, speed_deg: float, end_deg: float, peak_n: float = math.inf) -> Iterator[Sample]:
@@ -182,7 +181,7 @@ class _Motion:
 
     def _seen(self, reference: Array) -> _Seen:
         plant, n = self._rig.plant, self._rig.plant.size
-        c, rate = self._x[:n].copy(), self._x[n : 2 * n]
+        c, rate = self._x[:n].copy(), self._x[n:]
         torque, wrench = plant.drive_loads(self._x, reference, self._stop)
         jacobian = plant.capstan_jacobian
         return _Seen(jacobian @ c, jacobian @ rate, self._rig.strings @ c, torque, wrench, c)

@@ -24,6 +24,8 @@ from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.rod import Rod
 
 Array = NDArray[np.float64]
 
@@ -86,15 +88,17 @@ def _step_motion(settings: StepSettings, progress: Progress) -> _Motion:
     control = ControlSettings(gains=gains, tendon_forces="shift", pretension_n=0.0)
     series = robot.run(control, reference, reference.duration_s, progress)
     progress("energies and forces")
-    S, model = robot.to_curvature, robot.dynamics
+    S, rod, still = robot.to_curvature, robot.rod, np.zeros(robot.rod.n)
+    points = Rod(described, parts=Parts(capstan_inertia=True))  # of the same masses that do not turn
     kinetic, overall, coriolis = [], [], []
     for clarke, clarke_rate, force in zip(
         series.clarke_m, series.clarke_rate_m_per_s, series.applied_force_n, strict=True
     ):
         c, c_rate = S @ clarke, S @ clarke_rate
-        energies = model.energies(c, c_rate)
-        kinetic.append((energies.kinetic_translational, energies.kinetic_rotational))
-        coriolis.append(S.T @ model.coriolis_force(c, c_rate))
+        whole, moving = (one.terms(c, c_rate) for one in (rod, points))
+        translational_j = float(c_rate @ moving.momentum) / 2
+        kinetic.append((translational_j, float(c_rate @ whole.momentum) / 2 - translational_j))
+        coriolis.append(S.T @ (whole.bias - rod.terms(c, still).bias))
         overall.append(force)  # the tendons' generalised force equals the sum of the left side of muhmann (25)
     translational, rotational = np.array(kinetic).T
     return _Motion(series, translational, rotational, np.array(overall), np.array(coriolis))

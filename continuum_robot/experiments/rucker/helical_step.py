@@ -5,10 +5,9 @@ The paper prints shapes at millisecond intervals and no numbers. What moves is t
 and weightless at first, of steel of 7850 kg/m^3; with ``inertia=prototype`` the mass of rod and disks moves, 0.47 N/m
 by weight. Nothing is damped by default, as in the paper, so energy has to stay what it was.
 
-Three ways: the rod engine with a finer and a coarser basis, and the chain of cross-sections of rod/cosserat, which
-shares no code with it. Torsion of a bare steel rod vibrates at 3 kHz and more, and nothing damps it: the implicit
-midpoint rule needs steps of microseconds here, and halves those that do not converge, ``shortest_step_us`` shows it.
-With damping steps of milliseconds do.
+By a finer and a coarser basis. Torsion of a bare steel rod vibrates at 3 kHz and more, and nothing damps it: the
+implicit midpoint rule needs steps of microseconds here, and halves those that do not converge, ``shortest_step_us``
+shows it. With damping steps of milliseconds do.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.rucker.prototype import prototype, prototype_robot
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod, inertias
-from continuum_robot.rod.cosserat.description import CosseratRod
-from continuum_robot.rod.cosserat.motion import SectionInertia, simulate
+from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
-from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.strain.motion import Stepper
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.description import RodDescription
+from continuum_robot.rod.rod import Rod
+from continuum_robot.simulation.moving_rod import MovingRod
 
 Vector = NDArray[np.float64]
 
@@ -53,9 +50,7 @@ class HelicalStepSettings:
         ge=4,
         le=16,
     )
-    steps_per_ms: int = quantity("its time steps in a millisecond", default=800, ge=2, le=10000)
-    elements: int = quantity("cross-sections of the other engine", default=64, ge=4, le=200)
-    grid_steps_per_ms: int = quantity("its time steps in a millisecond", default=20, ge=1, le=1000)
+    steps_per_ms: int = quantity("time steps in a millisecond", default=800, ge=2, le=10000)
     damping_ms: float = quantity("Kelvin-Voigt damping time of every strain", "ms", default=0.0, ge=0, le=1000)
 
 
@@ -84,37 +79,20 @@ class Snapshots:
         return 100 * float(np.abs(self.energy_j - self.energy_j[0]).max() / self.kinetic_j.max())
 
 
-def section_inertia(kind: str) -> SectionInertia:
-    """Inertia of the prototype.
+def backbone(inertia: str, order: int) -> RodDescription:
+    """The rod.
 
     Parameters
     ----------
-    kind : "backbone": of the steel rod; "prototype": with the disks' mass, as if it were in the rod's cross-section
-
-    Returns
-    -------
-    the inertia per length
-    """
-    (own,) = inertias(prototype(_HELICAL_TENDON, 0))
-    if kind == "prototype":
-        return own
-    backbone = prototype_robot().segments[0].backbone
-    fraction = backbone.density_kg_per_m3 * backbone.area_m2 / own.mass_kg_per_m
-    x, y, z = own.rotary_kg_m
-    return SectionInertia(
-        mass_kg_per_m=fraction * own.mass_kg_per_m, rotary_kg_m=(fraction * x, fraction * y, fraction * z)
-    )
-
-
-def backbone(inertia: str, order: int) -> StrainRod:
-    """The rod of the energy engine, with the inertia of :func:`section_inertia`.
-
-    Parameters
-    ----------
-    inertia : "backbone" or "prototype"
+    inertia : "backbone": of the steel rod; "prototype": with the disks' mass, as if it were in the rod's cross-section
     order : of bending and torsion; half of it of shear and extension
     """
-    whole, section = prototype(_HELICAL_TENDON, 0, weighs=False), section_inertia(inertia)
+    whole, steel = prototype(_HELICAL_TENDON, 0, weighs=False), prototype_robot().segments[0].backbone
+    (own,) = whole.segments
+    fraction = 1.0
+    if inertia == "backbone":
+        fraction = steel.density_kg_per_m3 * steel.area_m2 / own.linear_density_kg_per_m
+    x, y, z = own.rotary_inertia_kg_m
     basis = Basis(
         kind="chebyshev",
         bending_order=order,
@@ -123,72 +101,50 @@ def backbone(inertia: str, order: int) -> StrainRod:
         extension_order=order // 2,
     )
     segment = replace(
-        whole.segments[0],
+        own,
         basis=basis,
-        linear_density_kg_per_m=section.mass_kg_per_m,
-        rotary_inertia_kg_m=section.rotary_kg_m,
+        linear_density_kg_per_m=fraction * own.linear_density_kg_per_m,
+        rotary_inertia_kg_m=(fraction * x, fraction * y, fraction * z),
     )
-    return StrainRod([segment], whole.tendon_paths, name=whole.name)
+    return replace(whole, segments=(segment,))
 
 
-def _by_energy(settings: HelicalStepSettings, order: int, progress: Progress) -> Snapshots:
-    rod = backbone(settings.inertia, order)
-    dynamics = StrainDynamics(rod, damping=1e-3 * settings.damping_ms)
-    tension, places = np.array([settings.tension_n]), np.linspace(0, rod.length_m, _DRAWN)
-    stepper = Stepper(dynamics, "midpoint")
-    state, times = stepper.start(), _SNAPSHOT_S * np.arange(settings.duration_ms + 1)
-    rows = []
-    for k in range(len(times)):
+def _motion(settings: HelicalStepSettings, order: int, progress: Progress) -> Snapshots:
+    rod = Rod(backbone(settings.inertia, order), nodes=order + 12)  # fewer do not keep the energy
+    rod.arrays.damping[:] = 1e-3 * settings.damping_ms * rod.arrays.stiffness
+    moving, places = MovingRod(rod, method="midpoint", tolerance=1e-10), np.linspace(0, rod.length_m, _DRAWN)
+    moving.reset(np.zeros(rod.n))
+    moving.desired[:] = settings.tension_n
+    rows, shortest_s = [], _SNAPSHOT_S
+    for k in range(settings.duration_ms + 1):
         if k:
             progress(f"order {order}: {k} ms")
-            for _ in range(settings.steps_per_ms):
-                state = stepper.advance(state, _SNAPSHOT_S / settings.steps_per_ms, lambda _: tension)
-        energy = dynamics.energy(state.c, dynamics.rate(state.c, state.momentum))
-        given_j = float(tension @ rod.tendon_displacement(state.c))
-        total_j = energy.kinetic_j + energy.potential_j - given_j
-        rows.append((rod.poses(state.c, places)[:, :3, 3], energy.kinetic_j, total_j))
+            times = np.array([k - 1, k]) * _SNAPSHOT_S
+            shortest_s = min(shortest_s, moving.follow(times, _SNAPSHOT_S / settings.steps_per_ms).shortest_step_s)
+        energy = rod.energies(moving.c, moving.rate())
+        total_j = energy.total_j - float(moving.desired @ moving.displacement_m)
+        rows.append((rod.poses(moving.c, places)[:, :3, 3], energy.kinetic_j, total_j))
     positions, kinetic, total = (np.array(column) for column in zip(*rows, strict=True))
-    return Snapshots(times, positions, kinetic, total, min(stepper.shortest_step_s, _SNAPSHOT_S))
-
-
-def _by_cross_sections(settings: HelicalStepSettings, rod: CosseratRod, progress: Progress) -> Snapshots:
-    progress("chain of cross-sections")
-    times, step_s = _SNAPSHOT_S * np.arange(settings.duration_ms + 1), _SNAPSHOT_S / settings.grid_steps_per_ms
-    motion = simulate(
-        rod,
-        [section_inertia(settings.inertia)],
-        times,
-        lambda _: [settings.tension_n],
-        elements=settings.elements,
-        step_s=step_s,
-        damping_s=1e-3 * settings.damping_ms,
-        progress=progress,
-    )
-    return Snapshots(times, motion.position_m, motion.kinetic_j, motion.energy_j, step_s)
+    return Snapshots(_SNAPSHOT_S * np.arange(settings.duration_ms + 1), positions, kinetic, total, shortest_s)
 
 
 def _run(settings: HelicalStepSettings, progress: Progress) -> Result:
-    fine = _by_energy(settings, settings.order, progress)
-    coarse = _by_energy(settings, settings.order - 2, progress)
-    rod = cosserat_rod(prototype(_HELICAL_TENDON, 0, weighs=False))
-    grid = _by_cross_sections(settings, rod, progress)
-    static = solve(rod, [settings.tension_n])
+    fine, coarse = (_motion(settings, order, progress) for order in (settings.order, settings.order - 2))
+    static = solve(cosserat_rod(prototype(_HELICAL_TENDON, 0, weighs=False)), [settings.tension_n])
+    apart_m = np.linalg.norm(fine.position_m[:, -1] - coarse.position_m[:, -1], axis=1)
+    percent = 100 / prototype_robot().length_m
     numbers: dict[str, Any] = {
         "tip_m": _by_time(fine),
         "tip_coarse_m": _by_time(coarse),
-        "tip_grid_m": _by_time(grid),
         "static_tip_m": static.tip_m.tolist(),
         "max_kinetic_energy_j": float(fine.kinetic_j.max()),
         "energy_change_percent_of_kinetic": fine.energy_change_percent,
         "energy_change_percent_of_kinetic_coarse": coarse.energy_change_percent,
-        "energy_change_percent_of_kinetic_grid": grid.energy_change_percent,
         "shortest_step_us": 1e6 * fine.shortest_step_s,
+        "max_basis_difference_percent_of_length": percent * float(apart_m.max()),
+        "mean_basis_difference_percent_of_length": percent * float(apart_m.mean()),
     }
-    for name, other in (("basis", coarse), ("grid", grid)):
-        apart_m = np.linalg.norm(fine.position_m[:, -1] - other.position_m[:, -1], axis=1)
-        for kind, value in (("max", apart_m.max()), ("mean", apart_m.mean())):
-            numbers[f"{kind}_{name}_difference_percent_of_length"] = 100 * float(value) / rod.length_m
-    return Result(numbers, (fine, coarse, grid, static))
+    return Result(numbers, (fine, coarse, static))
 
 
 def _by_time(motion: Snapshots) -> dict[str, list[float]]:
@@ -196,8 +152,8 @@ def _by_time(motion: Snapshots) -> dict[str, list[float]]:
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
-    fine, coarse, grid, static = result.series
-    return [_shapes(fine, static, folder), _over_time(fine, coarse, grid, static, folder)]
+    fine, coarse, static = result.series
+    return [_shapes(fine, static, folder), _over_time(fine, coarse, static, folder)]
 
 
 def _shapes(fine: Snapshots, static: CosseratSolution, folder: Path) -> Path:
@@ -215,27 +171,22 @@ def _shapes(fine: Snapshots, static: CosseratSolution, folder: Path) -> Path:
     return file
 
 
-def _over_time(fine: Snapshots, coarse: Snapshots, grid: Snapshots, static: CosseratSolution, folder: Path) -> Path:
+def _over_time(fine: Snapshots, coarse: Snapshots, static: CosseratSolution, folder: Path) -> Path:
     file = folder / "rucker_helical_step_time.png"
     with figure(file, "Tip and energy", 2, 1, sharex=True) as (_, (tip, energy)):
         for row, name in enumerate("xyz"):
             tip.plot(fine.time_s, fine.position_m[:, -1, row], color=COLOURS[row], label=f"{name}, finer basis")
             tip.plot(coarse.time_s, coarse.position_m[:, -1, row], ".", color=COLOURS[row], markersize=3)
-            tip.plot(grid.time_s, grid.position_m[:, -1, row], "x", color=COLOURS[row], markersize=3)
             tip.axhline(static.tip_m[row], color=COLOURS[row], linestyle="--", linewidth=0.6)
         tip.set_ylabel("tip in m")
-        tip.set_title("dots: coarser basis, crosses: cross-sections, dashed: at rest", fontsize="small")
+        tip.set_title("dots: coarser basis, dashed: at rest", fontsize="small")
         for axis in (tip, energy):
             axis.margins(y=0.25)
         tip.legend(ncols=3, loc="upper center")
         energy.plot(fine.time_s, fine.kinetic_j, color=COLOURS[0], label="kinetic")
         potential_j = fine.energy_j - fine.kinetic_j
         energy.plot(fine.time_s, potential_j - potential_j[0], color=COLOURS[1], label="elastic, less what is given")
-        for motion, style, name in (
-            (fine, "-", "finer basis"),
-            (coarse, ":", "coarser"),
-            (grid, "--", "cross-sections"),
-        ):
+        for motion, style, name in ((fine, "-", "finer basis"), (coarse, ":", "coarser")):
             change_j = motion.energy_j - motion.energy_j[0]
             energy.plot(motion.time_s, change_j, style, color=REFERENCE, label=f"sum, {name}")
         energy.set(xlabel="time in s", ylabel="energy in J")
@@ -245,7 +196,7 @@ def _over_time(fine: Snapshots, coarse: Snapshots, grid: Snapshots, static: Coss
 
 HELICAL_STEP = Experiment(
     name="rucker.helical_step",
-    summary="The backbone with a helical tendon after a step of its tension, by two bases and two engines.",
+    summary="The backbone with a helical tendon after a step of its tension, by two bases.",
     source="rucker, fig. 7",
     paper={
         "tip_m": "shapes at millisecond intervals, without numbers; the backbone moves towards a helix very quickly",

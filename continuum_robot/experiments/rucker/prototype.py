@@ -13,8 +13,9 @@ from functools import lru_cache
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.description import RodDescription
+from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.loads import Load, PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
 
 NOMINAL_MODULUS_PA = 210e9
 """Table III; the robot has the modulus that was calibrated for the coupled model. 227.9 GPa for the other model."""
@@ -72,7 +73,7 @@ def prototype_robot() -> Robot:
     return load_robot("rucker")
 
 
-def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weighs: bool = True) -> StrainRod:
+def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weighs: bool = True) -> RodDescription:
     """The backbone with one of its tendons.
 
     Parameters
@@ -87,14 +88,19 @@ def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weigh
     the rod
     """
     robot = prototype_robot()
-    rod = StrainRod.from_robot(robot)
+    rod = RodDescription.of_robot(robot, Parts(rotational_energy=True, tendon_inertia=False))
     (segment,), fraction = rod.segments, 1.0
     if modulus_pa is not None:
         fraction = modulus_pa / robot.segments[0].backbone.youngs_modulus_pa
     basis = Basis(kind="chebyshev", bending_order=order, torsion_order=order, shear_order=order, extension_order=order)
     segment = replace(segment, basis=basis, stiffness=tuple(fraction * value for value in segment.stiffness))
     gravity = robot.gravity_m_per_s2 if weighs else (0.0, 0.0, 0.0)
-    return StrainRod([segment], [rod.tendon_paths[tendon - 1]], gravity_m_per_s2=gravity, name=robot.name)
+    return RodDescription(
+        segments=(segment,),
+        tendon_paths=(rod.tendon_paths[tendon - 1],),
+        gravity_m_per_s2=gravity,
+        name=robot.name,
+    )
 
 
 def tip_force(force_n: tuple[float, float, float]) -> tuple[Load, ...]:

@@ -44,7 +44,7 @@ def _run(settings: SagSettings, progress: Progress) -> Result:
             "energy": both.energy_tip_m.tolist(),
         }
         shapes[name] = both
-    rod = shapes["calibrated"].rod
+    rod = shapes["calibrated"].rod.description
     bending_nm2, weight_n_per_m = (
         rod.segments[0].stiffness[0],
         -rod.segments[0].linear_density_kg_per_m * rod.gravity_m_per_s2[0],

@@ -32,8 +32,8 @@ from continuum_robot.experiments.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.description import RodDescription
+from continuum_robot.rod.rod import Rod
 
 Array = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
     table = [answers[case] for case in TABLE_II]
     length_m = prototype_robot().length_m
     high = answers[HIGH_TENSION]
-    point_moment = _solve_high_tension(high.rod, "point_moment")
+    point_moment = _solve_high_tension(high.rod.description, "point_moment")
     nominal = prototype(HIGH_TENSION.tendon, settings.order, NOMINAL_MODULUS_PA)
     nominal_tip_m = _solve_high_tension(nominal, "coupled").tip_m
     fraction = np.array([answer.difference_m / length_m for answer in answers.values()])
@@ -115,7 +115,7 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
     return Result(numbers, TableSeries(answers, point_moment, orders, differences))
 
 
-def _solve_high_tension(rod: StrainRod, model: str) -> CosseratSolution:
+def _solve_high_tension(rod: RodDescription, model: str) -> CosseratSolution:
     return solve(cosserat_rod(rod), [HIGH_TENSION.tension_n], HIGH_TENSION.loads, model=model)
 
 
@@ -129,10 +129,11 @@ def _over_orders(answers: dict[Case, Answers], settings: TableSettings, progress
         for column, (case, answer) in enumerate(answers.items()):
             rod = rods[case.tendon]
             try:
-                energy = equilibrium(rod, np.array([case.tension_n]), case.loads)
+                own = Rod(rod, loads=case.loads)
+                energy = own.equilibrium([case.tension_n])
             except ConvergenceError:
                 continue
-            tip_m = rod.poses(energy.c, [rod.length_m])[0, :3, 3]
+            tip_m = own.moved(energy.c)[0][:3, 3]
             rows[index, column] = np.linalg.norm(tip_m - answer.cosserat_tip_m) / rod.length_m
     return orders, rows
 

@@ -19,7 +19,7 @@ from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.experiments.sorosim.statics import Shapes, StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.robot.basis_families import SHIPPED
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]
 
@@ -54,15 +54,17 @@ class _Series:
 
 def _tips_m(settings: BasisSettings, shapes: Shapes, chosen: Vector, kind: str, order: int) -> Vector:
     """Tip of each chosen shape, (shapes, 3), m; NaN where not converged."""
-    rod = round_rod(settings, order, kind)
+    rod = Rod(round_rod(settings, order, kind), loads=wrenches(settings, np.zeros(6), np.zeros(6)))
     tips_m = np.full((len(chosen), 3), np.nan)
     for place, index in enumerate(chosen):
         loads = wrenches(settings, shapes.mid_wrench[index], shapes.tip_wrench[index])
         try:
-            state = equilibrium(rod.with_gravity(shapes.gravity_m_per_s2[index]), loads=loads)
+            rod.arrays.gravity[:] = shapes.gravity_m_per_s2[index]
+            rod.load(loads)
+            state = rod.equilibrium()
         except ConvergenceError:
             continue
-        tips_m[place] = rod.poses(state.c, [settings.length])[0, :3, 3]
+        tips_m[place] = rod.moved(state.c)[0][:3, 3]
     return tips_m
 
 

@@ -24,9 +24,8 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.strain.motion import METHODS, simulate
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import METHODS, Rod
+from continuum_robot.simulation.moving_rod import MovingRod
 
 Vector = NDArray[np.float64]
 
@@ -40,7 +39,7 @@ class ReleaseSettings(StaticsSettings):
     data: str = quantity("file of a release, text")
     order: int = quantity("order of all strains on each half", default=3, ge=1, le=12)
     step_ms: float = quantity("longest time step", "ms", default=2.5, gt=0, le=50)
-    method: str = quantity("time stepping", default="sdirk", choices=METHODS)
+    method: str = quantity("time stepping", default="sdirk", choices=tuple(METHODS))
     duration_s: float = quantity("how long; 0: the whole recording", "s", default=0.0, ge=0)
 
 
@@ -107,20 +106,17 @@ class _Series:
 
 def _run(settings: ReleaseSettings, progress: Progress) -> Result:
     recorded = read_release(settings.data)
-    rod = round_rod(settings, settings.order).with_gravity(recorded.gravity_m_per_s2)
+    rod = Rod(round_rod(settings, settings.order)).with_gravity(recorded.gravity_m_per_s2)
+    rod.arrays.damping[:] = recorded.damping_s * rod.arrays.stiffness
     progress("the held shape")
-    held = equilibrium(rod, loads=wrenches(settings, recorded.mid_wrench, recorded.tip_wrench))
+    held = rod.loaded(wrenches(settings, recorded.mid_wrench, recorded.tip_wrench)).equilibrium()
     end_s = recorded.time_s[0] + settings.duration_s if settings.duration_s else math.inf
     times = recorded.time_s[: max(2, int(np.searchsorted(recorded.time_s, end_s, side="right")))]
     progress(f"{times[-1] - times[0]:g} s of motion")
     start = time.perf_counter()
-    motion = simulate(
-        StrainDynamics(rod, damping=recorded.damping_s),
-        times,
-        held.c,
-        step_s=1e-3 * settings.step_ms,
-        method=settings.method,
-    )
+    moving = MovingRod(rod, method=settings.method, tolerance=1e-10)
+    moving.reset(held.c)
+    motion = moving.follow(times, 1e-3 * settings.step_ms)
     took_s = time.perf_counter() - start
     places = np.array([rod.poses(c, [settings.length / 2, settings.length])[:, :3, 3] for c in motion.c])
     count = len(times)

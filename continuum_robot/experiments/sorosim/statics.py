@@ -23,9 +23,10 @@ from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.loads import Load, PointWrench
-from continuum_robot.rod.strain.rod import RodSegment, StrainRod
-from continuum_robot.rod.strain.statics import StrainEquilibrium, equilibrium
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Equilibrium
 
 Vector = NDArray[np.float64]
 
@@ -111,7 +112,7 @@ def read_shapes(path: Path | str) -> Shapes:
     )
 
 
-def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") -> StrainRod:
+def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") -> RodDescription:
     """The rod, weightless, in two halves with strains of an order: the load in the middle makes them jump there.
 
     Parameters
@@ -133,7 +134,7 @@ def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") ->
         rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
         name="half",
     )
-    return StrainRod([half, half], name="rod")
+    return RodDescription(segments=(half, half), name="rod")
 
 
 def wrenches(settings: StaticsSettings, mid: Vector, tip: Vector) -> tuple[Load, ...]:
@@ -164,10 +165,10 @@ def _run(settings: StaticsSettings, progress: Progress) -> Result:
     count = len(shapes.position_m)
     error_m = np.full((count, len(shapes.stations)), np.nan)
     solve_ms = np.full(count, np.nan)
-    found: list[StrainEquilibrium] = []
+    found: list[Equilibrium] = []
     orders = [settings.order] if settings.order else list(_ORDERS)
-    rods = {order: round_rod(settings, order) for order in orders}
-    equilibrium(rods[orders[0]])  # whatever has to be compiled is, before times are taken
+    here = wrenches(settings, np.zeros(6), np.zeros(6))
+    rods = {order: Rod(round_rod(settings, order), loads=here) for order in orders}
     used = dict.fromkeys(orders, 0)
     for index in range(count):
         progress(f"shape {index + 1} of {count}")
@@ -175,7 +176,10 @@ def _run(settings: StaticsSettings, progress: Progress) -> Result:
         start = time.perf_counter()
         try:
             for order in orders:
-                state = equilibrium(rods[order].with_gravity(shapes.gravity_m_per_s2[index]), loads=loads)
+                rod = rods[order]
+                rod.arrays.gravity[:] = shapes.gravity_m_per_s2[index]
+                rod.load(loads)
+                state = rod.equilibrium()
                 if state.defect_m <= _LARGEST_DEFECT * settings.length:
                     break
         except ConvergenceError:

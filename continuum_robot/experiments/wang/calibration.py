@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.wang.algorithm_1 import fit_as_printed
 from continuum_robot.experiments.wang.segment import IDEAL, MM, NMM, UM, in_plane, load_segment
 from continuum_robot.identification.modulation_fit import (
     FitSettings,
     ModulationData,
     ModulationFit,
     fit,
-    fit_as_printed,
 )
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
@@ -63,7 +63,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """What the figure shows: the single trajectory, and its fits as printed and by Levenberg and Marquardt.
+    """What the figure shows: the single trajectory, and its fits as printed and by least squares.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def _run(settings: CalibrationSettings, progress: Progress) -> Result:
     rng = np.random.default_rng(settings.seed)
     sigma = settings.noise_um / UM
     # Weights count only beside one another where the noise is nothing.
-    options = FitSettings(step=settings.step, position_std_m=sigma or 1.0 / UM)
+    options = FitSettings(position_std_m=sigma or 1.0 / UM)
     depth = np.linspace(0.0, stroke, _SAMPLES)
 
     progress(f"five angles, {settings.repetitions} insertions each")
@@ -104,7 +104,7 @@ def _run(settings: CalibrationSettings, progress: Progress) -> Result:
     averaged = sigma / np.sqrt(settings.repetitions) * rng.standard_normal((len(theta), 3))
     together = _trajectory(segment, theta, np.tile(depth, len(_ANGLES_DEG)), true, averaged)
     lm = fit(segment, together, options)
-    printed = fit_as_printed(segment, together, options)
+    printed = fit_as_printed(segment, together, options, step=settings.step)
     numbers = _recovered("", lm, true)
     numbers |= _recovered("paper_step_", printed, true)
     numbers |= {
@@ -122,7 +122,7 @@ def _run(settings: CalibrationSettings, progress: Progress) -> Result:
     progress("one insertion at 45 degrees: table 3")
     theta_one = np.full(_SAMPLES, np.deg2rad(_TABLE_DEG))
     one = _trajectory(segment, theta_one, depth, true, sigma * rng.standard_normal((_SAMPLES, 3)))
-    full = fit_as_printed(segment, one, options)
+    full = fit_as_printed(segment, one, options, step=settings.step)
     full_lm = fit(segment, one, options)
     numbers |= _table("table3", full) | {"table3_iterations_lm": full_lm.iterations}
     turn = turning_point(segment, float(theta_one[0]), true, stroke_m=stroke)
@@ -135,7 +135,7 @@ def _run(settings: CalibrationSettings, progress: Progress) -> Result:
             insertion_m=depth[before],
             position_m=np.asarray(one.position_m)[before],
         )
-        partial = fit_as_printed(segment, part, options)
+        partial = fit_as_printed(segment, part, options, step=settings.step)
         partial_lm = fit(segment, part, options)
         numbers |= _table("table4", partial) | {"table4_iterations_lm": partial_lm.iterations}
         numbers["turning_point_qs_mm"] = turn * MM
@@ -254,7 +254,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[0].invert_yaxis()
         axes[0].legend()
         axes[1].semilogy(series.printed.history_rmse_m * UM, color=COLOURS[0], label="Algorithm 1, step as given")
-        axes[1].semilogy(series.lm.history_rmse_m * UM, "o-", color=COLOURS[1], label="Levenberg and Marquardt")
+        axes[1].semilogy(series.lm.history_rmse_m * UM, "o-", color=COLOURS[1], label="least squares")
         paper = np.array([(0, 42.27), (5, 15.71), (20, 7.72), (30, 6.07), (45, 5.82)])
         axes[1].semilogy(*paper.T, "x", color=REFERENCE, label="paper's table 3, its own data")
         axes[1].set_xlabel("iteration")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,9 @@ from continuum_robot.errors import ParameterError, RecordingError, RobotFileErro
 from continuum_robot.identification.displaced.inverse import MissingPull, missing_pull, together
 from continuum_robot.identification.displaced.least_squares import Samples, solve
 from continuum_robot.identification.displaced.model import DisplacedModel
-from continuum_robot.identification.displaced.parameters import STEPS, Free
+from continuum_robot.identification.displaced.parameters import STEPS, Values, free, values_of, vector_of
 from continuum_robot.identification.displaced.result import DisplacedFit, FitStep, TakenStep, last_kept, result_of
+from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.left_out_blocks import Blocks, blocks_of, leave_out
 from continuum_robot.identification.recordings import TendonRecording
@@ -135,15 +135,15 @@ class _Without:
     """A task: the fit of a step to the recording without a block."""
 
     model: DisplacedModel
-    free: Free
-    first: dict[str, Any]
+    parameters: Parameters
+    first: Values
     rest: Samples
     samples: Samples
 
 
 def _without(item: _Without) -> tuple[Array, Array]:
-    own, _ = solve(item.model, item.free, item.first, item.rest, evaluations=_EVALUATIONS)
-    return item.free.vector(own), item.samples.error_m(item.model, own)
+    own, _ = solve(item.model, item.parameters, item.first, item.rest, evaluations=_EVALUATIONS)
+    return vector_of(item.parameters, own), item.samples.error_m(item.model, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class _Pulls:
     """A task: the pulls that are missing in a block that was left out of a fit."""
 
     model: DisplacedModel
-    values: dict[str, Any]
+    values: Values
     samples: Samples
 
 
@@ -166,7 +166,7 @@ def _pulls(step: TakenStep, samples: Samples, block: Blocks, *, say: Progress, r
     for number, vector in enumerate(step.left_out.vectors):
         inside = samples.without(block != number)
         if inside.counted.any():
-            items.append(_Pulls(step.model, step.values | step.free.values(vector), inside))
+            items.append(_Pulls(step.model, step.values | values_of(step.parameters, vector), inside))
     return together(runner.run(_missing, items, counted(say, len(items), "blocks the other way round")))
 
 
@@ -183,31 +183,31 @@ def _take(
     """Fit what a step adds beside all that was kept before it, and judge it on blocks left out."""
     before = kept[-1] if kept else None
     model, values = (before.model, before.values) if before else (start, {})
-    free = Free.of(start.start, [*(one.worth.name for one in kept), name])
-    every = max(1, len(block) // _SAMPLES["log_friction" in free.names])
+    parameters = free(start.start, [*(one.worth.name for one in kept), name])
+    every = max(1, len(block) // _SAMPLES["log_friction" in parameters.at])
     thin = samples.thinned(every)
 
     def report(text: str) -> None:
         say(f"{name}: {text}")
 
-    report(f"fitting {free.size} parameters to {len(thin.counted)} samples")
-    if name == "statics" and "gravity_turn_rad" in free.names:
+    report(f"fitting {len(parameters)} parameters to {len(thin.counted)} samples")
+    if name == "statics" and "gravity_turn_rad" in parameters.at:
         # Whether the robot stands or hangs: the file's gravity, or the opposite, whichever fits better.
         ways = []
         for way in (model, model.turned_over()):
             report("standing or hanging")
-            found, _ = solve(way, free, values, thin, evaluations=_EVALUATIONS, progress=report)
+            found, _ = solve(way, parameters, values, thin, evaluations=_EVALUATIONS, progress=report)
             ways.append((thin.robust_cost(way, found), way, found))
         _, model, values = min(ways, key=lambda one: one[0])
-    values, deviation = solve(model, free, values, thin, evaluations=_EVALUATIONS, progress=report)
+    values, deviation = solve(model, parameters, values, thin, evaluations=_EVALUATIONS, progress=report)
     train_m = rmse_m(marker_errors(samples.error_m(model, values), np.zeros(3)))
 
     items = []
     for number in range(int(block.max()) + 1):
-        first = values | (before.free.values(before.left_out.vectors[number]) if before else {})
-        items.append(_Without(model, free, first, thin.without((block == number)[::every]), samples))
+        first = values | (values_of(before.parameters, before.left_out.vectors[number]) if before else {})
+        items.append(_Without(model, parameters, first, thin.without((block == number)[::every]), samples))
     judged = leave_out(block, runner.run(_without, items, counted(report, len(items), "blocks left out")))
     gains = before is None or judged.rmse_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
     worth = FitStep(name, train_m, judged.rmse_m, judged.block_rmse_m, gains)
     report(f"{1e3 * train_m:.2f} mm, {1e3 * judged.rmse_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
-    return TakenStep(worth, model, free, values, deviation, judged)
+    return TakenStep(worth, model, parameters, values, deviation, judged)

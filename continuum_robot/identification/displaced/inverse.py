@@ -19,7 +19,7 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.geometry import so3
 from continuum_robot.identification.replay import in_tracker, rmse_m
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.strain.displaced_statics import DisplacedStatics
+from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 Array = NDArray[np.float64]
 

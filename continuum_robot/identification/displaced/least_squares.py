@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
-from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.displaced.model import DisplacedModel
-from continuum_robot.identification.displaced.parameters import Free, Values
+from continuum_robot.identification.displaced.parameters import Values, values_of, vector_of
+from continuum_robot.identification.fit import ROBUST, Parameters, fit, inverse_of
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
 from continuum_robot.identification.replay import rmse_m
 from continuum_robot.robot.description import Robot
@@ -20,7 +19,6 @@ from continuum_robot.robot.description import Robot
 Array = NDArray[np.float64]
 
 _POINT_SCALE_M = 0.005  # an error that counts as ordinary; larger ones weigh less and less
-_REFUSED = 1e3  # residual, in point scales, of parameters without an equilibrium
 
 
 @dataclass(frozen=True)
@@ -63,19 +61,19 @@ class Samples:
 
 def solve(
     model: DisplacedModel,
-    free: Free,
+    parameters: Parameters,
     start: Values,
     samples: Samples,
     *,
     evaluations: int,
     progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[Values, Array]:
-    """Fit the free parameters.
+    """Fit parameters.
 
     Parameters
     ----------
     model : of the robot
-    free : p parameters
+    parameters : p
     start : their first values; those that are not in it are 0
     samples : what is fitted
     evaluations : most evaluations of the model
@@ -91,46 +89,27 @@ def solve(
     """
     use = samples.counted
     measured = samples.marker_m[use]
-    latest: dict[bytes, tuple[Array, Array]] = {}
-    scale = 1 / _POINT_SCALE_M
 
-    def evaluate(x: Array) -> tuple[Array, Array]:
-        key = x.tobytes()
-        if key not in latest:
-            try:
-                marker, slope = model.marker_and_slope(free.values(x), free, samples.displacement_m)
-            except ConvergenceError:
-                if not latest:
-                    raise
-                # A trial too far: worse than anything, so that the search goes back.
-                size = 3 * len(measured) + free.size
-                return np.full(size, _REFUSED), np.zeros((size, free.size))
-            latest.clear()
-            error = (marker[use] - measured) * scale
-            progress(f"{1e3 * rmse_m(error / scale):.2f} mm")
-            latest[key] = (
-                np.concatenate([error.ravel(), x / free.priors]),
-                np.concatenate([slope[use].reshape(-1, free.size) * scale, np.diag(1 / free.priors)]),
-            )
-        return latest[key]
+    def residuals(x: Array) -> tuple[Array, Array]:
+        marker, slope = model.marker_and_slope(parameters, x, samples.displacement_m)
+        return (marker[use] - measured).ravel() / _POINT_SCALE_M, slope[use].reshape(-1, x.size) / _POINT_SCALE_M
 
-    found = least_squares(
-        lambda x: evaluate(x)[0],
-        free.vector(start),
-        lambda x: evaluate(x)[1],
-        loss="soft_l1",
-        x_scale="jac",
-        max_nfev=evaluations,
-        xtol=1e-4,
-        ftol=1e-4,
+    found = fit(
+        parameters,
+        residuals,
+        start=vector_of(parameters, start),
+        loss=ROBUST,
+        tolerance=1e-4,
+        x_tolerance=1e-4,
+        evaluations=evaluations,
+        progress=lambda one: progress(f"{1e3 * _POINT_SCALE_M * rmse_m(one.rows.reshape(-1, 3)):.2f} mm"),
     )
-    residual, slope = evaluate(found.x)
     # Neighbouring samples err alike: as many independent ones as their correlation allows.
-    error = residual[: 3 * len(measured)].reshape(-1, 3)
-    weight = 1 / np.sqrt(1 + residual**2)
-    spread = float(np.sum(weight[: error.size] * error.ravel() ** 2) / error.size)
+    error = found.rows.reshape(-1, 3)
+    weight = 1 / np.sqrt(1 + found.rows**2)
+    spread = float(np.sum(weight * found.rows**2) / error.size)
     lag = float(np.clip(np.sum(error[1:] * error[:-1]) / max(np.sum(error**2), 1e-300), 0.0, 0.98))
-    inflation = spread * (1 + lag) / (1 - lag)
-    data = slope[: error.size] * np.sqrt(weight[: error.size, None] / max(inflation, 1e-12))
-    covariance = np.linalg.inv(data.T @ data + np.diag(1 / free.priors**2))
-    return free.values(found.x), np.sqrt(np.diag(covariance))
+    inflation = max(spread * (1 + lag) / (1 - lag), 1e-12)
+    data = found.slopes * np.sqrt(weight / inflation)[:, None]
+    covariance = inverse_of(data.T @ data + np.diag(parameters.precision))
+    return values_of(parameters, found.x), np.sqrt(np.diag(covariance))

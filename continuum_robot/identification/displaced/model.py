@@ -4,26 +4,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.geometry import so3
-from continuum_robot.identification.displaced.parameters import Free, Values
+from continuum_robot.geometry import se3, so3
+from continuum_robot.identification.displaced.parameters import Values, values_of
+from continuum_robot.identification.fit import Parameters, by_differences
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
 from continuum_robot.identification.replay import in_tracker, marker_in_tracker
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
-from continuum_robot.rod.strain.displaced_statics import DisplacedStatics
+from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 Array = NDArray[np.float64]
 
 _TENDON_OVER_ROD = 3.0  # first guess of tendon stiffness against that of a segment
 _INEXTENSIBLE = 300.0  # times that: as good as no stretch
 _FIRST_FRICTION = 0.05
+_STEP = 1e-5  # of differences, relative to what a parameter may differ by
 
 
 class DisplacedModel:
@@ -142,56 +145,30 @@ class DisplacedModel:
         shown = DisplacedStatics(self.robot(values)).replay(displacement_m, point_m=place.marker_in_tip_m)
         return in_tracker(place, shown.point)
 
-    def marker_and_slope(self, values: Values, free: Free, displacement_m: Array) -> tuple[Array, Array]:
-        """Marker in the tracker's frame, (T, 3), m, and its derivative by the free parameters, (T, 3, p).
+    def marker_and_slope(self, parameters: Parameters, x: Array, displacement_m: Array) -> tuple[Array, Array]:
+        """Marker in the tracker's frame, (T, 3), m, and its derivative by the parameters, (T, 3, p).
 
         Parameters
         ----------
-        values : as for :meth:`robot`
-        free : p parameters
+        parameters : p, see :func:`~.parameters.free`
+        x : of these
         displacement_m : as for :meth:`marker`
         """
-        place, friction = self.place(values), np.array(self.tendons(values).friction_fraction)
-        model = DisplacedStatics(self.robot(values))
+        values, size = values_of(parameters, x), (len(displacement_m), 3, -1)
+        robot, place = self.robot(values), self.place(values)
+        model = DisplacedStatics(robot)
         shown = model.replay(displacement_m, point_m=place.marker_in_tip_m, sensitivities=True)
-        vector = np.array(place.base_rotation_in_tracker_rad)
-        turn = so3.exp(vector)
-        marker = in_tracker(place, shown.point)
-        sensitivity = np.asarray(shown.sensitivity)
-        raw = {name: turn @ sensitivity[:, :, part] for name, part in model.parameters.items()}
-        by_segment = np.eye(len(self.start.segments))[self._owner]
-        gravity_slope = np.zeros((3, 2))
-        angles = _of(values, "gravity_turn_rad", 2)
-        for axis, step in enumerate(1e-6 * np.eye(2)):
-            ahead, behind = (self._turned(angles + sign * step) for sign in (1, -1))
-            gravity_slope[:, axis] = (ahead - behind) / 2e-6
-        tilt = []
-        for step in 1e-6 * np.eye(3)[:2]:
-            ahead, behind = so3.exp(vector + step), so3.exp(vector - step)
-            tilt.append(shown.point @ (ahead - behind).T / 2e-6)
-        everywhere = np.ones(len(self._owner))
-        parts = {
-            "angle_rad": lambda: raw["angle_rad"],
-            "marker_m": lambda: np.einsum("ab,tbc->tac", turn, shown.tip[:, :3, :3]),
-            "base_m": lambda: np.broadcast_to(np.eye(3), (len(marker), 3, 3)),
-            "tilt_rad": lambda: np.stack(tilt, axis=-1),
-            "log_bending_stiffness": lambda: (
-                raw["log_bending_stiffness"].sum(-1, keepdims=True)
-                + raw["log_tendon_stiffness"].sum(-1, keepdims=True)
-                - raw["log_compliance"]
-            ),
-            "log_tendon_stiffness": lambda: raw["log_tendon_stiffness"] @ everywhere[:, None],
-            "log_compliance": lambda: raw["log_compliance"],
-            "log_straight_over": lambda: raw["log_straight_over"],
-            "zero_m": lambda: raw["zero_m"] @ by_segment,
-            "gravity_turn_rad": lambda: raw["gravity_m_per_s2"] @ gravity_slope,
-            "spiral_rad_per_m": lambda: raw["spiral_rad_per_m"],
-            "log_tendon_stiffness_of_segment": lambda: raw["log_tendon_stiffness"] @ by_segment,
-            "zero_of_tendon_m": lambda: raw["zero_m"],
-            "gain_of_tendon": lambda: raw["gain"],
-            "log_friction": lambda: (raw["friction_fraction"] @ friction)[..., None],
-        }
-        return marker, np.concatenate([parts[name]() for name in free.names], axis=-1)
+        step = _STEP * parameters.deviation
+        _, numbers_by = by_differences(lambda x: _numbers(self.robot(values_of(parameters, x)), model), step)(x)
+
+        def still(x: Array) -> Array:
+            """The marker on a robot that keeps its shape."""
+            place = self.place(values_of(parameters, x))
+            return in_tracker(place, se3.apply(shown.tip, np.array(place.marker_in_tip_m))).ravel()
+
+        marker, still_by = by_differences(still, step)(x)
+        turn = so3.exp(np.array(place.base_rotation_in_tracker_rad))
+        return marker.reshape(-1, 3), turn @ (np.asarray(shown.sensitivity) @ numbers_by) + still_by.reshape(size)
 
     def _turned(self, angles_rad: Array) -> Array:
         return np.asarray(so3.exp(np.append(angles_rad, 0.0)) @ self._gravity)
@@ -218,6 +195,30 @@ def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool
     if robot.displaced_tendons is None:
         raise RobotFileError(robot.file_name or None, "displaced_tendons", None, "a robot file written by `identify`")
     return marker_in_tracker(robot, DisplacedStatics(robot, friction=friction).replay(displacement).tip)
+
+
+def _numbers(robot: Robot, model: DisplacedStatics) -> Array:
+    """What the sensitivities of a model are by, of a robot, (P,)."""
+    tendons = robot.displaced_tendons
+    assert tendons is not None
+    numbers = {
+        "angle_rad": [segment.tendons.angle_offset_rad for segment in robot.segments],
+        "spiral_rad_per_m": [tendons.spiral_rad_per_m],
+        "log_compliance": _logs([tendons.compliance_per_n]),
+        "log_straight_over": _logs([tendons.straight_over_m]),
+        "log_bending_stiffness": _logs([segment.backbone.bending_stiffness_nm2 for segment in robot.segments]),
+        "gravity_m_per_s2": robot.gravity_m_per_s2,
+        "log_tendon_stiffness": _logs(tendons.stiffness_n_per_m),
+        "zero_m": tendons.zero_m,
+        "gain": tendons.gain,
+        "friction_fraction": tendons.friction_fraction,
+    }
+    return np.concatenate([np.asarray(numbers[name], dtype=float) for name in model.parameters])
+
+
+def _logs(values: Sequence[float]) -> Array:
+    """Logarithms; 0 of what is none."""
+    return np.array([math.log(value) if value > 0 else 0.0 for value in values])
 
 
 def _of(values: Values, name: str, size: int) -> Array:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.identification import fit
+from continuum_robot.identification.fit import Parameters
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
@@ -19,8 +21,8 @@ STEPS = ("constant_curvature", "statics", "friction", "tendons")
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
-    """A kind of parameter.
+class Kind:
+    """Parameters of one kind.
 
     Attributes
     ----------
@@ -35,83 +37,62 @@ class Parameter:
     each: str
     title: str
 
-    def titles(self, robot: Robot) -> tuple[str, ...]:
-        """Titles of all of them on a robot."""
+    def of(self, robot: Robot) -> fit.Parameter:
+        """All of them on a robot."""
         names = {
             "segment": [segment.name for segment in robot.segments],
             "tendon": robot.tendon_names,
             "robot": [""],
         }
-        return tuple(self.title.format(name) for name in names.get(self.each, self.each))
+        titles = tuple(self.title.format(name) for name in names.get(self.each, self.each))
+        return fit.Parameter(titles, 0.0, self.deviation)
 
 
 PARAMETERS = {
-    "angle_rad": Parameter("constant_curvature", 0.3, "segment", "angle_offset_{}_rad"),
-    "marker_m": Parameter("constant_curvature", 0.01, "xyz", "marker_in_tip_{}_m"),
-    "base_m": Parameter("constant_curvature", 0.002, "xyz", "base_in_tracker_{}_m"),
-    "tilt_rad": Parameter("constant_curvature", 0.03, "xy", "base_rotation_in_tracker_{}_rad"),
-    "spiral_rad_per_m": Parameter("constant_curvature", 3.0, "robot", "tendon_spiral_rad_per_m"),
-    "log_bending_stiffness": Parameter("statics", 2.0, "robot", "log_bending_stiffness_segment_1"),
-    "log_tendon_stiffness": Parameter("statics", 1.5, "robot", "log_tendon_over_bending_stiffness"),
-    "log_compliance": Parameter("statics", 2.0, "robot", "log_compliance_over_rod"),
-    "log_straight_over": Parameter("statics", 0.5, "robot", "log_straight_over_disk_distance"),
-    "zero_m": Parameter("statics", 0.002, "segment", "tendon_zero_{}_m"),
-    "gravity_turn_rad": Parameter("statics", 1.5, "xy", "gravity_turn_{}_rad"),
-    "log_friction": Parameter("friction", 2.0, "robot", "log_friction_fraction"),
-    "log_tendon_stiffness_of_segment": Parameter("tendons", 0.3, "segment", "log_tendon_stiffness_{}"),
-    "zero_of_tendon_m": Parameter("tendons", 0.0005, "tendon", "tendon_zero_{}_m"),
-    "gain_of_tendon": Parameter("tendons", 0.05, "tendon", "gain_{}"),
+    "angle_rad": Kind("constant_curvature", 0.3, "segment", "angle_offset_{}_rad"),
+    "marker_m": Kind("constant_curvature", 0.01, "xyz", "marker_in_tip_{}_m"),
+    "base_m": Kind("constant_curvature", 0.002, "xyz", "base_in_tracker_{}_m"),
+    "tilt_rad": Kind("constant_curvature", 0.03, "xy", "base_rotation_in_tracker_{}_rad"),
+    "spiral_rad_per_m": Kind("constant_curvature", 3.0, "robot", "tendon_spiral_rad_per_m"),
+    "log_bending_stiffness": Kind("statics", 2.0, "robot", "log_bending_stiffness_segment_1"),
+    "log_tendon_stiffness": Kind("statics", 1.5, "robot", "log_tendon_over_bending_stiffness"),
+    "log_compliance": Kind("statics", 2.0, "robot", "log_compliance_over_rod"),
+    "log_straight_over": Kind("statics", 0.5, "robot", "log_straight_over_disk_distance"),
+    "zero_m": Kind("statics", 0.002, "segment", "tendon_zero_{}_m"),
+    "gravity_turn_rad": Kind("statics", 1.5, "xy", "gravity_turn_{}_rad"),
+    "log_friction": Kind("friction", 2.0, "robot", "log_friction_fraction"),
+    "log_tendon_stiffness_of_segment": Kind("tendons", 0.3, "segment", "log_tendon_stiffness_{}"),
+    "zero_of_tendon_m": Kind("tendons", 0.0005, "tendon", "tendon_zero_{}_m"),
+    "gain_of_tendon": Kind("tendons", 0.05, "tendon", "gain_{}"),
 }
 _OF_WEIGHT = ("gravity_turn_rad", "log_bending_stiffness")
 
 
-@dataclass(frozen=True)
-class Free:
-    """Free parameters: where each stands in the vector of the fit.
+def free(robot: Robot, steps: Sequence[str]) -> Parameters:
+    """The parameters of steps, without those that only the robot's weight would identify where it has none.
 
-    Attributes
+    Parameters
     ----------
-    slices : of each of :data:`PARAMETERS` that is free, in the vector
-    priors : their standard deviations, in their units, shape (p,)
-    titles : of the parameters, p
+    robot : with segments
+    steps : of :data:`STEPS`
     """
+    kinds = {
+        name: kind.of(robot)
+        for name, kind in PARAMETERS.items()
+        if kind.step in steps and (any(robot.gravity_m_per_s2) or name not in _OF_WEIGHT)
+    }
+    return fit.Parameters(kinds)
 
-    slices: dict[str, slice]
-    priors: Array
-    titles: tuple[str, ...]
 
-    @classmethod
-    def of(cls, robot: Robot, steps: Sequence[str]) -> Free:
-        """The parameters of steps, without those that only the robot's weight would identify where it has none."""
-        slices: dict[str, slice] = {}
-        priors: list[float] = []
-        titles: list[str] = []
-        for name, kind in PARAMETERS.items():
-            if kind.step in steps and (any(robot.gravity_m_per_s2) or name not in _OF_WEIGHT):
-                own = kind.titles(robot)
-                slices[name] = slice(len(titles), len(titles) + len(own))
-                titles += own
-                priors += [kind.deviation] * len(own)
-        return cls(slices, np.array(priors), tuple(titles))
+def vector_of(parameters: Parameters, values: Values) -> Array:
+    """The vector (p,) of values; what they lack is at its start, 0."""
+    x = np.zeros(len(parameters))
+    for name, place in parameters.at.items():
+        if name in values:
+            x[place] = values[name]
+    return x
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of :data:`PARAMETERS`, in the order of the vector."""
-        return tuple(self.slices)
 
-    @property
-    def size(self) -> int:
-        """Number p of parameters."""
-        return len(self.priors)
-
-    def vector(self, values: Values) -> Array:
-        """The vector (p,) of values; what they lack is at its start, 0."""
-        x = np.zeros(self.size)
-        for name, place in self.slices.items():
-            if name in values:
-                x[place] = values[name]
-        return x
-
-    def values(self, x: Array) -> Values:
-        """The values in a vector ``x`` (p,), in their units, as copies."""
-        return {name: x[place].copy() for name, place in self.slices.items()}
+def values_of(parameters: Parameters, x: Array) -> Values:
+    """The values in a vector ``x`` (p,), in their units, as copies."""
+    return {name: x[place].copy() for name, place in parameters.at.items()}

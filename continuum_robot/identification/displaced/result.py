@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import RecordingError
 from continuum_robot.identification.displaced.inverse import MissingPull
 from continuum_robot.identification.displaced.model import DisplacedModel, predicted_marker
-from continuum_robot.identification.displaced.parameters import Free, Values
+from continuum_robot.identification.displaced.parameters import Values
+from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.left_out_blocks import Blocks, LeftOut
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.repeatability import Repeatability, repeatability
@@ -127,7 +128,7 @@ class TakenStep:
     ----------
     worth : what it gained
     model : of the robot
-    free : the parameters: this step's and those that were kept before
+    parameters : the parameters: this step's and those that were kept before
     values : they themselves, by name
     curvature_deviation : their standard deviations from the curvature of the cost, in the same units, shape (p,)
     left_out : what came of the blocks left out
@@ -135,7 +136,7 @@ class TakenStep:
 
     worth: FitStep
     model: DisplacedModel
-    free: Free
+    parameters: Parameters
     values: Values
     curvature_deviation: Array
     left_out: LeftOut
@@ -171,8 +172,8 @@ def result_of(
     listed = _listed(last)
     unidentified = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
     # The result says where blocks do not agree; a robot whose segments did not bend has no angles.
-    unseen = last.curvature_deviation > _IDENTIFIED * last.free.priors
-    lost = [name for name in np.array(last.free.titles)[unseen] if name.startswith("angle_offset")]
+    unseen = last.curvature_deviation > _IDENTIFIED * last.parameters.deviation
+    lost = [name for name in np.array(last.parameters.keys)[unseen] if name.startswith("angle_offset")]
     if lost:
         raise RecordingError(
             recording.file,
@@ -226,8 +227,10 @@ def _listed(step: TakenStep) -> tuple[FittedValue, ...]:
         "gain_of_tendon": tendons.gain,
         "log_friction": [math.log(fraction)] if fraction else [],
     }
-    flat = np.concatenate([shown[name] for name in step.free.names])
+    flat = np.concatenate([shown[name] for name in step.parameters.at])
     return tuple(
         FittedValue(name=title, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
-        for title, value, sigma, prior in zip(step.free.titles, flat, step.deviation, step.free.priors, strict=True)
+        for title, value, sigma, prior in zip(
+            step.parameters.keys, flat, step.deviation, step.parameters.deviation, strict=True
+        )
     )

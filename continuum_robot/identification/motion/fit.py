@@ -8,44 +8,42 @@ that what the model gets wrong is in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.fit import Fit, fit
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
-from continuum_robot.identification.motion.driven_rod import DrivenRod
-from continuum_robot.identification.motion.mechanisms import is_mechanism, rolls
+from continuum_robot.identification.motion.equations import ForceEquations
+from continuum_robot.identification.motion.mechanisms import bends_alone, check_driven_rod, is_mechanism, rolls
 from continuum_robot.identification.motion.modulation_equations import ModulationEquations
-from continuum_robot.identification.motion.parameters import Parameters
-from continuum_robot.identification.motion.rod_parts import bends_alone, check_driven_rod
+from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, in_file
 from continuum_robot.identification.motion.rolling_equations import RollingEquations
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.tension_equations import TensionEquations
-from continuum_robot.identification.motion.unknowns import (
-    LAG_S,
-    MODEL_ERROR,
-    ForceEquations,
-    MotionFitSettings,
-    blocks,
-)
+from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 Progress = Callable[[str], None]
 
-# A step that changes every parameter by less, relative to its usual size or to its least deviation, is the last.
+MODEL_ERROR = 0.01
+"""Fraction of the forces to which the model is trusted, of either sign in each block of time."""
+
+# Weights that change every parameter by less, relative to its usual size or to its least deviation, are the last.
 _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
-# A step after which this much more is left is halved: a rod that swings freely is far from linear in its stiffness.
-_WORSE, _HALVINGS = 1.02, 6
-_BANDS_HZ, _ROUGH, _ROUGH_STEPS = (1.5, 3.0, 6.0), 0.03, 8
+_EVALUATIONS = 6  # with the same weights
+_BANDS_HZ, _ROUGH = (1.5, 3.0, 6.0), 0.03
 # Of the fastest motion that counts: what swings faster at the start is filtered out.
 _SWINGS = 3.0
+_LEAST_BLOCKS = 8
+_SHOWN = 0.5  # of the deviation before the data
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,8 @@ class MotionFit:
 
     Attributes
     ----------
-    parameters : names, units and what the robot file has
+    names : keys of the robot file, or what is said of a segment
+    before : by the robot file, in the units of their names, shape (P,)
     values, deviations, priors : of the parameters, with deviations after and before the data, shape (P,)
     shown : which of them the data tell: with a deviation of less than half of the one before the data, shape (P,)
     cogging_nm, cogging_deviation_nm : amplitude of the motors' cogging, mean over the motors
@@ -65,7 +64,8 @@ class MotionFit:
     across_n : root mean square of what is left of the force across them, N
     """
 
-    parameters: Parameters
+    names: tuple[str, ...]
+    before: Vector
     values: Vector
     deviations: Vector
     priors: Vector
@@ -84,18 +84,26 @@ class MotionFit:
         """Root mean square of what is left of the forces on the coordinates, N."""
         return float(np.sqrt(np.mean((self.measured_n - self.modelled_n) ** 2)))
 
+    @property
+    def found(self) -> Mapping[str, float]:
+        """What the data tell, by key."""
+        return {name: float(v) for name, v, shown in zip(self.names, self.values, self.shown, strict=True) if shown}
+
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
-        rows = zip(self.parameters.names, self.values, self.deviations, self.parameters.before, strict=True)
+
+        def by_name(values: NDArray[Any]) -> dict[str, Any]:
+            return dict(zip(self.names, values.tolist(), strict=True))
+
         return {
-            "values": {name: float(value) for name, value, _, _ in rows},
-            "deviations": dict(zip(self.parameters.names, map(float, self.deviations), strict=True)),
-            "before": dict(zip(self.parameters.names, map(float, self.parameters.before), strict=True)),
-            "shown": dict(zip(self.parameters.names, map(bool, self.shown), strict=True)),
+            "values": by_name(self.values),
+            "deviations": by_name(self.deviations),
+            "before": by_name(self.before),
+            "shown": by_name(self.shown),
             "cogging_amplitude_nm": self.cogging_nm,
             "cogging_deviation_nm": self.cogging_deviation_nm,
             "lag_s": self.lag_s,
-            "chords_per_m": [float(value) for value in self.chords_per_m],
+            "chords_per_m": self.chords_per_m.tolist(),
             "residual_n": self.residual_n,
             "force_n": float(np.sqrt(np.mean(self.measured_n**2))),
             "across_n": self.across_n,
@@ -174,123 +182,89 @@ def fit_forces(
     ConvergenceError : no fit was found
     """
     say = progress or (lambda _: None)
-    equations, found = stages[-1], stages[0].unknowns.expected
+    x = stages[0].parameters.expected
     for number, one in enumerate(stages, 1):
         stage = f"stage {number} of {len(stages)}, " if len(stages) > 1 else ""
-        found, (rows, slopes, weights) = _solution(
-            one, found, settings, partial(_say, say, stage), rough=one is not equations
-        )
+        change = _CHANGE if one is stages[-1] else _ROUGH
+        found, weights = _solution(one, x, settings.iterations, change, partial(_say, say, stage))
+        x = found.x
     say("deviations by leaving out blocks of time")
-    covariance = _covariance(equations, blocks(equations.time_s, settings.block_s), rows, slopes, weights)
-    return _result(robot, equations, found, rows, covariance)
-
-
-def _solution(
-    equations: ForceEquations, start: Vector, settings: MotionFitSettings, say: Progress, *, rough: bool
-) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
-    """The unknowns for which equations leave the least, and these linearised there; roughly, where others follow."""
-    unknowns, change = equations.unknowns, _ROUGH if rough else _CHANGE
-    count, found = unknowns.parameters.count, start.copy()
-    rows, slopes, weights = equations.linearised(found)
-    for number in range(_ROUGH_STEPS if rough else settings.iterations):
-        system, gradient = _normal(rows, slopes, weights)
-        system += np.diag(unknowns.precision)
-        gradient += unknowns.precision * (found - unknowns.expected)
-        step = -_solved(system, gradient)
-        step *= equations.fraction(found, step)
-        step, trial = _taken(equations, found, step, _WORSE * _cost(rows, weights), weights)
-        found, (rows, slopes, weights) = found + step, trial
-        changes = np.abs(step[:count])
-        say(f"step {number + 1}: parameters changed by up to {100 * float(changes.max()):.2g} %")
-        # Forces by the past have knots, about which steps go to and fro.
-        least = np.sqrt(np.diag(np.linalg.inv(system)))[:count]
-        if np.all(changes < np.maximum(change, _CHANGE_OF_DEVIATION * least)):
-            break
-    else:
-        if not rough:
-            raise ConvergenceError("the fit of the motion", float(changes.max()), change, settings.iterations)
-    return found, (rows, slopes, weights)
-
-
-def _result(robot: Robot, equations: ForceEquations, unknowns: Vector, rows: Vector, covariance: Vector) -> MotionFit:
-    """The fit in the units of the file."""
-    known = equations.unknowns
-    parameters = known.parameters
-    count, motors = parameters.count, robot.tendon_count
-    deviations, priors = np.sqrt(np.diag(covariance))[:count], 1 / np.sqrt(known.precision[:count])
-    left, across = np.split(rows, [robot.coordinate_count], axis=1)
-    sine, cosine = unknowns[known.sine], unknowns[known.cosine]
-    amplitude = np.hypot(sine, cosine)
-    slope = np.zeros(len(unknowns))
-    slope[known.sine] = sine / np.maximum(amplitude, 1e-12) / motors
-    slope[known.cosine] = cosine / np.maximum(amplitude, 1e-12) / motors
-    lever_m = 1 / driven_parts(robot)[0].motor_rad_per_m
-    return MotionFit(
-        parameters=parameters,
-        values=unknowns[:count] * parameters.scales,
-        deviations=deviations * parameters.scales,
-        priors=priors * parameters.scales,
-        shown=deviations < 0.5 * priors,
-        cogging_nm=float(amplitude.mean() * lever_m),
-        cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope) * lever_m),
-        lag_s=float(unknowns[known.lag] * LAG_S),
-        chords_per_m=unknowns[known.chords],
-        time_s=equations.time_s,
-        measured_n=equations.pulled,
-        modelled_n=equations.pulled - left,
-        across_n=float(np.sqrt(np.mean(across**2))) if across.size else 0.0,
-    )
-
-
-def _taken(
-    equations: ForceEquations, found: Vector, step: Vector, most: float, weights: Vector
-) -> tuple[Vector, tuple[Vector, Vector, Vector]]:
-    """As much of a step as leaves at most so much of the forces, or the least of it; and all linearised after it."""
-    for _ in range(_HALVINGS):
-        try:
-            trial = equations.linearised(found + step)
-        except ConvergenceError:  # with such values the rod cannot be simulated
-            step = step / 2
-            continue
-        if _cost(trial[0], weights) <= most:
-            return step, trial
-        step = step / 2
-    return step, equations.linearised(found + step)
+    return _result(robot, stages[-1], found, weights, settings)
 
 
 def _say(say: Progress, stage: str, text: str) -> None:
     say(stage + text)
 
 
-def _cost(rows: Vector, weights: Vector) -> float:
-    """Sum of the weighed squares."""
-    return float(((rows * weights) ** 2).sum())
+def _solution(
+    equations: ForceEquations, x: Vector, iterations: int, change: float, say: Progress
+) -> tuple[Fit, Vector]:
+    """The parameters for which equations leave the least, and the weights of the forces.
+
+    Each force weighs by what is left of it, and by how far the model is trusted.
+    """
+    count = equations.parameters.at["sine"].start
+    latest: dict[bytes, tuple[Vector, Vector]] = {}
+
+    def linearised(x: Vector) -> tuple[Vector, Vector]:
+        if x.tobytes() not in latest:
+            found = equations.linearised(x)
+            latest.clear()
+            latest[x.tobytes()] = found
+        return latest[x.tobytes()]
+
+    for number in range(iterations):
+        rows, _ = linearised(x)
+        weights = 1 / np.sqrt(np.mean(rows**2, axis=0) + (MODEL_ERROR * equations.forces.std(axis=0)) ** 2)
+
+        def weighed(x: Vector, weights: Vector = weights) -> tuple[Vector, Vector]:
+            rows, slopes = linearised(x)
+            return (rows * weights).ravel(), (slopes * weights[:, None]).reshape(-1, len(x))
+
+        found = fit(equations.parameters, weighed, start=x, tolerance=change / 10, evaluations=_EVALUATIONS)
+        changes = np.abs(found.x - x)[:count]
+        x = found.x
+        say(f"step {number + 1}: parameters changed by up to {100 * float(changes.max()):.2g} %")
+        # Forces by the past have knots, about which steps go to and fro.
+        least = np.sqrt(np.diag(found.inverse))[:count]
+        if np.all(changes < np.maximum(change, _CHANGE_OF_DEVIATION * least)):
+            return found, weights
+    raise ConvergenceError("the fit of the motion", float(changes.max()), change, iterations)
 
 
-def _normal(rows: Vector, slopes: Vector, weights: Vector) -> tuple[Vector, Vector]:
-    """Normal equations, (U, U) and (U,)."""
-    flat = (slopes * weights[None, :, None]).reshape(-1, slopes.shape[2])
-    return flat.T @ flat, flat.T @ (rows * weights).ravel()
-
-
-def _solved(system: Vector, right: Vector) -> Vector:
-    """Solution of a symmetric system whose unknowns differ in size."""
-    scale = 1 / np.sqrt(np.diag(system))
-    return np.asarray(scale * np.linalg.solve(system * scale[:, None] * scale, scale * right))
-
-
-def _covariance(equations: ForceEquations, block_of: Vector, rows: Vector, slopes: Vector, weights: Vector) -> Vector:
-    """Of all unknowns, (U, U): of leaving out blocks, of the trust in the model, and of the values before the data."""
-    system, _ = _normal(rows, slopes, weights)
-    precision = np.diag(equations.unknowns.precision)
-    system = system + precision
-    left_out, mistrusted = [], []
-    for block in np.unique(block_of):
-        inside = block_of == block
-        own, gradient = _normal(rows[inside], slopes[inside], weights)
-        left_out.append(_solved(system - own, gradient))
-        mistrusted.append(_normal(MODEL_ERROR * equations.forces[inside], slopes[inside], weights)[1])
-    spread, errors = np.array(left_out), np.array(mistrusted)
-    inverse = np.linalg.inv(system)
-    data = (len(spread) - 1) / len(spread) * spread.T @ spread
-    return np.asarray(data + inverse @ (precision + errors.T @ errors) @ inverse)
+def _result(
+    robot: Robot, equations: ForceEquations, found: Fit, weights: Vector, settings: MotionFitSettings
+) -> MotionFit:
+    """The fit in the units of the file; deviations by leaving out blocks, and by the trust in the model."""
+    known, named = equations.parameters, in_file(robot)
+    time_s, forces, at, x = equations.time_s, equations.forces * weights, known.at, found.x
+    number = max(_LEAST_BLOCKS, int((time_s[-1] - time_s[0]) / settings.block_s))
+    block = np.repeat(np.arange(len(time_s)) * number // len(time_s), forces.shape[1])
+    mistrusted = MODEL_ERROR * forces.ravel()[:, None] * (block[:, None] == np.arange(number))
+    covariance = found.covariance(mistrusted, blocks=block)
+    count, motors = len(named), robot.tendon_count
+    deviations, priors = np.sqrt(np.diag(covariance))[:count], known.deviation[:count]
+    rows = found.rows.reshape(forces.shape) / weights
+    left, across = np.split(rows, [robot.coordinate_count], axis=1)
+    sine, cosine = x[at["sine"]], x[at["cosine"]]
+    amplitude = np.hypot(sine, cosine)
+    slope = np.zeros(len(x))
+    slope[at["sine"]] = sine / np.maximum(amplitude, 1e-12) / motors
+    slope[at["cosine"]] = cosine / np.maximum(amplitude, 1e-12) / motors
+    lever_m = 1 / driven_parts(robot)[0].motor_rad_per_m
+    return MotionFit(
+        names=named.keys,
+        before=named.values(named.expected),
+        values=found.values[:count],
+        deviations=deviations * named.scale,
+        priors=priors * named.scale,
+        shown=deviations < _SHOWN * priors,
+        cogging_nm=float(amplitude.mean() * lever_m),
+        cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope) * lever_m),
+        lag_s=float(x[at["lag"]][0] * LAG_S),
+        chords_per_m=x[at.get("chords", slice(0, 0))],
+        time_s=time_s,
+        measured_n=equations.pulled,
+        modelled_n=equations.pulled - left,
+        across_n=float(np.sqrt(np.mean(across**2))) if across.size else 0.0,
+    )

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a mechanism a motion shows: keys of its section of the robot file, their values, its stiffness at rest."""
+"""Which robots a motion shows what of: rods, and mechanisms with keys of their own and a stiffness at rest."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of, statics_of
@@ -16,6 +15,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.traits import ROD
+from continuum_robot.rod.friction.capstans import drives
 
 Vector = NDArray[np.float64]
 
@@ -35,6 +35,39 @@ def is_mechanism(robot: Robot) -> bool:
     robot : any robot
     """
     return robot.traits.kind != ROD
+
+
+def check_driven_rod(robot: Robot) -> None:
+    """Refuse a robot that is not a rod with a motor on each tendon.
+
+    Parameters
+    ----------
+    robot : the robot
+
+    Raises
+    ------
+    ParameterError : a mechanism, hysteresis of a rod that does more than bend or whose tendons are not parallel, or a
+        robot with capstans, and what fits that one
+    """
+    if is_mechanism(robot):
+        raise ParameterError("robot", robot.name, "a rod")
+    if drives(robot):
+        expected = "a motor on every tendon; with capstans: continuum-robot calibrate dynamics"
+        raise ParameterError("robot", robot.name, expected)
+    for index, segment in enumerate(robot.segments):
+        if segment.hysteresis is not None and not bends_alone(robot):
+            expected = "none where a rod does more than bend or tendons are not parallel: there it is not identified"
+            raise ParameterError(f"segments[{index}].hysteresis", segment.hysteresis, expected)
+
+
+def bends_alone(robot: Robot) -> bool:
+    """Whether the rod bends under parallel tendons and does nothing else, so that coordinates say how it is bent.
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    return not robot.traits.without_clarke and all(segment.basis.bending_alone for segment in robot.segments)
 
 
 def rolls(robot: Robot) -> bool:
@@ -60,21 +93,6 @@ def mechanism_values(robot: Robot) -> dict[str, float]:
     """
     mechanism = _mechanism_of(robot)
     return {key: float(getattr(mechanism, key)) for key in _KEYS[robot.traits.kind]}
-
-
-def with_mechanism(robot: Robot, values: dict[str, float]) -> Robot:
-    """The robot with other values of its ``mechanism`` section.
-
-    Parameters
-    ----------
-    robot : a mechanism
-    values : by key, in the units of the keys
-
-    Raises
-    ------
-    ParameterError : a rod
-    """
-    return robot.changed(mechanism=dataclasses.replace(_mechanism_of(robot), **values))
 
 
 def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:

@@ -7,91 +7,104 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import butter, sosfiltfilt
 
-from continuum_robot.identification.motion.parameters import Parameters
+from continuum_robot.identification.fit import Parameters
+from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import LAG_S, TRIM_S
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 
 Vector = NDArray[np.float64]
 
-MOTORS = 3
-"""Inertia, viscous and dry friction: the first parameters."""
-DRY = 2
-"""Which of them is dry friction."""
-LEAST_PAST = 0.05
-"""Such a fraction of the file's travel is the least that is tried."""
-
-PAST_STEP = 0.02
-"""Of a factor on what a force by the past depends on, which has knots, for its slope."""
+TRIM_S = 1.0
+"""What is left out at both ends, where filters begin, s."""
 
 _DRY_M_PER_S = 5e-4  # below this speed dry friction is rounded off
 _SPEED_HZ = 120.0
+_STEP, _PAST_STEP = 1e-4, 0.02  # of differences; forces by the past have knots
 
 
 class Motors:
     """Samples of N motors at even times, filtered.
 
+    F_j(t + l) = T_j + m q_j'' + b q_j' + F_c h(q_j) + a_j sin(w q_j) + b_j cos(w q_j) + o_j,
+
+    derived here for motor j with displacement q_j, and a lag l between current and encoder; h is dry friction over its
+    limit: tanh(q_j' / v_0), or by the motion's past where the file says that it builds up over a travel.
+
     Parameters
     ----------
     robot : with a motor on every tendon
     samples : at even times
-    parameters : of the robot
-    cut_hz : of the low pass
+    parameters : that are looked for
+    settings : how the samples are used
 
     Attributes
     ----------
-    cut_hz : as given
     period_s : between samples, s
     moved_m : displacement since the first sample, not filtered, shape (T, N), m
     place_m, rate_m_per_s, force_n : the same filtered, its rate, force; shape (T, N), N on the tendon
-    moving : force by acceleration, speed and dry friction of a unit, shape (3, T, N)
-    waves : sine of every motor, then cosine, shape (2, T, N)
-    late : force by a lag of LAG_S, shape (T, N)
+    steps : of differences of x, shape (P,)
     """
 
-    def __init__(self, robot: Robot, samples: DriveSamples, parameters: Parameters, cut_hz: float) -> None:
-        actuators, _ = driven_parts(robot)
+    def __init__(
+        self, robot: Robot, samples: DriveSamples, parameters: Parameters, settings: MotionFitSettings
+    ) -> None:
+        self._actuators, _ = driven_parts(robot)
+        self._settings, self._parameters = settings, parameters
         self.period_s = float(samples.time_s[1] - samples.time_s[0])
-        self.cut_hz, self._travel = cut_hz, parameters.travel
-        self._travel_m = actuators.friction_travel_m
         self.moved_m = samples.displacement_m - samples.displacement_m[0]
         self._speed = self.low_pass(self.slope(self.moved_m), _SPEED_HZ, 2)
-        self.place_m = self.low_pass(self.moved_m, cut_hz)
+        self.place_m = self.low_pass(self.moved_m)
         self.rate_m_per_s = self.slope(self.place_m)
-        self.force_n = self.low_pass(samples.force_n, cut_hz)
-        turned = actuators.cogging_periods_per_turn * actuators.motor_rad_per_m * samples.displacement_m
-        self.waves = np.array([self.low_pass(wave(turned), cut_hz) for wave in (np.sin, np.cos)])
-        self.late = -LAG_S * self.slope(self.force_n)
-        self.moving = np.array([self.slope(self.rate_m_per_s), self.rate_m_per_s, self.rubbed(1.0)])
+        self._acceleration = self.slope(self.rate_m_per_s)
+        self.force_n = self.low_pass(samples.force_n)
+        self._late = -LAG_S * self.slope(self.force_n)
+        turned = self._actuators.cogging_periods_per_turn * self._actuators.motor_rad_per_m * samples.displacement_m
+        self._sine, self._cosine = (self.low_pass(wave(turned)) for wave in (np.sin, np.cos))
+        self._rubbed: dict[float, Vector] = {}
+        self.steps = np.full(len(parameters), _STEP)
+        for name, place in parameters.at.items():
+            if name == "travel" or name.startswith("hysteresis"):
+                self.steps[place] = _PAST_STEP
 
-    def of_each(self) -> list[Vector]:
-        """Forces by the sine of each motor, then by its cosine, then by a constant of it: 3 N of shape (T, N)."""
-        size, own = self.waves[0].shape, np.eye(self.waves.shape[2])
-        waves = [wave[:, [j]] * one for wave in self.waves for j, one in enumerate(own)]
-        return [*waves, *(np.broadcast_to(one, size) for one in own)]
+    def resisting(self, x: Vector, *, late: bool = True, constant: bool = True) -> Vector:
+        """What is added to the tensions, shape (T, N), N.
 
-    def kept(self, samples_hz: float) -> slice:
+        Parameters
+        ----------
+        x : parameters, shape (P,)
+        late, constant : whether the lag's and the constants' part is in it
+        """
+        at, values, turns = self._parameters.at, self._parameters.values(x), self._actuators.motor_rad_per_m
+        viscous = values[at["viscous"]] if "viscous" in at else self._actuators.viscous_friction_nms
+        dry = self._dry(float(x[at["travel"]][0]) if "travel" in at else 1.0)
+        added = turns**2 * (values[at["inertia"]] * self._acceleration + viscous * self.rate_m_per_s)
+        added = added + turns * values[at["dry"]] * dry + x[at["sine"]] * self._sine + x[at["cosine"]] * self._cosine
+        return np.asarray(added + constant * x[at["constant"]] + late * x[at["lag"]] * self._late)
+
+    def kept(self, period_s: float) -> slice:
         """The samples that count: none at the ends, where filters begin, and not all of the others.
 
         Parameters
         ----------
-        samples_hz : how many, Hz
+        period_s : between samples of which these are
         """
-        trim = round(TRIM_S / self.period_s)
-        return slice(trim, len(self.place_m) - trim, max(1, round(1 / (self.period_s * samples_hz))))
+        trim = round(TRIM_S / period_s)
+        count = len(self.place_m[:: round(period_s / self.period_s)])
+        return slice(trim, count - trim, max(1, round(1 / (period_s * self._settings.samples_hz))))
 
-    def low_pass(self, values: Vector, cut_hz: float, order: int = 4) -> Vector:
+    def low_pass(self, values: Vector, cut_hz: float | None = None, order: int = 4) -> Vector:
         """Values without what is faster, and without delay, shape (T, ...).
 
         Parameters
         ----------
         values : at the samples, shape (T, ...)
-        cut_hz : of the filter, Hz
+        cut_hz : of the filter, Hz; None: of all tensions
         order : of the filter, each way
         """
-        return np.asarray(sosfiltfilt(butter(order, 2 * cut_hz * self.period_s, output="sos"), values, axis=0))
+        cut = 2 * (cut_hz or self._settings.stretching_hz) * self.period_s
+        return np.asarray(sosfiltfilt(butter(order, cut, output="sos"), values, axis=0))
 
     def slope(self, values: Vector) -> Vector:
         """Derivative by time, shape (T, ...).
@@ -102,24 +115,14 @@ class Motors:
         """
         return np.asarray(np.gradient(values, self.period_s, axis=0))
 
-    def dry(self, factor: float) -> Vector:
-        """Dry friction over its limit, not filtered, shape (T, N).
-
-        Parameters
-        ----------
-        factor : on the travel over which it builds up, where the file has one
-        """
-        if self._travel is None:
-            return np.tanh(self._speed / _DRY_M_PER_S)
-        count = self.moved_m.shape[1]
-        reach_m = max(factor, LEAST_PAST) * self._travel_m
-        return MaxwellSlip(np.ones(count), np.full(count, reach_m), self.moved_m[0]).along(self.moved_m)
-
-    def rubbed(self, factor: float) -> Vector:
-        """Dry friction over its limit, filtered, shape (T, N).
-
-        Parameters
-        ----------
-        factor : as of :meth:`dry`
-        """
-        return self.low_pass(self.dry(factor), self.cut_hz)
+    def _dry(self, factor: float) -> Vector:
+        """Dry friction over its limit, filtered, shape (T, N), for a factor on the travel over which it builds up."""
+        if factor not in self._rubbed:
+            if "travel" in self._parameters.at:
+                count = self.moved_m.shape[1]
+                reach_m = np.full(count, factor * self._actuators.friction_travel_m)
+                rubbed = MaxwellSlip(np.ones(count), reach_m, self.moved_m[0]).along(self.moved_m)
+            else:
+                rubbed = np.tanh(self._speed / _DRY_M_PER_S)
+            self._rubbed[factor] = self.low_pass(rubbed)
+        return self._rubbed[factor]

@@ -1,238 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parameters are found from a motion: their names, the robot file's values, and where found ones go in a file."""
+"""What is looked for in a motion: values of the robot's file, and what comes beside them in each recording."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from continuum_robot.identification.motion.mechanisms import is_mechanism, mechanism_values, with_mechanism
-from continuum_robot.identification.motion.rod_parts import (
-    DAMPING,
-    MASS,
-    STIFFNESS,
-    mass_kg,
-    segment_parameters,
-    usual_damping_nms,
-    with_factor,
-    with_factors,
-)
+from continuum_robot.identification.fit import Parameter, Parameters
+from continuum_robot.identification.motion.mechanisms import is_mechanism, mechanism_values
 from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.identification.robot_keys import DAMPING, KINDS, segment_key, usual_damping_nms, value_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.hysteresis import Hysteresis
-from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.robot.schema import quantity
 
-Vector = NDArray[np.float64]
+LAG_S = 1e-3
+"""Unit of the lag."""
+LEAST_PAST = 0.05
+"""Such a fraction of the file's travel is the least that is tried."""
 
-TENDON_STIFFNESS, TENDON_DAMPING = 3, 4
-"""Where these stand among the parameters; before them inertia, viscous and dry friction of the motors."""
 # Sizes that friction may have where the file has none, relative to the largest tension, N and N.s/m.
 _USUAL_DRY, _USUAL_VISCOUS_S_PER_M = 0.02, 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The parameters of a robot.
-
-    Attributes
-    ----------
-    names : keys of the robot file, or what is said of a segment
-    before : by the robot file, in the units of their names, shape (P,)
-    scales : usual sizes, the file's values where it has any, shape (P,)
-    motor_units : force on the tendon for a unit of inertia, viscous and dry friction: of m/s^2, m/s and 1, shape (3,)
-    rod : where those of the rod's parts stand
-    travel : where the travel of the motors' dry friction stands; None: the file says that it builds up at once
-    hysteresis : of each segment with hysteresis its index, and where moment and curvature stand
-    """
-
-    names: tuple[str, ...]
-    before: Vector
-    scales: Vector
-    motor_units: Vector
-    rod: slice
-    travel: int | None
-    hysteresis: tuple[tuple[int, int, int], ...]
-
-    @property
-    def count(self) -> int:
-        """P."""
-        return len(self.names)
-
-    @classmethod
-    def of(cls, robot: Robot) -> Parameters:
-        """Those of a robot.
-
-        Parameters
-        ----------
-        robot : a rod or a mechanism, with a motor on each tendon
-
-        Raises
-        ------
-        ParameterError : no actuators or no limits
-        """
-        actuators, limits = driven_parts(robot)
-        turns = actuators.motor_rad_per_m
-        units = np.array([turns**2, turns**2, turns])
-        inertia = (_INERTIA, actuators.rotor_inertia_kg_m2, actuators.rotor_inertia_kg_m2)
-        viscous = (
-            _VISCOUS,
-            actuators.viscous_friction_nms,
-            actuators.viscous_friction_nms or _USUAL_VISCOUS_S_PER_M * limits.maximum_n / turns**2,
-        )
-        dry = (
-            _DRY,
-            actuators.coulomb_friction_nm,
-            actuators.coulomb_friction_nm or _USUAL_DRY * limits.maximum_n / turns,
-        )
-        if is_mechanism(robot):
-            own = mechanism_values(robot).items()
-            rows = [inertia, dry, *((f"{_MECHANISM}{key}", value, value) for key, value in own)]
-            names, before, scales = zip(*rows, strict=True)
-            return cls(names, np.array(before), np.array(scales), units, slice(0, 0), None, ())
-        simulation = robot.simulation
-        rows = [
-            inertia,
-            viscous,
-            dry,
-            (
-                "simulation.tendon_stiffness_n_per_m",
-                simulation.tendon_stiffness_n_per_m,
-                simulation.tendon_stiffness_n_per_m,
-            ),
-            (
-                "simulation.tendon_damping_ns_per_m",
-                simulation.tendon_damping_ns_per_m,
-                simulation.tendon_damping_ns_per_m or 1e-3 * simulation.tendon_stiffness_n_per_m,
-            ),
-        ]
-        for kind, index in segment_parameters(robot):
-            segment = robot.segments[index]
-            value = _value(segment, kind)
-            rows.append(
-                (f"segments[{index}].{_NAMES[kind]}", value, usual_damping_nms(segment) if kind == DAMPING else value)
-            )
-        rod, travel = slice(TENDON_DAMPING + 1, len(rows)), None
-        if actuators.friction_travel_m:
-            travel = len(rows)
-            rows.append((_TRAVEL, actuators.friction_travel_m, actuators.friction_travel_m))
-        hysteretic = []
-        for index, segment in enumerate(robot.segments):
-            if segment.hysteresis is not None:
-                hysteretic.append((index, len(rows), len(rows) + 1))
-                own = dataclasses.asdict(segment.hysteresis)
-                rows += [(f"segments[{index}].hysteresis.{key}", own[key], own[key]) for key in _HYSTERESIS]
-        names, before, scales = zip(*rows, strict=True)
-        return cls(names, np.array(before), np.array(scales), units, rod, travel, tuple(hysteretic))
-
-
-_INERTIA, _VISCOUS, _DRY = (
-    f"actuators.{key}" for key in ("rotor_inertia_kg_m2", "viscous_friction_nms", "coulomb_friction_nm")
-)
-_MECHANISM = "mechanism."
-_TRAVEL = "actuators.friction_travel_m"
+_LEAST = 0.01  # of what a rod cannot do without
+_NONE = 1e-6  # deviation of what is known not to be there
 _HYSTERESIS = ("moment_nm", "curvature_per_m")
-_NAMES = {MASS: "mass_kg", STIFFNESS: "bending_stiffness_nm2", DAMPING: "bending_damping_nms"}
 
 
-def _value(segment: Segment, kind: str) -> float:
-    if kind == MASS:
-        return mass_kg(segment)
-    if kind == DAMPING:
-        return segment.bending_damping_nms
-    return float(np.mean(segment.backbone.bending_stiffnesses_nm2))
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MotionFitSettings:
+    """How the samples are used."""
+
+    bandwidth_hz: float = quantity(
+        "of the forces on the coordinates; noise in them stretches tendons and passes for motion of the rod", "Hz",
+        default=8.0, gt=0.5, le=200,
+    )  # fmt: skip
+    stretching_hz: float = quantity(
+        "of the forces across the coordinates, and of all tensions of routed tendons", "Hz", default=16.0, gt=0.5,
+        le=200,
+    )  # fmt: skip
+    step_s: float = quantity("of the motion of a rod under routed tendons", "s", default=2e-3, gt=0, le=0.02)
+    samples_hz: float = quantity("how many samples of it count", "Hz", default=50.0, gt=5, le=1000)
+    block_s: float = quantity("of the blocks that are left out one at a time", "s", default=2.0, gt=0.1, le=100)
+    prior: float = quantity("deviation of the file's values before the data, relative to them", "", default=1.0, gt=0)
+    iterations: int = quantity("largest number of steps", "", default=20, ge=1, le=1000)
 
 
-def with_values(robot: Robot, parameters: Parameters, values: Vector) -> Robot:
-    """The robot with other values of all parameters.
+def kinds_in_file(robot: Robot, prior: float = 1.0) -> dict[str, Parameter]:
+    """Values of the robot's file, each over its usual size, that of the file where it has any.
 
     Parameters
     ----------
-    robot : whose parameters these are
-    parameters : of it
-    values : positive, in the units of their names, shape (P,)
+    robot : a rod or a mechanism, with a motor on each tendon
+    prior : deviation of the file's values before the data, relative to them
+
+    Raises
+    ------
+    ParameterError : no actuators or no limits
     """
-    actuators, _ = driven_parts(robot)
+    actuators, limits = driven_parts(robot)
+    turns = actuators.motor_rad_per_m
+
+    def of(*keys: str, usual: float = 0.0, low: float = -np.inf) -> Parameter:
+        now = [float(value_of(robot, key)) for key in keys]
+        return Parameter(keys, now, prior, scale=[value or usual for value in now], low=low)
+
+    inertia = of("actuators.rotor_inertia_kg_m2")
+    dry = of("actuators.coulomb_friction_nm", usual=_USUAL_DRY * limits.maximum_n / turns)
     if is_mechanism(robot):
-        by_name = dict(zip(parameters.names, map(float, values), strict=True))
-        motors = dataclasses.replace(
-            actuators, rotor_inertia_kg_m2=by_name[_INERTIA], coulomb_friction_nm=by_name[_DRY]
-        )
-        own = {key: by_name[f"{_MECHANISM}{key}"] for key in mechanism_values(robot)}
-        return with_mechanism(robot.changed(actuators=motors), own)
-    inertia, viscous, dry, stiffness, damping = (float(value) for value in values[: TENDON_DAMPING + 1])
-    changed = robot.changed(
-        actuators=dataclasses.replace(
-            actuators, rotor_inertia_kg_m2=inertia, viscous_friction_nms=viscous, coulomb_friction_nm=dry
+        own = {key: of(f"mechanism.{key}", low=0.0) for key in mechanism_values(robot)}
+        return {"inertia": inertia, "dry": dry, **own}
+    stiffness = "simulation.tendon_stiffness_n_per_m"
+    found = {
+        "inertia": inertia,
+        "viscous": of("actuators.viscous_friction_nms", usual=_USUAL_VISCOUS_S_PER_M * limits.maximum_n / turns**2),
+        "dry": dry,
+        "stiffness": of(stiffness, low=_LEAST),
+        "damping": of("simulation.tendon_damping_ns_per_m", usual=1e-3 * value_of(robot, stiffness)),
+        "rod": Parameter(
+            tuple(segment_key(kind, k) for kind in KINDS for k in range(len(robot.segments))),
+            [value_of(robot, segment_key(kind, k)) for kind in KINDS for k in range(len(robot.segments))],
+            prior,
+            scale=[
+                usual_damping_nms(segment) if kind == DAMPING else value_of(robot, segment_key(kind, k))
+                for kind in KINDS
+                for k, segment in enumerate(robot.segments)
+            ],
+            low=_LEAST,
         ),
-        simulation=dataclasses.replace(
-            robot.simulation, tendon_stiffness_n_per_m=stiffness, tendon_damping_ns_per_m=damping
-        ),
-    )
-    if parameters.travel is not None:
-        travel_m = float(values[parameters.travel])
-        changed = changed.changed(actuators=dataclasses.replace(driven_parts(changed)[0], friction_travel_m=travel_m))
-    factors = (values / parameters.scales)[parameters.rod]
-    changed = with_factors(changed, factors)
-    segments = list(changed.segments)
-    for index, moment, curvature in parameters.hysteresis:
-        lagging = Hysteresis(moment_nm=float(values[moment]), curvature_per_m=float(values[curvature]))
-        segments[index] = dataclasses.replace(segments[index], hysteresis=lagging)
-    return changed.changed(segments=tuple(segments))
-
-
-def file_values(robot: Robot, parameters: Parameters, values: Vector, shown: NDArray[np.bool_]) -> dict[str, Any]:
-    """What goes into the robot's file, by dotted keys; masses and stiffnesses of a segment in proportion.
-
-    Parameters
-    ----------
-    robot : whose file it is
-    parameters : of it
-    values : found, shape (P,)
-    shown : which of them the data tell, shape (P,); the others stay
-    """
-    found: dict[str, Any] = {}
-    for place, name in enumerate(parameters.names):
-        value = float(values[place])
-        if not shown[place] or value <= 0:
-            continue
-        if not parameters.rod.start <= place < parameters.rod.stop:
-            found[name] = value
-            continue
-        kind, index = segment_parameters(robot)[place - TENDON_DAMPING - 1]
-        found |= segment_values(robot, kind, index, value / float(parameters.scales[place]))
+    }
+    if actuators.friction_travel_m:
+        found["travel"] = of("actuators.friction_travel_m", low=LEAST_PAST)
+    for k, segment in enumerate(robot.segments):
+        if segment.hysteresis is not None:
+            found[f"hysteresis_{k}"] = of(*(f"segments[{k}].hysteresis.{key}" for key in _HYSTERESIS), low=LEAST_PAST)
     return found
 
 
-def segment_values(robot: Robot, kind: str, index: int, factor: float) -> dict[str, Any]:
-    """What goes into the robot's file for a factor on a parameter of a segment, by dotted keys; all in proportion.
+def in_file(robot: Robot) -> Parameters:
+    """Those of :func:`kinds_in_file` alone."""
+    return Parameters(kinds_in_file(robot))
+
+
+def looked_for(
+    robot: Robot, usual_n: float, prior: float, *, chords: bool = False, swings: int = 0, swinging: bool = True
+) -> Parameters:
+    """Values of the robot's file, then of each motor sine and cosine of its cogging and a constant (N), and the lag.
 
     Parameters
     ----------
-    robot, kind, index, factor : as of :func:`~.rod_parts.with_factor`
+    robot : with a motor on every tendon
+    usual_n : mean force of a motor, N
+    prior : deviation of the file's values before the data, relative to them
+    chords : whether beta of every segment (1/m) is among them, where tendons run straight between disks
+    swings : number of modes in which a rod may swing at the start, twice: in shape and in motion
+    swinging : whether it may; else it does not
     """
-    segment = with_factor(robot, kind, index, factor).segments[index]
-    values = {key: of_segment(segment) for key, of_segment in _KEYS[kind].items()}
-    return {f"segments[{index}].{key}": value for key, value in values.items() if value}
+    actuators, _ = driven_parts(robot)
+
+    def beside(name: str, count: int, deviation: float) -> Parameter:
+        return Parameter(tuple(f"{name} {k + 1}" for k in range(count)), 0.0, deviation)
+
+    motors, cogging_n = robot.tendon_count, max(2 * actuators.cogging_n, 0.05 * usual_n)
+    kinds = {**kinds_in_file(robot, prior), "sine": beside("sine", motors, cogging_n)}
+    kinds |= {"cosine": beside("cosine", motors, cogging_n), "constant": beside("constant", motors, 2 * usual_n)}
+    kinds |= {"lag": beside("lag", 1, 1.0), "swing": beside("swing", swings, 1.0 if swinging else _NONE)}
+    if chords:
+        # A gap l = L / n between disks that bends by angle a is l (1 - a^2 / 24) straight.
+        kinds["chords"] = dataclasses.replace(
+            beside("chords", len(robot.segments), 0.0),
+            deviation=[chord_per_m(robot, k) for k in range(len(robot.segments))],
+        )
+    return Parameters(kinds)
 
 
-# Keys of a segment that a factor changes; what is none or empty stays away.
-_KEYS: dict[str, dict[str, Callable[[Segment], Any]]] = {
-    MASS: {
-        "backbone.density_kg_per_m3": lambda segment: segment.backbone.density_kg_per_m3,
-        "backbone.mass_per_length_kg_per_m": lambda segment: segment.backbone.mass_per_length_kg_per_m,
-        "disks.mass_kg": lambda segment: segment.disks.mass_kg,
-        "disks.individual": lambda segment: [dataclasses.asdict(disk) for disk in segment.disks.individual],
-    },
-    STIFFNESS: {
-        "backbone.youngs_modulus_pa": lambda segment: segment.backbone.youngs_modulus_pa,
-        "backbone.bending_stiffness_x_nm2": lambda segment: segment.backbone.bending_stiffness_x_nm2,
-        "backbone.bending_stiffness_y_nm2": lambda segment: segment.backbone.bending_stiffness_y_nm2,
-        "backbone.torsional_stiffness_nm2": lambda segment: segment.backbone.torsional_stiffness_nm2,
-    },
-    DAMPING: {"bending_damping_nms": lambda segment: segment.bending_damping_nms},
-}
+def chord_per_m(robot: Robot, index: int) -> float:
+    """Beta of tendons that run straight between the disks of a bent segment, 1/m.
+
+    In all they are L theta^2 / (24 n^2) shorter, and theta = q / r, muhmann (7).
+
+    Parameters
+    ----------
+    robot : a rod with disks
+    index : of the segment
+    """
+    segment = robot.segments[index]
+    gaps = max(1, segment.disks.disk_count)
+    return segment.length_m / (24 * gaps**2 * segment.tendons.pitch_radius_m**2)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motors' forces against the difference of the tensions that rolling joints ask for.
+"""The motors' forces (motion/motors.py) against the difference of the tensions that rolling joints ask for.
 
-F_j(t) = T_j + m q_j'' + b q_j' + F_c h(q_j) + a_j sin(w q_j) + b_j cos(w q_j) + o_j
-
-as in motion/coordinate_equations.py, with T_1 - T_2 of motion/driven_joints.py for the measured coordinate and the sum
-T_1 + T_2, of links without mass and drives that do not stretch. The motors' viscous friction is that of the file:
-joints resist as it does.
+Links have no mass, drives do not stretch. Slow against the joints' own damping, they take the unloaded pose of each
+coordinate q, half the difference of the displacements: T_1 - T_2 = (T_1 + T_2) tanh(ln r(q) / 2) with r(q) the ratio of
+the tensions there, ha (10), and what their damping D takes is D sum (da_i/dq)^2 q' by virtual work. The motors' viscous
+friction is that of the file: joints resist as it does.
 """
 
 from __future__ import annotations
@@ -13,24 +12,59 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.identification.motion.driven_joints import DrivenJoints
-from continuum_robot.identification.motion.motors import DRY, Motors
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.motion.equations import ForceEquations
+from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.motion.unknowns import LAG_S, MotionFitSettings, Unknowns, weights
-from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.mechanisms.rolling_joint.building import statics_of
+from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
+from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-_DAMPING = 2
-"""Which of the parameters is the joints' damping."""
 _PLACE_HZ = 50.0
-_SLOPE_STEP, _LEAST = 0.02, 0.2
 _LEAST_N = 1e-3
 
 
-class RollingEquations:
-    """Difference of the forces of two motors; see :class:`~.unknowns.ForceEquations` for what it shares with others.
+class JointsAsk:
+    """What the joints of a robot ask for under a given motion.
+
+    Parameters
+    ----------
+    robot : with rolling joints
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        statics = statics_of(robot)
+        self._curve, turning = UnloadedCurve(statics), JointTurning(statics)
+        angles = np.array([turning.angles(contact) for contact in self._curve.contact_m])
+        self._turned = (np.gradient(angles, self._curve.coordinate_m, axis=0) ** 2).sum(axis=1)
+
+    def difference(self, coordinate_m: Vector, total_n: Vector, damping_nms: float, period_s: float) -> Vector:
+        """Left less right tension, shape (T,), N.
+
+        Parameters
+        ----------
+        coordinate_m : half the difference of the displacements at even times, shape (T,), m
+        total_n : sum of both tensions, shape (T,), N
+        damping_nms : of each joint, N.m.s
+        period_s : between the times, s
+
+        Raises
+        ------
+        ConvergenceError : a coordinate that the joints do not reach
+        """
+        known = self._curve.coordinate_m
+        beyond = max(float(coordinate_m.max() - known[-1]), float(known[0] - coordinate_m.min()))
+        if beyond > 0:
+            raise ConvergenceError("rolling joints under a given motion", beyond, 0.0, 0)
+        ratio, turned = (np.interp(coordinate_m, known, one) for one in (self._curve.log_ratio, self._turned))
+        return np.asarray(total_n * np.tanh(ratio / 2) + damping_nms * turned * np.gradient(coordinate_m, period_s))
+
+
+class RollingEquations(ForceEquations):
+    """Difference of the forces of two motors.
 
     Parameters
     ----------
@@ -40,70 +74,29 @@ class RollingEquations:
     """
 
     def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
-        self.unknowns = Unknowns.of(robot, float(np.abs(samples.force_n).mean()), settings.prior)
-        parameters, (actuators, _) = self.unknowns.parameters, driven_parts(robot)
-        self._motors = motors = Motors(robot, samples, parameters, settings.stretching_hz)
-        self._joints, self._scale_nms = DrivenJoints(robot), float(parameters.scales[_DAMPING])
-        # Joints under a measured coordinate do not swing: longer steps do.
-        self._stride = max(1, round(2 * settings.step_s / motors.period_s))
-        self._kept = motors.kept(settings.samples_hz)
-        self.time_s = samples.time_s[self._kept]
+        super().__init__(robot, samples, settings)
+        self._joints, motors = JointsAsk(robot), self.motors
+        self._kept = motors.kept(motors.period_s)
         moved_m = motors.low_pass(motors.moved_m, _PLACE_HZ)
         self._coordinate_m = (moved_m[:, 0] - moved_m[:, 1]) / 2
-        inertia, _, dry = motors.moving
-        units, scales = parameters.motor_units, parameters.scales
-        # Every column as forces of both motors, (T, 2); none for damping and lag.
-        none = np.zeros_like(dry)
-        columns = [inertia * units[0] * scales[0], dry * units[DRY] * scales[1], none, *motors.of_each(), none]
-        self._columns = np.stack(columns, axis=2)
+        self.time_s = samples.time_s[self._kept]
         self._pulled_n = motors.force_n[:, 0] - motors.force_n[:, 1]
-        self._force_n = motors.force_n - actuators.viscous_ns_per_m * motors.rate_m_per_s
         self.pulled = self._pulled_n[self._kept, None]
         self.forces = self.pulled - self.pulled.mean(axis=0)
 
-    def linearised(self, unknowns: Vector) -> tuple[Vector, Vector, Vector]:
-        """What is left of the difference (T, 1), its slopes (T, 1, U) and weights (1,), 1/N.
+    def left(self, x: Vector) -> Vector:
+        """What is left of the difference, (T, 1), N; raises ConvergenceError for joints that do not reach a coordinate.
 
         Parameters
         ----------
-        unknowns : shape (U,)
-
-        Raises
-        ------
-        ConvergenceError : joints that do not reach the measured coordinate
+        x : parameters, shape (P,)
         """
-        left, right = (self._force_n - self._columns @ unknowns).T
-        total = np.maximum(left + right, _LEAST_N)
-        factor = unknowns[_DAMPING]
-        asked = self._asked(total, factor)
-        slope = (self._asked(total, factor + _SLOPE_STEP) - asked) / _SLOPE_STEP
-        kept, first, second = self._kept, self._columns[:, 0], self._columns[:, 1]
-        # Without damping the difference is a fraction of the sum, by the coordinate alone.
-        slopes = (second - first + (asked / total)[:, None] * (first + second))[kept]
-        slopes[:, _DAMPING] -= slope[kept]
+        motors, at, values = self.motors, self.parameters.at, self.parameters.values(x)
+        left, right = (motors.force_n - motors.resisting(x, late=False)).T
+        damping_nms = float(values[at["joint_damping_nms"]][0])
+        total_n = np.maximum(left + right, _LEAST_N)
+        asked = self._joints.difference(self._coordinate_m, total_n, damping_nms, motors.period_s)
+        missing = left - right - motors.low_pass(asked)
         # Late by a lag is what the model asks for: of the measured forces' slope the noise would count as well.
-        missing = left - right - asked
-        late = LAG_S * self._motors.slope(self._pulled_n - missing)[kept]
-        lag = self.unknowns.lag
-        slopes[:, lag] = late
-        rows = (missing[kept] + unknowns[lag] * late)[:, None]
-        return rows, slopes[:, None], weights(rows, self.forces)
-
-    def fraction(self, unknowns: Vector, step: Vector) -> float:
-        """How much of a step keeps a fifth of the damping; arguments as of :class:`~.ForceEquations`.
-
-        Parameters
-        ----------
-        unknowns, step : shape (U,)
-        """
-        least = (_LEAST - 1) * unknowns[_DAMPING]
-        return 1.0 if step[_DAMPING] >= least else float(least / step[_DAMPING])
-
-    def _asked(self, total_n: Vector, factor: float) -> Vector:
-        """Difference of the tensions, filtered as the forces, shape (T,), N."""
-        coarse = slice(None, None, self._stride)
-        found = self._joints.differences(
-            self._coordinate_m[coarse], total_n[coarse], factor * self._scale_nms, self._stride * self._motors.period_s
-        )
-        ticks = np.arange(len(total_n))
-        return self._motors.low_pass(np.interp(ticks, ticks[coarse], found), self._motors.cut_hz)
+        late = LAG_S * motors.slope(self._pulled_n - missing)
+        return np.asarray((missing + x[at["lag"]] * late)[self._kept, None])

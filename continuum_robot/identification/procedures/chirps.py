@@ -17,14 +17,14 @@ from scipy.linalg import null_space
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.motion.mechanisms import is_mechanism, stiffness_at_rest
-from continuum_robot.identification.motion.rod_parts import check_driven_rod
+from continuum_robot.identification.motion.mechanisms import check_driven_rod, is_mechanism, stiffness_at_rest
 from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.description import WITH_CAPSTANS
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 
 Vector = NDArray[np.float64]
@@ -186,9 +186,9 @@ def _at_rest(robot: Robot, tension_n: float) -> tuple[Vector, Vector]:
     if is_mechanism(robot):
         stiffness = stiffness_at_rest(robot, tension_n)
         return np.zeros(stiffness.shape), stiffness
-    model, shape = RodModel(robot), coefficients_from_clarke(robot)
-    straight = np.array(model.mass_matrix(np.zeros(model.size)))
-    return shape.T @ straight @ shape, shape.T @ model.stiffness @ shape
+    rod, shape = Rod(robot, paths=(), parts=WITH_CAPSTANS), coefficients_from_clarke(robot)
+    straight = np.zeros(rod.n)
+    return shape.T @ rod.terms(straight, straight).mass @ shape, shape.T @ rod.arrays.stiffness @ shape
 
 
 def chirp(time_s: float, half_s: float, lowest_hz: float, highest_hz: float) -> tuple[float, float]:

@@ -21,8 +21,8 @@ from continuum_robot.identification.procedures.procedure import (
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance
 
 Vector = NDArray[np.float64]
 
@@ -229,10 +229,10 @@ def expected_response(robot: Robot) -> tuple[Vector, Vector]:
     -------
     shapes (N, N) and (N, strings), m/N
     """
-    rod = StrainRod.from_robot(robot)
-    straight = np.zeros(rod.size)
-    stiffness = StaticProblem(rod).terms(straight, np.zeros(rod.tendon_count))[2]
-    gradient, strings = rod.displacement_jacobian(straight), rod.string_jacobian(straight)
+    rod = Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)])
+    straight = np.zeros(rod.n)
+    stiffness = Balance(rod).hessian(straight)
+    gradient, strings = np.split(rod.displacement_gradient(straight), [robot.tendon_count])
     return gradient @ np.linalg.solve(stiffness, gradient.T), gradient @ np.linalg.solve(stiffness, strings.T)
 
 

@@ -20,9 +20,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.strain.inverse import hold
-from continuum_robot.rod.strain.rod import RodSegment, StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.description import RodDescription, RodSegment
+from continuum_robot.rod.rod import Rod
 
 Array = NDArray[Any]
 
@@ -69,7 +68,7 @@ class ModulatedRod:
             for number, angle in enumerate(angles, start=1)
         ]
         straight = self._rod(np.zeros(segment.count))
-        D = straight.displacement_jacobian(np.zeros(straight.size))
+        D = straight.displacement_gradient(np.zeros(straight.n))
         force = segment.bending_stiffness_nm2 * segment.length_m * self.nominal
         tension = np.linalg.lstsq(D.T, force, rcond=None)[0]
         self.tension_n = tension - tension.min()
@@ -86,7 +85,7 @@ class ModulatedRod:
         ParameterError : a depth outside [0, L], or another number of them
         """
         rod = self._rod(self._checked(depths_m))
-        return self._end(rod, equilibrium(rod, self.tension_n, start=self._start(rod)).c)
+        return self._end(rod, rod.equilibrium(self.tension_n, self._start(rod)).c)
 
     def tip_held(self, depths_m: ArrayLike) -> Array:
         """Tip with the backbones locked at their nominal lengths, which do not stretch, (3,), m.
@@ -103,11 +102,11 @@ class ModulatedRod:
         """
         rod = self._rod(self._checked(depths_m))
         # The engine counts displacements from the rod at rest, which the wires' rest strain bends a little.
-        at_rest = rod.displacement_jacobian(np.zeros(rod.size)) @ self._rest(rod)
+        at_rest = rod.displacement_gradient(np.zeros(rod.n)) @ self._rest(rod)
         desired = np.full(self.segment.count, np.nan)
         desired[:2] = (self.displacement_m - at_rest)[:2]
-        tension = np.full(self.segment.count, _PRETENSION * self.tension_n.max())
-        return self._end(rod, hold(rod, desired, tension, start=self._start(rod)).state.c)
+        tension = np.where(np.isnan(desired), _PRETENSION * self.tension_n.max(), 0.0)
+        return self._end(rod, rod.equilibrium(tension, self._start(rod), stiffness=np.inf, spooled=desired).c)
 
     def _checked(self, depths_m: ArrayLike) -> Array:
         depths = np.asarray(depths_m, dtype=float)
@@ -117,7 +116,7 @@ class ModulatedRod:
             raise ParameterError("depths_m", depths.tolist(), f"depths in [0, {self.segment.length_m:g}] m")
         return depths
 
-    def _rod(self, depths: Array) -> StrainRod:
+    def _rod(self, depths: Array) -> Rod:
         """Pieces between the ends of the wires."""
         length = self.segment.length_m
         ends = np.unique(np.append(depths[depths > _SHORTEST_FRACTION * length], length))
@@ -127,7 +126,9 @@ class ModulatedRod:
             self._piece(end - start, depths >= end - _SHORTEST_FRACTION * length)
             for start, end in zip([0.0, *ends[:-1]], ends, strict=True)
         ]
-        return StrainRod(pieces, self._paths, name="modulated segment")
+        return Rod(
+            RodDescription(segments=tuple(pieces), tendon_paths=tuple(self._paths), name="modulated segment")
+        )
 
     def _piece(self, length_m: float, inserted: Array) -> RodSegment:
         wire = self.segment.modulation_stiffness_nm2
@@ -146,12 +147,12 @@ class ModulatedRod:
             rest_strain=(float(rest[0]), float(rest[1]), 0.0, 0.0, 0.0, 1.0),
         )
 
-    def _start(self, rod: StrainRod) -> Array:
-        return np.tile(self.nominal, len(rod.segments)) - self._rest(rod)
+    def _start(self, rod: Rod) -> Array:
+        return np.tile(self.nominal, len(rod.description.segments)) - self._rest(rod)
 
     @staticmethod
-    def _rest(rod: StrainRod) -> Array:
-        return np.concatenate([piece.rest_strain[:2] for piece in rod.segments])
+    def _rest(rod: Rod) -> Array:
+        return np.concatenate([piece.rest_strain[:2] for piece in rod.description.segments])
 
-    def _end(self, rod: StrainRod, c: Array) -> Array:
-        return np.asarray(rod.poses(c, np.array([self.segment.length_m]))[0, :3, 3])
+    def _end(self, rod: Rod, c: Array) -> Array:
+        return rod.moved(c)[0][:3, 3]

@@ -15,6 +15,49 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaperPoint:
+    """The cross-section at one place, over what the backbone states; linear between two places."""
+
+    at: float = quantity("place, as a fraction of the segment's length", "", ge=0, le=1)
+    diameter: float = quantity("both diameters, over those of the backbone", "", default=1.0, gt=0, le=100)
+    stiffness: float = quantity(
+        "all stiffnesses, over what the backbone's become with that diameter: bending and torsion with its fourth"
+        " power, shear and extension with its square",
+        "",
+        default=1.0,
+        gt=0,
+        le=1e4,
+    )
+    mass: float = quantity(
+        "mass per length, over what the backbone's becomes with the square of that diameter", "", default=1.0, ge=0,
+        le=1e4,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """By which a cross-section differs from what the backbone states.
+
+    Attributes
+    ----------
+    bending : of the stiffnesses against bending and torsion
+    area : of those against shear and extension
+    mass : of the mass per length
+    rotary : of the moments of inertia per length
+    """
+
+    bending: float = 1.0
+    area: float = 1.0
+    mass: float = 1.0
+    rotary: float = 1.0
+
+    @property
+    def stiffness(self) -> Vector:
+        """Of E I_x, E I_y, G J, G A, G A, E A, (6,)."""
+        return np.array([self.bending] * 3 + [self.area] * 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backbone:
     """A rod or tube of one material, round unless its bending stiffnesses differ."""
 
@@ -37,6 +80,12 @@ class Backbone:
         gt=0,
         le=1e6,
     )
+    shear_stiffness_n: float | None = quantity(
+        "stiffness against shear across x and y, instead of G A", "N", default=None, gt=0, le=1e9
+    )
+    axial_stiffness_n: float | None = quantity(
+        "stiffness against extension, instead of E A", "N", default=None, gt=0, le=1e9
+    )
     mass_per_length_kg_per_m: float | None = quantity(
         "mass per length of the rod and what is fixed to it, instead of density times cross-section",
         "kg/m",
@@ -45,11 +94,57 @@ class Backbone:
         le=1e3,
     )
 
+    taper: tuple[TaperPoint, ...] = quantity(
+        "cross-section along the segment, at places from its start to its end; none: the same everywhere", default=()
+    )
+    rest_curvature_per_m: tuple[float, ...] = quantity(
+        "curvature about x and y, and torsion, without any load: of a precurved rod", "1/m", default=(0.0, 0.0, 0.0),
+        length=3, ge=-1e4, le=1e4,
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
+        places = [point.at for point in self.taper]
+        if places != sorted(set(places)):
+            raise refuse("taper", places, "increasing places at")
         if self.inner_diameter_m >= self.outer_diameter_m:
             raise refuse(
                 "inner_diameter_m", self.inner_diameter_m, f"less than outer_diameter_m = {self.outer_diameter_m:g} m"
             )
+
+    @property
+    def rest_strain(self) -> tuple[float, ...]:
+        """Strain without load: u_x, u_y, u_z (1/m), v_x, v_y, v_z."""
+        return (*self.rest_curvature_per_m, 0.0, 0.0, 1.0)
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Fractions of the segment's length, inside (0, 1), where the slope of its taper jumps."""
+        return tuple(point.at for point in self.taper if 0 < point.at < 1)
+
+    def factors(self, ratio: float) -> Factors:
+        """By which the cross-section differs at a fraction of the segment's length."""
+        if not self.taper:
+            return Factors()
+        places = [point.at for point in self.taper]
+        diameter, stiffness, mass = (
+            float(np.interp(ratio, places, [getattr(point, name) for point in self.taper]))
+            for name in ("diameter", "stiffness", "mass")
+        )
+        area = diameter**2
+        return Factors(area**2 * stiffness, area * stiffness, area * mass, area**2 * mass)
+
+    def mass_kg(self, length_m: float) -> float:
+        """Mass of a segment of this backbone, kg.
+
+        Parameters
+        ----------
+        length_m : of the segment, m
+        """
+        nodes, weights = np.polynomial.legendre.leggauss(2)  # exact: a cubic between two places
+        cuts = np.array([0.0, *self.breaks, 1.0])
+        half, middle = np.diff(cuts) / 2, (cuts[1:] + cuts[:-1]) / 2
+        factors = [[self.factors(m + h * node).mass for node in nodes] for m, h in zip(middle, half, strict=True)]
+        return float(self.linear_density_kg_per_m * length_m * (np.array(factors) @ weights) @ half)
 
     @property
     def area_m2(self) -> float:
@@ -78,17 +173,22 @@ class Backbone:
         """E I_x, E I_y, G J (N.m^2), G A, G A, E A (N).
 
         The stated bending stiffnesses are those of the material: G J = 4 G I_x I_y / (I_x + I_y), and for the
-        area A its modulus is sqrt(E I_x E I_y) / I. Both are exact for solid ellipses; round rods keep the file's.
+        area A its modulus is sqrt(E I_x E I_y) / I. Both are exact for solid ellipses; round rods keep the file's. A
+        stated stiffness counts instead.
         """
         x, y = self.bending_stiffnesses_nm2
         ratio = 1.0
         if (self.bending_stiffness_x_nm2, self.bending_stiffness_y_nm2) != (None, None):
             ratio = math.sqrt(x * y) / (self.youngs_modulus_pa * self.second_moment_m4)
-        shear_n = ratio * self.shear_modulus_pa * self.area_m2
+        shear_n, axial_n = self.shear_stiffness_n, self.axial_stiffness_n
+        if shear_n is None:
+            shear_n = ratio * self.shear_modulus_pa * self.area_m2
+        if axial_n is None:
+            axial_n = ratio * self.youngs_modulus_pa * self.area_m2
         torsion_nm2 = self.torsional_stiffness_nm2
         if torsion_nm2 is None:  # not rucker's E I_zz
             torsion_nm2 = 2 * x * y / (x + y) / (1 + self.poisson_ratio)
-        return (x, y, torsion_nm2, shear_n, shear_n, ratio * self.youngs_modulus_pa * self.area_m2)
+        return (x, y, torsion_nm2, shear_n, shear_n, axial_n)
 
     @property
     def linear_density_kg_per_m(self) -> float:

@@ -60,5 +60,6 @@ def lumped_masses(robot: Robot, index: int) -> list[LumpedMass]:
             for s_m, mass_kg in zip(disks.positions_m(segment.length_m), disks.masses_kg, strict=True)
         ]
     if robot.payload_kg and index == len(robot.segments) - 1:
-        found.append(LumpedMass(s_m=segment.length_m, mass_kg=robot.payload_kg))
+        x, y, z = robot.payload_offset_m
+        found.append(LumpedMass(s_m=segment.length_m, mass_kg=robot.payload_kg, center_of_mass_m=(x, y, z)))
     return found

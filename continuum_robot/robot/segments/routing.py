@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -21,6 +22,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 MOST_TURNS = 100.0
 """Of a path about the backbone."""
+_TURN_PLACES = 257
 
 Vector = NDArray[np.float64]
 Places = tuple[Vector, Vector, Vector, Vector]
@@ -256,6 +258,11 @@ class RoutedPath:
         return self.routing.parallel
 
     @property
+    def chord_m2(self) -> float:
+        """What it is shorter by than along the backbone, per length and squared curvature, m^2."""
+        return 0.0
+
+    @property
     def length_m(self) -> float:
         """Between its ends along the backbone, m."""
         return self.end_m - self.start_m
@@ -312,3 +319,23 @@ class RoutedPath:
         inside = [kink for kink in self.kinks_m if low <= kink <= high]
         x, y, _, _ = self.at(np.concatenate([np.linspace(low, high, 257), inside]))
         return float(np.hypot(x, y).max())
+
+
+def turn_cuts(low_m: float, high_m: float, paths: Sequence[RoutedPath], piece_rad: float) -> Vector:
+    """Cut a length of rod so that no path turns about it by more than an angle in a piece.
+
+    Parameters
+    ----------
+    low_m, high_m : ends of the length, m
+    paths : at least one
+    piece_rad : largest turn in a piece, rad
+
+    Returns
+    -------
+    ends of the pieces (k,), m, from ``low_m`` to ``high_m``
+    """
+    grid = np.linspace(low_m, high_m, _TURN_PLACES)
+    turned = np.max([path.turned_rad(grid) for path in paths], axis=0)
+    pieces = max(1, math.ceil(turned[-1] / piece_rad - 1e-9))
+    inner = np.interp(turned[-1] * np.arange(1, pieces) / pieces, turned, grid)
+    return np.concatenate([[low_m], inner, [high_m]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,13 @@ from continuum_robot.robot.segments.routing import RoutedPath, Routing, Straight
 
 Vector = NDArray[np.float64]
 
+_SAME_ANGLE_RAD = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tendons:
-    """The n tendons that end at a segment's tip, equally spaced on a circle; parallel to the backbone if not routed."""
+    """The n tendons that end at a segment's tip, on a circle; equally spaced, and parallel to the backbone, if not
+    stated otherwise.
+    """
 
     count: int = quantity(
         "number of tendons; at least 3 to bend in every direction, 2 in every segment to bend in their plane alone,"
@@ -30,6 +34,10 @@ class Tendons:
     angle_offset_rad: float = quantity(
         "angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
     )
+    uneven_angles_rad: tuple[float, ...] = quantity(
+        "angle of each tendon from +x, if they are not equally spaced from angle_offset_rad on", "rad", default=(),
+        ge=-2 * math.pi, le=4 * math.pi,
+    )  # fmt: skip
     diameter_m: float = quantity(
         "diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0, le=0.1
     )
@@ -50,18 +58,44 @@ class Tendons:
     )
 
     def __post_init__(self) -> None:
-        if self.routing.parallel:  # one way to say it, so that all else need not look
-            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, self.angle_offset_rad)
-            for key, value in (
-                ("pitch_radius_m", radius_m),
-                ("angle_offset_rad", angle_rad),
-                ("routing", StraightRouting()),
-            ):
-                object.__setattr__(self, key, value)
+        changed: dict[str, Any] = {}  # one way to say it, so that all else need not look
+        if self.uneven_angles_rad:
+            changed |= self._checked_angles()
+        if self.routing.parallel:
+            offset_rad = changed.get("angle_offset_rad", self.angle_offset_rad)
+            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, offset_rad)
+            turned = self.routing.parallel_place(self.pitch_radius_m, 0.0)[1]
+            angles = tuple(angle + turned for angle in changed.get("uneven_angles_rad", ()))
+            changed |= {"pitch_radius_m": radius_m, "angle_offset_rad": angle_rad, "routing": StraightRouting()}
+            changed |= {"uneven_angles_rad": angles}
+        for key, value in changed.items():
+            object.__setattr__(self, key, value)
+
+    def _checked_angles(self) -> dict[str, Any]:
+        angles, count = self.uneven_angles_rad, self.count
+        if len(angles) != count:
+            raise refuse("uneven_angles_rad", angles, f"{count} angles, one a tendon")
+        if self.angle_offset_rad:
+            raise refuse("angle_offset_rad", self.angle_offset_rad, "no offset beside uneven_angles_rad")
+        around = np.sort(np.mod(angles, 2 * np.pi))
+        if np.diff(around, append=around[0] + 2 * np.pi).min() < _SAME_ANGLE_RAD:
+            raise refuse("uneven_angles_rad", angles, "a different angle for each tendon")
+        even = np.mod(np.array(angles) - angles[0] - 2 * np.pi * np.arange(count) / count + np.pi, 2 * np.pi) - np.pi
+        if np.abs(even).max() < _SAME_ANGLE_RAD:
+            return {"angle_offset_rad": math.remainder(angles[0], 2 * math.pi), "uneven_angles_rad": ()}
+        return {"uneven_angles_rad": angles}
+
+    @property
+    def surround(self) -> bool:
+        """Whether they pull in every direction: neighbours are less than half a turn apart."""
+        around = np.sort(np.mod(self.angles_rad, 2 * np.pi))
+        return bool(self.count > 2 and np.diff(around, append=around[0] + 2 * np.pi).max() < np.pi - _SAME_ANGLE_RAD)
 
     @property
     def angles_rad(self) -> Vector:
-        """psi_j = psi_0 + 2 pi (j - 1) / n, counter-clockwise seen from the tip, shape (n,), rad."""
+        """psi_j = psi_0 + 2 pi (j - 1) / n, counter-clockwise seen from the tip, or as stated, shape (n,), rad."""
+        if self.uneven_angles_rad:
+            return np.array(self.uneven_angles_rad)
         return self.angle_offset_rad + 2 * np.pi * np.arange(self.count) / self.count
 
     @property

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.code.shared import sparse
-from continuum_robot.rod.friction.tendons import TendonFriction
-from continuum_robot.rod.model import RodModel
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.description import WITH_CAPSTANS
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.tendons import check_parallel
 
 Vector = NDArray[np.float64]
 
@@ -57,46 +54,40 @@ class ContactFunctions:
 
     Parameters
     ----------
-    model : of the rod; its choice of inertias is kept
-    shapes : coefficients per coordinate of which the terms are desired, (coefficients, n); None: of the coefficients,
-        for a rod that only bends, with parallel tendons
-    nodes : of the kernel, see :class:`~continuum_robot.rod.rod.Rod`
+    robot : a rod
+    shapes : coefficients per coordinate of which the terms are desired, (coefficients, n); None: of the coefficients
+    nodes, parts : of the kernel, see :class:`~continuum_robot.rod.rod.Rod`
 
     Attributes
     ----------
-    model : as given
+    robot : as given
+    rod : the kernel, with bodies at all disks
+    newest : its terms in the latest call, until the next one
     nodes_m : arc lengths of the Jacobians, from the base, increasing, the first 0, shape (k,), m
     stiffness : of the coordinates, (n, n)
-    rod : kinematics and tendons of a general rod; None of one whose displacements are linear in its coefficients
+    linear : whether displacements are linear in the coefficients
     lever : displacement of every tendon per coordinate, (N, n): at the straight rod where it depends on the shape
-
-    Raises
-    ------
-    ParameterError : no shapes for a rod that does more than bend
     """
 
-    def __init__(self, model: RodModel, shapes: Vector | None = None, *, nodes: int | None = None) -> None:
-        self.model = model
-        robot = model.robot
-        self._kernel = Rod(robot, nodes=nodes, paths=(), parts=model.parts)
-        bodies_m = self._kernel.arrays.bodies_m
+    newest: Terms
+
+    def __init__(
+        self, robot: Robot, shapes: Vector | None = None, *, nodes: int | None = None, parts: Parts = WITH_CAPSTANS
+    ) -> None:
+        self.robot = robot
+        self.rod = Rod(robot, nodes=nodes, stations_m=robot.disk_arc_lengths_m.tolist(), parts=parts)
+        bodies_m = self.rod.arrays.bodies_m
         # Two bodies at one place have one Jacobian.
         self._bodies = np.flatnonzero(np.diff(bodies_m, prepend=0.0) > 0)
         self.nodes_m: Vector = np.array([0.0, *bodies_m[self._bodies]])
         self._shapes = shapes
-        constant = model.axial_mass + model.actuator_mass
-        self.rod: StrainRod | None
-        if shapes is None:
-            check_parallel(robot)
-            self.rod, self.lever = None, np.asarray(model.tendon_matrix)
-        else:
-            self.rod = StrainRod.from_robot(robot)
-            self.lever = self.rod.displacement_jacobian(np.zeros(self.rod.size)) @ shapes
-        self._constant_mass, self.stiffness, self._damping = (
-            self._of_coordinates(matrix) for matrix in (constant, model.stiffness, model.damping)
-        )
+        self.linear = not robot.traits.nonlinear_lengths
+        lever = self.rod.displacement_gradient(np.zeros(self.rod.n))
+        self.lever: Vector = lever if shapes is None else lever @ shapes
+        arrays = self.rod.arrays
+        self.stiffness, self._damping = map(self._of_coordinates, (arrays.stiffness, arrays.damping))
         self.size = len(self.stiffness)
-        self._evaluate = self._kernel.prepared()
+        self._evaluate = self.rod.prepared()
 
     def _of_coordinates(self, matrix: Vector) -> Vector:
         B = self._shapes
@@ -104,7 +95,7 @@ class ContactFunctions:
 
     def backbone_pose(self) -> Callable[[Vector, float], Vector]:
         """Function of coefficients (n,) and an arc length (m) that gives the pose there, (4, 4)."""
-        return lambda c, s_m: self._kernel.poses(c, [s_m])[0]
+        return lambda c, s_m: self.rod.poses(c, [s_m])[0]
 
     def __call__(self, c: ArrayLike, c_rate: ArrayLike) -> ContactTerms:
         """Terms at the coefficients c and the rates of the coordinates c_rate (n,).
@@ -116,19 +107,20 @@ class ContactFunctions:
         B, rate = self._shapes, np.asarray(c_rate, dtype=float)
         if rate.shape != (self.size,):
             raise ParameterError("c_rate", c_rate, f"{self.size} numbers")
-        terms = self._evaluate(c, rate if B is None else B @ rate)
-        elastic = self.model.stiffness @ np.asarray(c, dtype=float)
+        self.newest = terms = self._evaluate(c, rate if B is None else B @ rate)
+        elastic = self.rod.arrays.stiffness @ np.asarray(c, dtype=float)
         jacobians = np.zeros((self.nodes_m.size, 6, self.size))
         if B is None:
-            momentum, force, jacobians[1:] = terms.momentum, terms.force - elastic, terms.jacobian[self._bodies]
+            momentum, force = terms.momentum.copy(), terms.force - elastic
+            jacobians[1:] = terms.jacobian[self._bodies]
         else:
             momentum, force = B.T @ terms.momentum, B.T @ (terms.force - elastic)
             jacobians[1:] = terms.jacobian[self._bodies] @ B
         momentum_by_c = self._of_coordinates(terms.momentum_by_c)
         return ContactTerms(
-            momentum + self._constant_mass @ rate,
+            momentum,
             force - self._damping @ rate,
-            self._of_coordinates(terms.mass) + self._constant_mass,
+            self._of_coordinates(terms.mass).copy(),
             momentum_by_c.copy(),
             self._of_coordinates(terms.force_by_c) - self.stiffness,
             momentum_by_c.T - self._damping,
@@ -146,7 +138,7 @@ class ContactFunctions:
         ------
         ParameterError : an arc length off the robot
         """
-        robot = self.model.robot
+        robot = self.robot
         places = np.atleast_1d(np.asarray(s_m, dtype=float))
         if not np.all((places >= 0) & (places <= robot.length_m * (1 + 1e-9))):
             raise ParameterError("s_m", s_m, f"arc lengths in [0, {robot.length_m:g}] m")
@@ -166,39 +158,3 @@ class ContactFunctions:
 
 def _chebyshev(ratio: Vector, degree: int) -> Vector:
     return np.asarray(np.polynomial.chebyshev.chebvander(2 * ratio - 1, degree), dtype=float)
-
-
-class FrictionTerms:
-    """Friction of capstan-driven tendons as a generalised force, with exact derivatives; one compiled call.
-
-    Parameters
-    ----------
-    friction : of the robot; its coefficients are kept
-    compile : see :func:`~continuum_robot.rod.code.generation.compile_functions`
-    progress : receives a line where something has to be compiled
-    """
-
-    def __init__(
-        self, friction: TendonFriction, *, compile: str = "auto", progress: Callable[[str], None] | None = None
-    ) -> None:
-        n, k = friction.robot.coefficient_count, friction.capstan_count
-        kept, rate, wires = ca.SX.sym("fractions", k, 2), ca.SX.sym("c_rate", n), ca.SX.sym("wires", 2 * k)
-        to_capstans = ca.SX(sparse(friction.jacobian))
-        force = to_capstans.T @ friction.torque_of(kept, to_capstans @ rate, wires, friction.sign)  # johnston (38)
-        derivatives = [ca.densify(ca.jacobian(force, by)) for by in (ca.vec(kept), rate)]
-        of_fractions = ca.Function("force_of_fractions", [kept, rate, wires], [force, *derivatives], {"cse": True})
-        given = [ca.MX.sym(name, size) for name, size in (("c", n), ("c_rate", n), ("wires", 2 * k))]
-        found, *by_c = friction.fraction_jacobian(given[0], ca.DM(friction.coefficients))
-        value, by_fractions, by_rate = of_fractions(found, *given[1:])
-        function = ca.Function("friction_terms", given, [value, by_fractions @ ca.vertcat(*by_c), by_rate])
-        self._function = compile_functions(
-            [function], f"the tendon friction of {friction.robot.name}", compile=compile, progress=progress
-        )["friction_terms"]
-
-    def __call__(self, c: ArrayLike, c_rate: ArrayLike, wires: ArrayLike) -> tuple[Vector, Vector, Vector]:
-        """kappa_fric of johnston (38), (n,), its derivatives by c and by c_rate, (n, n).
-
-        ``wires`` are the tensions as of :meth:`TendonFriction.torque_of`, (2k,), N.
-        """
-        force, by_c, by_rate = self._function(c, c_rate, wires)
-        return force, by_c, by_rate

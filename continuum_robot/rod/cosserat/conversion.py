@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rod of the energy engine as one for the boundary-value problem: the same data, none of its mechanics."""
+"""A rod's description as one for the boundary-value problem: the same data, none of its mechanics."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.rod.cosserat.description import CosseratRod, CosseratTendon, Section
-from continuum_robot.rod.cosserat.motion import SectionInertia
 from continuum_robot.rod.cosserat.paths import DifferencedPath, HolePath, PolarPath, TendonPath
-from continuum_robot.rod.strain.rod import RodSegment, StrainRod
+from continuum_robot.rod.description import RodDescription, RodSegment
+from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 
 Vector = NDArray[np.float64]
 
 
-def cosserat_rod(rod: StrainRod) -> CosseratRod:
+def cosserat_rod(rod: RodDescription) -> CosseratRod:
     """The rod with all six strains free, whatever its basis.
 
     Parameters
     ----------
-    rod : of the energy engine, e.g. ``StrainRod.from_robot(robot)``
+    rod : what a rod is, e.g. ``RodDescription.of_robot(robot)``
 
     Returns
     -------
@@ -33,24 +34,25 @@ def cosserat_rod(rod: StrainRod) -> CosseratRod:
             CosseratTendon(path=tendon_path(path), begin_m=path.start_m, end_m=min(path.end_m, rod.length_m))
             for path in rod.tendon_paths
         ),
-        # A mass at the clamped end loads nothing.
-        weight=tuple(load for load in rod.weight if getattr(load, "s_m", rod.length_m) > 0),
+        weight=tuple(_weight(rod)),
     )
 
 
-def inertias(rod: StrainRod) -> tuple[SectionInertia, ...]:
-    """Inertia of each section.
-
-    Raises
-    ------
-    ParameterError : bodies are fixed to the rod, or a section has no mass
-    """
-    if any(mass.mass_kg > 0 for mass in rod.masses):
-        raise ParameterError("masses", len(rod.masses), "a rod without bodies fixed to it; spread them over its length")
-    return tuple(
-        SectionInertia(mass_kg_per_m=segment.linear_density_kg_per_m, rotary_kg_m=segment.rotary_inertia_kg_m)
-        for segment in rod.segments
-    )
+def _weight(rod: RodDescription) -> Iterator[Load]:
+    """Gravity on the rod and on the bodies fixed to it; a mass at the clamped end loads nothing."""
+    g = np.array(rod.gravity_m_per_s2)
+    if not g.any():
+        return
+    for segment, start_m in zip(rod.segments, rod.starts_m, strict=True):
+        if segment.linear_density_kg_per_m > 0:
+            yield DistributedLoad(
+                force_n_per_m=_triple(segment.linear_density_kg_per_m * g),
+                start_m=float(start_m),
+                end_m=float(start_m) + segment.length_m,
+            )
+    for mass in rod.masses:
+        if mass.mass_kg > 0 and mass.s_m > 0:
+            yield PointWrench(s_m=mass.s_m, force_n=_triple(mass.mass_kg * g), offset_m=mass.center_of_mass_m)
 
 
 def tendon_path(path: RoutedPath) -> TendonPath:
@@ -66,7 +68,7 @@ def tendon_path(path: RoutedPath) -> TendonPath:
 
 
 def _section(segment: RodSegment) -> Section:
-    """The energy engine has the angular strains first."""
+    """The description has the angular strains first."""
     bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.stiffness
     u_x, u_y, u_z, v_x, v_y, v_z = segment.rest_strain
     return Section(
@@ -82,3 +84,7 @@ def _from_base(coefficients: Vector, start_m: float) -> tuple[float, ...]:
     """A polynomial of the arc length from ``start_m`` as one of the arc length from the base."""
     shifted = np.polynomial.Polynomial(coefficients)(np.polynomial.Polynomial([-start_m, 1.0]))
     return tuple(float(value) for value in shifted.coef)
+
+
+def _triple(vector: Vector) -> tuple[float, float, float]:
+    return float(vector[0]), float(vector[1]), float(vector[2])

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.tendons import Capstans
-from continuum_robot.rod.tendons import tendon_matrix
 
 Vector = NDArray[np.float64]
 
@@ -70,16 +69,23 @@ def driven_segments(robot: Robot) -> list[int]:
     return sorted({drive.segment for drive in drives(robot)})
 
 
-def capstan_jacobian(robot: Robot) -> Vector:
-    """J_qc of johnston (11): capstan speed per rate of the strain coefficients, shape (capstans, n), rad per (1/m).
+def capstan_jacobian(robot: Robot, lever: Vector | None = None) -> Vector:
+    """J_qc of johnston (11): capstan speed per rate of the strain coefficients, (capstans, n), rad per (1/m).
 
-    Constant, as all tendons are parallel to the backbone.
+    A capstan turns with half the difference of its two tendons, which are opposite where they are parallel: then its
+    torque does on both the work of (32).
+
+    Parameters
+    ----------
+    lever : displacement of every tendon per coefficient, (N, n); None: at the straight rod, which is everywhere where
+        it only bends and its tendons are parallel
     """
-    found = drives(robot)
-    if not found:  # of a robot with tendons on any path too
-        return np.zeros((0, robot.coefficient_count))
-    displacement = tendon_matrix(robot)
-    return np.array([displacement[drive.pulled] / drive.path_per_radian_m for drive in found])
+    if lever is None:
+        from continuum_robot.rod.description import RodDescription  # noqa: PLC0415 - it needs the inertia of these
+        from continuum_robot.rod.kernel.arrays import straight_lever  # noqa: PLC0415
+
+        lever = straight_lever(RodDescription.of_robot(robot))
+    return np.asarray(tension_from_torque(robot).T @ lever)
 
 
 def tension_from_torque(robot: Robot) -> Vector:
@@ -104,14 +110,24 @@ def wires_from_tension(robot: Robot) -> Vector:
     return matrix
 
 
-def actuator_mass_parts(robot: Robot) -> Vector:
-    """Inertia of each segment's capstans in the strain coefficients, constant, shape (segments, n, n)."""
-    jacobian, found = capstan_jacobian(robot), np.zeros((len(robot.segments), *[robot.coefficient_count] * 2))
+def actuator_mass_parts(robot: Robot, lever: Vector | None = None) -> Vector:
+    """Inertia of each segment's capstans in the strain coefficients, constant, shape (segments, n, n).
+
+    Parameters
+    ----------
+    lever : as of :func:`capstan_jacobian`
+    """
+    jacobian, found = capstan_jacobian(robot, lever), np.zeros((len(robot.segments), *[robot.coefficient_count] * 2))
     for row, drive in zip(jacobian, drives(robot), strict=True):
         found[drive.segment] += drive.capstans.inertia_kg_m2 * np.outer(row, row)
     return found
 
 
-def actuator_mass_matrix(robot: Robot) -> Vector:
-    """M_A of johnston (22)-(24): inertia of the capstans in the strain coefficients, constant, shape (n, n)."""
-    return np.asarray(actuator_mass_parts(robot).sum(axis=0))
+def actuator_mass_matrix(robot: Robot, lever: Vector | None = None) -> Vector:
+    """M_A of johnston (22)-(24): inertia of the capstans in the strain coefficients, constant, shape (n, n).
+
+    Parameters
+    ----------
+    lever : as of :func:`capstan_jacobian`
+    """
+    return np.asarray(actuator_mass_parts(robot, lever).sum(axis=0))

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip, motor_slip
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.kernel.arrays import straight_lever
 from continuum_robot.stepped.buffers import copy_into, indices, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply_transposed
 
@@ -56,7 +57,7 @@ class Resistance:
         # Where the tendons' levers depend on the shape, that of the straight rod is near enough for friction.
         lever = np.zeros((self.tendon_count, self.size))
         if self.acts:
-            lever = StrainRod.from_robot(robot).displacement_jacobian(np.zeros(self.size))
+            lever = straight_lever(RodDescription.of_robot(robot))
         self.lever = matrix(lever.tolist())
         self.force, self.pulled = vector(self.size), vector(self.size)
 

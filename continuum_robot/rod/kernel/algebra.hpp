@@ -10,16 +10,17 @@
 
 namespace rod {
 
-// Memory of one call, taken from a stack of its thread: nothing is allocated once a thread has its stack. rod_prepare
-// allocates it before the cycle starts.
+// Memory of one call, taken from a stack: that of its thread, of which nothing is allocated once it is there, or one that
+// the caller owns, so that any thread may call without allocating anything.
 template <class S> class Arena {
 public:
-  Arena() : mark(stack().top) {}
-  ~Arena() { stack().top = mark; }
+  Arena() : Arena(stack().top) {}
+  explicit Arena(S *&top) : top(top), mark(top) {}
+  ~Arena() { top = mark; }
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  // The kernel checks the size of a rod when it is made (rod_memory), so a stack does not run out in a call.
+  // Each function of the C interface asks for what its rod needs, so a stack does not run out in a call.
   static void reserve(std::size_t count) {
     Stack &s = stack();
     if (s.size >= count) return;
@@ -27,11 +28,10 @@ public:
     s.base = s.top = static_cast<S *>(::operator new(count * sizeof(S), std::align_val_t(64)));
     s.size = count;
   }
-  static bool has(std::size_t count) { return stack().size >= count; }
 
   S *raw(std::size_t count) {
-    S *at = stack().top;
-    stack().top += count;
+    S *at = top;
+    top += count;
     return at;
   }
   S *zeros(std::size_t count) {
@@ -39,6 +39,7 @@ public:
     std::fill(at, at + count, S{});
     return at;
   }
+  S *&here() { return top; } // of an arena above this one
 
 private:
   struct Stack {
@@ -50,7 +51,7 @@ private:
     static thread_local Stack own;
     return own;
   }
-  S *mark;
+  S *&top, *mark;
 };
 
 template <class A, class B, class R> inline void add_cross(const A *a, const B *b, R *r) { // r += a x b
@@ -71,7 +72,7 @@ template <class A, class B> inline auto dot(const A *a, const B *b, int count) -
   return sum;
 }
 
-template <class S, class W> inline void add_scaled(W w, const S *x, S *y, int count) { // y += w x
+template <class X, class S, class W> inline void add_scaled(W w, const X *x, S *y, int count) { // y += w x
   for (int i = 0; i < count; i++) y[i] += w * x[i];
 }
 
@@ -129,6 +130,24 @@ template <class S> bool factor(S *A, int n) {
       for (int j = k + 1; j < n; j++) A[i * n + j] -= f * A[k * n + j];
     }
     good &= largest(inverse) < 1e300 && largest(-inverse) < 1e300;
+  }
+  return good;
+}
+
+// A = A^-1 in place, without exchange of rows. False where a pivot vanishes.
+template <class S> bool invert(S *A, int n) {
+  bool good = true;
+  for (int k = 0; k < n; k++) {
+    const S inverse = 1.0 / A[k * n + k];
+    good &= largest(inverse) < 1e300 && largest(-inverse) < 1e300;
+    A[k * n + k] = S{} + 1.0;
+    for (int j = 0; j < n; j++) A[k * n + j] = inverse * A[k * n + j];
+    for (int i = 0; i < n; i++) {
+      if (i == k) continue;
+      const S f = A[i * n + k];
+      A[i * n + k] = S{};
+      add_scaled(-f, A + k * n, A + i * n, n);
+    }
   }
   return good;
 }

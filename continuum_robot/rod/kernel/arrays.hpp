@@ -37,7 +37,7 @@ struct Shape {
   const int *path_index;                      // of each path node: which paths, (paths there,)
 };
 
-constexpr int BODY = 25, PATH = 5;
+constexpr int BODY = 25, PATH = 6;
 
 template <class P> struct Numbers {
   const P *gravity;   // (3,), m/s^2
@@ -49,7 +49,8 @@ template <class P> struct Numbers {
   const P *damping;   // (n, n)
   const P *rest;      // of each place: strain without load at the three Gauss points of its step, (3, 6), angular first
   const P *path_rest; // of each path node: the same there, (6,)
-  const P *path;      // of each path at a path node: weight m, x, y, x', y', (5,)
+  const P *path;      // of each path at a path node: weight m, x, y, x', y', and what a path that runs straight from disk
+                      //   to disk is shorter by per squared curvature of the backbone, m^2; (6,)
 };
 
 // Results; null: not wanted.
@@ -59,7 +60,7 @@ template <class S> struct Terms {
   S *bias;             // M a + C v - force, (n,); a is zero where no acceleration is given
   S *mass;             // M, (n, n)
   S *momentum_by_c;    // (n, n); with it force_by_c and mass are wanted too
-  S *force_by_c;       // (n, n)
+  S *force_by_c;       // (n, n); without momentum_by_c that of a rod at rest
   S *pose;             // of each body: rotation (9) and position (3)
   S *jacobian;         // of each body: twist (linear, angular) in its axes, (6, n)
 };

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's description as the arrays of arrays.hpp: where things stand along the rod, and the numbers there."""
+"""A rod's description as the arrays of arrays.hpp: where things stand along the rod, and the numbers there."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
-from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, basis_matrix, gauss_legendre
-from continuum_robot.rod.inertia import Parts, damping_matrix, distributed_mass, stiffness_matrix
+from continuum_robot.robot.segments.lumped_masses import LumpedMass
+from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
+from continuum_robot.rod.bases import basis_matrix, gauss_legendre
+from continuum_robot.rod.description import RodDescription
+from continuum_robot.rod.kernel import reference
+from continuum_robot.rod.loads import Load, PointWrench
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int32]
@@ -26,7 +27,9 @@ GAUSS = (0.5 - math.sqrt(15) / 10, 0.5, 0.5 + math.sqrt(15) / 10)
 """Of a step of sixth order, as fractions of it."""
 SAME_PLACE = 1e-9
 """Fraction of a piece below which two places are one."""
-ALL = Parts(rotational_energy=True, tendon_inertia=True)
+_TURN_RAD = 8 * math.pi  # of a path between two cuts of its quadrature
+MASS, LOAD, BODY = slice(0, 10), slice(10, 25), 25
+"""Of a body's numbers: inertia, and the load on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,9 @@ class RodArrays:
     step_m : of each place, from the one before, (places,), m
     phi, at_node, weight : see arrays.hpp, flat
     path_node : of each: piece, paths there; (path nodes, 2)
+    path_m : arc length of each path node, m
     path_phi, path_index : see arrays.hpp, flat
-    gravity, body, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
+    gravity, body, inertia, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
     """
 
     n: int
@@ -92,10 +96,12 @@ class RodArrays:
     at_node: Vector
     weight: Vector
     path_node: Indices
+    path_m: Vector
     path_phi: Vector
     path_index: Indices
     gravity: Vector
     body: Vector
+    inertia: Vector
     stiffness: Vector
     damping: Vector
     rest: Vector
@@ -105,7 +111,7 @@ class RodArrays:
 
 def default_nodes(basis: Basis, fraction: float) -> int:
     """Gauss nodes of a piece that is a fraction of its segment: energies are right to about 1e-7 with these."""
-    return math.ceil((6 + basis.highest_order) * max(fraction, 0.5))
+    return basis.nodes or math.ceil((6 + max(basis.highest_order, basis.degree // 2)) * max(fraction, 0.5))
 
 
 def integrals(nodes: Vector, at: float) -> Vector:
@@ -116,35 +122,45 @@ def integrals(nodes: Vector, at: float) -> Vector:
 
 
 def rod_arrays(
-    robot: Robot,
+    rod: RodDescription,
     *,
     nodes: int | None = None,
     path_nodes: int | None = None,
     paths: Sequence[RoutedPath] | None = None,
     stations_m: Sequence[float] = (),
-    parts: Parts = ALL,
+    loads: Sequence[Load] = (),
 ) -> RodArrays:
-    """The arrays of a robot.
+    """The arrays of a rod.
 
     Parameters
     ----------
-    robot : a rod
-    nodes : Gauss nodes of each piece, at least 6; None: as many as give 1e-7
+    rod : what they describe
+    nodes : Gauss nodes of each piece, at least 6; None: as the bases state, or as many as give 1e-7
     path_nodes : Gauss nodes of the paths in each piece between their ends and kinks; None: by how far they turn
     paths : tendons and strings whose lengths are wanted; None: all tendons
     stations_m : arc lengths at which bodies without mass stand, so that their poses are found, m
-    parts : what has inertia
+    loads : besides the weight
 
     Raises
     ------
-    ParameterError : fewer than 6 nodes, a station beyond the rod, or a mechanism
+    ParameterError : fewer than 6 nodes, or a station or a load beyond the rod
     """
     if nodes is not None and nodes < 6:
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
-    pieces = _pieces(robot, nodes)
-    places = _Places(robot, pieces, stations_m, parts)
-    lengths = _Lengths(pieces, robot.tendon_paths if paths is None else paths, path_nodes)
-    rows = [row for segment in robot.segments for row in segment.basis.rows]
+    pieces = _pieces(rod, nodes)
+    points = list(point_loads(loads, pieces))
+    for name, places_m in (("stations_m", stations_m), ("loads", [s_m for s_m, _ in points])):
+        for s_m in places_m:
+            if not -SAME_PLACE <= s_m / rod.length_m <= 1 + SAME_PLACE:
+                raise ParameterError(name, s_m, f"an arc length from 0 to {rod.length_m:g} m")
+    places = _Places(rod, pieces, [*map(_station, stations_m), *map(_mass, rod.masses), *points])
+    lengths = _Lengths(pieces, rod.tendon_paths if paths is None else paths, path_nodes)
+    rows = [row for segment in rod.segments for row in segment.basis.rows]
+    rest = [np.array(rod.segments[piece.segment].rest_strain) for piece in pieces]
+    inertia = np.zeros((len(rows), len(rows)))
+    if rod.tendon_mass_kg is not None:
+        lever = straight_lever(rod)
+        inertia = np.ascontiguousarray(lever.T @ rod.tendon_mass_kg @ lever)
     return RodArrays(
         n=len(rows),
         pieces=pieces,
@@ -163,16 +179,24 @@ def rod_arrays(
         at_node=_flat(places.at_node),
         weight=_flat(places.weight),
         path_node=np.array(lengths.node, np.int32).reshape(-1, 2),
+        path_m=np.array(lengths.node_m),
         path_phi=_flat(lengths.phi),
         path_index=np.array(lengths.index, np.int32),
-        gravity=np.array(robot.gravity_m_per_s2, float),
+        gravity=np.array(rod.gravity_m_per_s2, float),
         body=np.array(places.body),
-        stiffness=stiffness_matrix(robot),
-        damping=damping_matrix(robot),
-        rest=np.tile(REFERENCE_STRAIN, (len(places.place), 3, 1)),
-        path_rest=np.tile(REFERENCE_STRAIN, (len(lengths.node), 1)),
-        path=np.array(lengths.path).reshape(-1, 5),
+        inertia=inertia,
+        stiffness=rod.stiffness,
+        damping=rod.damping,
+        rest=np.concatenate([np.tile(own, (count, 3, 1)) for own, count in zip(rest, places.counts, strict=True)]),
+        path_rest=np.array([rest[piece] for piece, _ in lengths.node]).reshape(-1, 6),
+        path=np.array(lengths.path).reshape(-1, 6),
     )
+
+
+def straight_lever(rod: RodDescription) -> Vector:
+    """Displacement of every tendon per coefficient at c = 0, (N, n)."""
+    arrays = rod_arrays(replace(rod, tendon_mass_kg=None))
+    return -reference.lengths(arrays, np.zeros(arrays.n), len(rod.tendon_paths))[1]
 
 
 def _flat(parts: Sequence[Vector]) -> Vector:
@@ -184,11 +208,11 @@ def _values(basis: Basis, ratio: float) -> Vector:
     return np.asarray(basis_matrix(basis, ratio)[np.array(basis.rows), np.arange(basis.coefficient_count)])
 
 
-def _pieces(robot: Robot, nodes: int | None) -> tuple[Piece, ...]:
+def _pieces(rod: RodDescription, nodes: int | None) -> tuple[Piece, ...]:
     found, column = [], 0
-    for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
+    for index, (segment, start_m) in enumerate(zip(rod.segments, rod.starts_m, strict=True)):
         basis = segment.basis
-        for low, high in pairwise((0.0, *basis.breaks, 1.0)):
+        for low, high in pairwise(sorted({0.0, *basis.breaks, *segment.breaks, 1.0})):
             places, _ = gauss_legendre(nodes or default_nodes(basis, high - low))
             values = np.array([_values(basis, low + (high - low) * place) for place in places])
             used = np.flatnonzero(np.abs(values).sum(axis=0))
@@ -201,11 +225,59 @@ def _pieces(robot: Robot, nodes: int | None) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-class _Places:
-    """The places of all pieces: nodes, bodies, stations and ends."""
+def _station(s_m: float) -> tuple[float, Vector]:
+    return float(s_m), np.zeros(BODY)
 
-    def __init__(self, robot: Robot, pieces: Sequence[Piece], stations_m: Sequence[float], parts: Parts) -> None:
-        self._robot, self._parts = robot, parts
+
+def _mass(mass: LumpedMass) -> tuple[float, Vector]:
+    numbers = np.zeros(BODY)
+    add_mass(numbers, mass)
+    return float(mass.s_m), numbers
+
+
+def add_mass(numbers: Vector, mass: LumpedMass) -> None:
+    """Into the ten numbers of inertia: mass, first moment, second moment about the place's origin."""
+    s = np.array(mass.center_of_mass_m)
+    second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s)) + mass.inertia_kg_m2
+    numbers[0] += mass.mass_kg
+    numbers[1:4] += mass.mass_kg * s
+    numbers[4:10] += second[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+
+
+def point_loads(loads: Sequence[Load], pieces: Sequence[Piece]) -> Iterator[tuple[float, Vector]]:
+    """The loads as point loads: a distributed one at Gauss nodes, where it covers a piece at the piece's own."""
+    end_m = pieces[-1].start_m + pieces[-1].length_m
+    for load in loads:
+        if isinstance(load, PointWrench):
+            yield float(load.s_m), _law(load.force_n, load.moment_nm, load.frame, load.offset_m)
+            continue
+        last_m = end_m if load.end_m is None else load.end_m
+        if not 0 <= load.start_m < last_m <= end_m * (1 + 1e-12):
+            raise ParameterError("distributed load", (load.start_m, last_m), f"start < end in [0, {end_m:g}] m")
+        for piece in pieces:
+            low, high = max(load.start_m, piece.start_m), min(last_m, piece.start_m + piece.length_m)
+            if high - low <= 1e-12 * end_m:
+                continue
+            at, weights = gauss_legendre(len(piece.nodes), high - low)
+            for s_m, weight in zip(low + at, weights, strict=True):
+                force, moment = load.at(s_m)
+                yield s_m, _law(weight * force, weight * moment, load.frame)
+
+
+def _law(force: ArrayLike, moment: ArrayLike, frame: str, offset_m: ArrayLike = (0.0, 0.0, 0.0)) -> Vector:
+    numbers = np.zeros(BODY)
+    numbers[10:13] = offset_m
+    first = 19 if frame == "body" else 13
+    numbers[first : first + 3], numbers[first + 3 : first + 6] = force, moment
+    return numbers
+
+
+class _Places:
+    """The places of all pieces: nodes, bodies, stations, loads and ends. Each is a body."""
+
+    def __init__(
+        self, rod: RodDescription, pieces: Sequence[Piece], fixed: Sequence[tuple[float, Vector]]
+    ) -> None:
         self.counts: list[int] = []
         self.place: list[tuple[int, int]] = []
         self.step_m: list[float] = []
@@ -214,70 +286,51 @@ class _Places:
         self.weight: list[Vector] = []
         self.body: list[Vector] = []
         self.bodies_m: list[float] = []
-        masses = [
-            (float(start_m) + mass.s_m, mass)
-            for index, start_m in enumerate(robot.segment_starts_m)
-            for mass in (lumped_masses(robot, index) if parts.disk_inertia else ())
-        ]
-        end_m = pieces[-1].start_m + pieces[-1].length_m
-        for s_m in stations_m:
-            if not -SAME_PLACE <= s_m / end_m <= 1 + SAME_PLACE:
-                raise ParameterError("stations_m", s_m, f"an arc length from 0 to {end_m:g} m")
-            masses.append((max(float(s_m), 0.0), LumpedMass(s_m=float(s_m), mass_kg=0.0)))
         for number, piece in enumerate(pieces):
             begins = -math.inf if number == 0 else SAME_PLACE
             here = [
-                (max(0.0, min(1.0, (s_m - piece.start_m) / piece.length_m)), mass)
-                for s_m, mass in masses
+                (max(0.0, min(1.0, (s_m - piece.start_m) / piece.length_m)), numbers)
+                for s_m, numbers in fixed
                 if begins < (s_m - piece.start_m) / piece.length_m <= 1 + SAME_PLACE
             ]
-            self._add(piece, here)
+            self._add(rod, piece, here)
 
-    def _add(self, piece: Piece, masses: Sequence[tuple[float, LumpedMass]]) -> None:
-        weights = gauss_legendre(len(piece.nodes))[1] * piece.length_m
-        distributed = distributed_mass(self._robot, piece.segment, self._parts).values()
-        places = sorted({*piece.nodes.tolist(), *(at for at, _ in masses), 1.0})
-        before = 0.0
-        kept: list[float] = []
-        for at in places:
-            if kept and at - kept[-1] < SAME_PLACE and at not in piece.nodes:
-                continue
-            kept.append(at)
-        nodes = piece.nodes.tolist()
-        for at in kept:
+    def _add(self, rod: RodDescription, piece: Piece, fixed: Sequence[tuple[float, Vector]]) -> None:
+        weights, segment = gauss_legendre(len(piece.nodes), piece.length_m)[1], rod.segments[piece.segment]
+        bodies: dict[float, list[Vector]] = {at: [] for at in (*piece.nodes.tolist(), 1.0)}
+        for at, numbers in fixed:
+            bodies.setdefault(next((known for known in bodies if abs(known - at) < SAME_PLACE), at), []).append(numbers)
+        nodes, before, count = piece.nodes.tolist(), 0.0, 0
+        for at in sorted(bodies):
             node = nodes.index(at) if at in nodes else -1
-            numbers = np.zeros(25)
+            own = np.zeros(BODY)
             if node >= 0:
-                for density, moment in distributed:
-                    numbers[0] += weights[node] * density
-                    if self._parts.rotational_energy:
-                        numbers[4:7] += weights[node] * moment * np.array([1.0, 1.0, 2.0])
+                section = segment.at(piece.low + at * (piece.high - piece.low))
+                own[0] = weights[node] * section.linear_density_kg_per_m
+                own[4:7] = weights[node] * np.array(section.rotary_inertia_kg_m)
                 self.at_node.append(piece.values(at))
-            own = [mass for place, mass in masses if abs(place - at) < SAME_PLACE]
-            for mass in own:
-                _add_mass(numbers, mass, turns=self._parts.rotational_energy)
-            body = -1
-            if numbers[0] > 0 or own or at == 1.0:
-                body = len(self.body)
+            for k, numbers in enumerate(_together([own, *bodies[at]])):
+                self.place.append((node if k == 0 else -1, len(self.body)))
                 self.body.append(numbers)
                 self.bodies_m.append(piece.start_m + at * piece.length_m)
-            self.place.append((node, body))
-            self.step_m.append((at - before) * piece.length_m)
-            self.phi += [piece.values(before + part * (at - before)) for part in GAUSS]
-            self.weight.append(integrals(piece.nodes, at) * piece.length_m)
-            before = at
-        self.counts.append(len(kept))
+                self.step_m.append((at - before) * piece.length_m)
+                self.phi += [piece.values(before + part * (at - before)) for part in GAUSS]
+                self.weight.append(integrals(piece.nodes, at) * piece.length_m)
+                before, count = at, count + 1
+        self.counts.append(count)
 
 
-def _add_mass(numbers: Vector, mass: LumpedMass, *, turns: bool) -> None:
-    """Into the ten numbers of inertia: mass, first moment, second moment about the place's origin."""
-    s = np.array(mass.center_of_mass_m)
-    second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s))
-    if turns:
-        second = second + mass.inertia_kg_m2
-    numbers[0] += mass.mass_kg
-    numbers[1:4] += mass.mass_kg * s
-    numbers[4:10] += second[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+def _together(bodies: Sequence[Vector]) -> list[Vector]:
+    """Bodies at one place: their inertia is one, and their loads with one point of application."""
+    found: dict[tuple[float, ...], Vector] = {}
+    for numbers in bodies:
+        if numbers[LOAD].any():
+            law = found.setdefault(tuple(numbers[10:13]), np.zeros(BODY))
+            law[10:13] = numbers[10:13]
+            law[13:] += numbers[13:]
+    rows = list(found.values()) or [np.zeros(BODY)]
+    rows[0][MASS] = sum(numbers[MASS] for numbers in bodies)
+    return rows
 
 
 class _Lengths:
@@ -285,6 +338,7 @@ class _Lengths:
 
     def __init__(self, pieces: Sequence[Piece], paths: Sequence[RoutedPath], path_nodes: int | None) -> None:
         self.node: list[tuple[int, int]] = []
+        self.node_m: list[float] = []
         self.phi: list[Vector] = []
         self.index: list[int] = []
         self.path: list[Vector] = []
@@ -292,20 +346,33 @@ class _Lengths:
             low, high = piece.start_m, piece.start_m + piece.length_m
             close = SAME_PLACE * piece.length_m
             places = (place for path in paths for place in (path.start_m, path.end_m, *path.kinks_m))
-            cuts = [low, *sorted({place for place in places if low + close < place < high - close}), high]
-            for begin, end in pairwise(cuts):
-                run = [j for j, path in enumerate(paths) if path.start_m < end - close and path.end_m > begin + close]
-                if not run or end - begin < close:
+            ends = [low, *sorted({place for place in places if low + close < place < high - close}), high]
+            for first, last in pairwise(ends):
+                run = [j for j, path in enumerate(paths) if path.start_m < last - close and path.end_m > first + close]
+                if not run or last - first < close:
                     continue
-                count = path_nodes or _nodes_of([paths[j] for j in run], begin, end, piece.basis)
-                at, weights = gauss_legendre(count)
-                s_m = begin + at * (end - begin)
-                where = [np.array(paths[j].at(s_m)) for j in run]
-                for k in range(count):
-                    self.phi.append(piece.values((s_m[k] - low) / piece.length_m))
-                    self.node.append((number, len(run)))
-                    self.index += run
-                    self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]
+                for begin, end in pairwise(turn_cuts(first, last, [paths[j] for j in run], _TURN_RAD)):
+                    self._add(piece, number, [(j, paths[j]) for j in run], begin, end, path_nodes)
+
+    def _add(
+        self,
+        piece: Piece,
+        number: int,
+        run: Sequence[tuple[int, RoutedPath]],
+        begin: float,
+        end: float,
+        path_nodes: int | None,
+    ) -> None:
+        count = path_nodes or _nodes_of([path for _, path in run], begin, end, piece.basis)
+        at, weights = gauss_legendre(count)
+        s_m = begin + at * (end - begin)
+        where = [np.array([*path.at(s_m), np.full(count, path.chord_m2)]) for _, path in run]
+        for k in range(count):
+            self.phi.append(piece.values((s_m[k] - piece.start_m) / piece.length_m))
+            self.node.append((number, len(run)))
+            self.node_m.append(float(s_m[k]))
+            self.index += [j for j, _ in run]
+            self.path += [np.array([weights[k] * (end - begin), *at_k[:, k]]) for at_k in where]
 
 
 def _nodes_of(paths: Sequence[RoutedPath], begin_m: float, end_m: float, basis: Basis) -> int:

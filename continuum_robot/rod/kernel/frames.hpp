@@ -87,15 +87,14 @@ template <class S, class P> inline void turned(const Frame<S> &f, const P *own, 
   for (int i = 0; i < 3; i++) out[i] = f.R[3 * i] * own[0] + f.R[3 * i + 1] * own[1] + f.R[3 * i + 2] * own[2];
 }
 
-// Ad of a frame, (6, 6): its columns are unit strains there as spatial twists.
-template <class S> void adjoint(const Frame<S> &f, S *out) {
-  std::fill(out, out + 36, S{});
-  for (int j = 0; j < 3; j++)
-    for (int i = 0; i < 3; i++) {
-      const int k = (i + 1) % 3, l = (i + 2) % 3;
-      out[6 * i + j] = out[6 * (3 + i) + 3 + j] = f.R[3 * i + j];
-      out[6 * (3 + i) + j] = f.x[k] * f.R[3 * l + j] - f.x[l] * f.R[3 * k + j];
-    }
+// Unit strain `row` at a frame as a spatial twist: a column of the frame's Ad.
+template <class S> void unit_strain(const Frame<S> &f, int row, S *out) {
+  const int j = row % 3;
+  for (int i = 0; i < 3; i++) {
+    const int k = (i + 1) % 3, l = (i + 2) % 3;
+    out[i] = row < 3 ? f.R[3 * i + j] : S{};
+    out[3 + i] = row < 3 ? f.x[k] * f.R[3 * l + j] - f.x[l] * f.R[3 * k + j] : f.R[3 * i + j];
+  }
 }
 
 // Spatial twists as (linear, angular) of the place in its own axes.
@@ -150,6 +149,17 @@ template <class S> void momenta(const Spatial<S> &b, const S *X, int m, S *r) { 
   }
 }
 
+template <class S> inline void momentum(const Spatial<S> &b, const S *X, S *r) { // the same of one twist
+  const S *w = X, *v = X + 3, *I = b.second, *q = b.first;
+  r[0] = I[0] * w[0] + I[3] * w[1] + I[4] * w[2] + q[1] * v[2] - q[2] * v[1];
+  r[1] = I[3] * w[0] + I[1] * w[1] + I[5] * w[2] + q[2] * v[0] - q[0] * v[2];
+  r[2] = I[4] * w[0] + I[5] * w[1] + I[2] * w[2] + q[0] * v[1] - q[1] * v[0];
+  for (int i = 0; i < 3; i++) {
+    const int j = (i + 1) % 3, k = (i + 2) % 3;
+    r[3 + i] = b.mass * v[i] - q[j] * w[k] + q[k] * w[j];
+  }
+}
+
 // N (6, 6) += what maps a twist (angular, linear), block by block.
 template <class S, class A, class B> void add_dyad(S *N, int row, int col, const A *a, const B *c) { // u -> a x (c x u)
   const S s = S{} + (a[0] * c[0] + a[1] * c[1] + a[2] * c[2]);
@@ -166,20 +176,23 @@ template <class S> void add_hat(S *N, int row, int col, const S *a, double facto
   }
 }
 
-// Wrench (moment, force) of weight and load at a place, and its derivative (6, 6) by a spatial twist of the place.
+// Wrench (moment, force) of weight and load at a place, and where it is not null, its derivative N (6, 6) by a spatial
+// twist of the place.
 template <class S, class P> void load(const Frame<S> &f, const Spatial<S> &b, const P *gravity, const P *law, S *W, S *N) {
   std::fill(W, W + 6, S{});
-  std::fill(N, N + 36, S{});
   add_cross(b.first, gravity, W);
   S g[3], weight[3];
   for (int i = 0; i < 3; i++) {
     g[i] = S{} + gravity[i];
     W[3 + i] = weight[i] = b.mass * gravity[i];
   }
-  add_dyad(N, 0, 0, g, b.first); // ((w x q) + m v) x g
-  add_hat(N, 0, 3, weight, -1);
+  if (N) {
+    std::fill(N, N + 36, S{});
+    add_dyad(N, 0, 0, g, b.first); // ((w x q) + m v) x g
+    add_hat(N, 0, 3, weight, -1);
+  }
   bool loaded = false;
-  for (int i = 3; i < 15; i++) loaded |= largest(S{} + law[i]) != 0 || largest(-(S{} + law[i])) != 0;
+  for (int i = 3; i < 15; i++) loaded |= !vanishes(law[i]);
   if (!loaded) return;
   S y[3], following[3], moment[3], force[3];
   turned(f, law, y);
@@ -192,6 +205,7 @@ template <class S, class P> void load(const Frame<S> &f, const Spatial<S> &b, co
     W[i] += moment[i] + law[6 + i];
   }
   add_cross(y, force, W);
+  if (!N) return;
   add_dyad(N, 0, 0, force, y); // (w x y + v) x F
   add_hat(N, 0, 3, force, -1);
   add_hat(N, 0, 0, moment, -1); // w x what follows

@@ -20,7 +20,7 @@ public:
              const double *tension, const double *none, double tolerance)
       : r(r), q(q), method(method), stages(method == SDIRK ? 2 : 1), steps(steps), n(r.n), h(h),
         g(method == SDIRK ? GAMMA() * h : h / 2), on(method == SDIRK ? (1 - GAMMA()) / GAMMA() : 1.0),
-        tension(tension), none(none), tolerance(tolerance), stage(r, q, scale, memory), rates(n, memory),
+        tension(tension), none(none), tolerance(tolerance), stage(n, r.paths, scale, memory), rates(n, scale, memory),
         kept(static_cast<std::size_t>(steps) * stages * 2 * n) {}
 
   // From c and momenta p to their end. False where a stage does not converge.
@@ -33,8 +33,9 @@ public:
       for (int i = 0; i < stages; i++) {
         double *C = stage_of(k, i), time = k * h + (i ? h : g);
         std::copy(c0.begin(), c0.end(), C + n);
-        rates.guess(time, g, c0.data(), C);
-        if (!stage.run(g, c0.data(), p0.data(), C, v.data(), at.data(), pull(k), tolerance)) return false;
+        rates.guess(time, g, c0.data(), rate, C);
+        Pulled<double, double> all{r, q, pull(k), stage.length};
+        if (!stage.run(g, c0.data(), p0.data(), C, v.data(), at.data(), all, q.damping, tolerance)) return false;
         rates.add(time, v.data());
         for (int a = 0; a < n; a++) {
           if (method == MIDPOINT) {
@@ -89,7 +90,7 @@ private:
   const int stages, steps, n;
   const double h, g, on, *tension, *none, tolerance;
   Arena<double> memory;
-  Stage<double, double> stage;
+  Stage<double> stage;
   Extrapolation<double> rates;
   std::vector<double> kept; // of each stage: c there, and its base
 

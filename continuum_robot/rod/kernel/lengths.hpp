@@ -8,7 +8,8 @@ namespace rod {
 
 // Lengths of all paths (paths,), their gradient (paths, n), and where `force_by_c` (n, n) is wanted, minus the sum of
 // tension times second derivative, added to it. A path at (x, y) of the cross-section runs by t = v + u x r + r' there,
-// per metre of the backbone: rucker (11).
+// per metre of the backbone: rucker (11). Between disks h apart a path may run straight: the chord of an arc of curvature
+// kappa is shorter by kappa^2 h^2 / 24 of its length.
 template <class S, class P>
 void lengths(const Shape &r, const Numbers<P> &q, const S *c, const S *tension, S *length, S *gradient, S *force_by_c) {
   const int n = r.n;
@@ -39,11 +40,15 @@ void lengths(const Shape &r, const Numbers<P> &q, const S *c, const S *tension, 
       S t[3] = {strain[3] - strain[2] * y + w[3], strain[4] + strain[2] * x + w[4],
                 strain[5] + strain[0] * y - strain[1] * x};
       const S size = root(dot(t, t, 3));
-      length[*index] += w[0] * size;
+      const P chord = w[0] * w[5];
+      length[*index] += w[0] * size - chord * (strain[0] * strain[0] + strain[1] * strain[1]);
       for (int i = 0; i < 3; i++) t[i] = t[i] / size;
       const S by_strain[6] = {y * t[2], -(x * t[2]), x * t[1] - y * t[0], t[0], t[1], t[2]};
       S *to = gradient + *index * n + piece.col;
-      for (int a = 0; a < m; a++) to[a] += w[0] * phi[a] * by_strain[row[a]];
+      for (int a = 0; a < m; a++) {
+        to[a] += w[0] * phi[a] * by_strain[row[a]];
+        if (row[a] < 2) to[a] -= 2.0 * chord * phi[a] * strain[row[a]];
+      }
       if (!force_by_c) continue;
       // d2 |t| = dt . (1 - t t) dt / |t|; rows of dt by the strains
       const S zero{}, one = zero + 1.0, X = zero + x, Y = zero + y;
@@ -52,6 +57,7 @@ void lengths(const Shape &r, const Numbers<P> &q, const S *c, const S *tension, 
       for (int i = 0; i < 6; i++)
         for (int l = 0; l < 6; l++)
           curve[6 * i + l] += f * (dot(by + 3 * i, by + 3 * l, 3) - by_strain[i] * by_strain[l]);
+      for (int i = 0; i < 8; i += 7) curve[i] -= 2.0 * chord * tension[*index];
     }
     if (force_by_c)
       for (int a = 0; a < m; a++)

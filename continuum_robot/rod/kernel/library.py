@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as ct
+import logging
 import os
 from functools import lru_cache
 from pathlib import Path
@@ -58,6 +59,28 @@ class Directions(ct.Structure):
     _fields_ = [("count", ct.c_int), *((name, Pointer) for name in ("body", "stiffness", "damping"))]
 
 
+WIRE = np.dtype([("first", np.int32), ("holes", np.int32), ("back", np.int32)])
+"""As in capstans.hpp."""
+HOLE = np.dtype([("body", np.int32), ("at_m", np.float64, 2)], align=True)
+"""As in capstans.hpp."""
+class Pull(ct.Structure):
+    """As in forces.hpp."""
+
+    _fields_ = [(name, Pointer) for name in ("tension", "stiffness", "spooled", "slack_m", "stops")]
+
+
+class AtRest(ct.Structure):
+    """As in statics.hpp."""
+
+    _fields_ = [
+        *(
+            (name, Pointer)
+            for name in ("hessian", "force", "length", "tension", "gradient", "pose", "jacobian")
+        ),
+        ("energy", ct.c_double),
+    ]
+
+
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 
@@ -70,10 +93,19 @@ def at(array: NDArray[np.generic] | None) -> int | None:
     return array.ctypes.data
 
 
+NOT_BUILT = (
+    "the rod's kernel was not built when this package was installed, for lack of a C++17 compiler: its NumPy form"
+    " serves, some hundred times slower, and without batches and motions"
+)
+
+
 @lru_cache(maxsize=1)
 def library() -> ct.CDLL | None:
-    """The kernel, for the widest vectors that this processor has; loaded once."""
-    return load(WIDE if _has_wide() else NAME) or load(NAME)
+    """The kernel, for the widest vectors that this processor has; loaded once. Without one a warning says so, once."""
+    found = load(WIDE if _has_wide() else NAME) or load(NAME)
+    if found is None:
+        logging.getLogger("continuum_robot.rod").warning("%s", NOT_BUILT)
+    return found
 
 
 def load(name: str) -> ct.CDLL | None:
@@ -83,7 +115,9 @@ def load(name: str) -> ct.CDLL | None:
         folders = [Path(os.environ["CONTINUUM_ROBOT_KERNEL"])]
     for folder in folders:
         if (folder / name).is_file():
-            return ct.CDLL(str(folder / name))
+            found = ct.CDLL(str(folder / name))
+            found.rod_memory.restype = ct.c_size_t
+            return found
     return None
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from continuum_robot.rod.kernel.arrays import RodArrays
+if TYPE_CHECKING:
+    from continuum_robot.rod.kernel.arrays import RodArrays
 
 Vector = NDArray[np.float64]
 
@@ -23,7 +25,7 @@ class Terms:
     ----------
     momentum, force, bias : (n,)
     mass, momentum_by_c, force_by_c : (n, n)
-    rotation, position : of each body, (bodies, 3, 3), (bodies, 3)
+    pose : of each body, rotation (9) and position (3), (bodies, 12)
     jacobian : of each body, (linear, angular) in its axes, (bodies, 6, n)
     """
 
@@ -33,9 +35,18 @@ class Terms:
     mass: Vector
     momentum_by_c: Vector
     force_by_c: Vector
-    rotation: Vector
-    position: Vector
+    pose: Vector
     jacobian: Vector
+
+    @property
+    def rotation(self) -> Vector:
+        """Of each body, (bodies, 3, 3)."""
+        return self.pose[:, :9].reshape(-1, 3, 3)
+
+    @property
+    def position(self) -> Vector:
+        """Of each body, (bodies, 3)."""
+        return self.pose[:, 9:]
 
 
 def hat(a: Vector) -> Vector:
@@ -113,7 +124,7 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
     n, bodies, shape = arrays.n, len(arrays.body), (arrays.n, arrays.n)
     momentum, force, bias = np.zeros(n), np.zeros(n), np.zeros(n)
     mass, momentum_by_c, force_by_c = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    rotations, positions, jacobians = np.zeros((bodies, 3, 3)), np.zeros((bodies, 3)), np.zeros((bodies, 6, n))
+    poses, jacobians = np.zeros((bodies, 12)), np.zeros((bodies, 6, n))
     rotation, position = np.eye(3), np.zeros(3)
     J0, Y0, A0 = np.zeros((6, n)), np.zeros((6, n)), np.zeros(6)  # at the piece's start
     nodes: list[tuple[Vector, Vector, Vector]] = []  # e, J and Y
@@ -155,17 +166,20 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
             mass += J.T @ own_inertia @ J
             momentum_by_c += J.T @ own_inertia @ Y
             force_by_c += Y.T @ own_inertia @ Y + J.T @ N @ J
-            rotations[body], positions[body] = R, x
+            poses[body] = [*R.flat, *x]
             twist = np.linalg.solve(adjoint(R, x), J)
             jacobians[body] = np.vstack([twist[3:], twist[:3]])
             reach[body, : len(ends) + many] = [*ends, *w]
             momenta[body], loads[body] = H, G
         J0, Y0, A0, ends, place = J, Y, A, [*ends, *w], place + places
+    momentum += arrays.inertia @ v
+    bias += 0.0 if a is None else arrays.inertia @ a
+    mass += arrays.inertia
     for (e, J, Y), H, G in zip(nodes, reach.T @ momenta, reach.T @ loads, strict=True):  # H, G: beyond the node
         z, z_load = -ad_columns(e).transpose(0, 2, 1) @ H, -ad_columns(e).transpose(0, 2, 1) @ G
         momentum_by_c += J.T @ z.T
         force_by_c += Y.T @ z.T + z @ Y + z_load @ J
-    return Terms(momentum, force, bias, mass, momentum_by_c, force_by_c, rotations, positions, jacobians)
+    return Terms(momentum, force, bias, mass, momentum_by_c, force_by_c, poses, jacobians)
 
 
 def ad_columns(twists: Vector) -> Vector:
@@ -183,11 +197,12 @@ def lengths(arrays: RodArrays, c: Vector, count: int) -> tuple[Vector, Vector]:
         values = np.array([next(phi) for _ in rows])
         np.add.at(strain, rows, values * c[own])
         for _ in range(paths):
-            j, (weight, x, y, x_rate, y_rate) = next(index), next(path)
+            j, (weight, x, y, x_rate, y_rate, chord) = next(index), next(path)
             r = np.array([x, y, 0.0])
             t = strain[3:] + np.cross(strain[:3], r) + [x_rate, y_rate, 0.0]
             size = float(np.linalg.norm(t))
             by_strain = np.concatenate([np.cross(r, t), t]) / size
-            length[j] += weight * size
+            length[j] += weight * (size - chord * strain[:2] @ strain[:2])
+            by_strain[:2] -= 2 * chord * strain[:2]
             gradient[j, own] += weight * values * by_strain[rows]
     return length, gradient

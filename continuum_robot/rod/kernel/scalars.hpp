@@ -86,4 +86,17 @@ inline double largest(Lanes x) {
 }
 template <class T, int N> inline double largest(const Dual<T, N> &a) { return largest(a.value); }
 
+// Whether nothing depends on it: zero in all lanes, and with all slopes.
+inline bool vanishes(double x) { return x == 0; }
+inline bool vanishes(Lanes x) {
+  bool all = true;
+  for (int i = 0; i < LANES; i++) all &= x[i] == 0;
+  return all;
+}
+template <class T, int N> inline bool vanishes(const Dual<T, N> &a) {
+  bool all = vanishes(a.value);
+  for (int i = 0; i < N; i++) all &= vanishes(a.slope[i]);
+  return all;
+}
+
 } // namespace rod

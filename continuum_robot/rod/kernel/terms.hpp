@@ -12,17 +12,16 @@ template <class S> struct Passed {
   S *turning;          // ad(V) e
   S *J, *Y;            // at the nodes, of the piece's own coefficients; null: no second derivatives are wanted
   S *still, *still_Y;  // of the coefficients before, (6, col): they stand still along the piece
-  S *V;                // twists of the nodes, (nodes, 6)
-  S *H, *G, *B;        // momentum, load and bias wrench beyond each node, in its weight, (nodes, 6)
+  S *beyond;           // momentum H, load G and bias wrench B beyond each node, in its weight, (nodes, 18)
   S *sum;              // of all bodies: H, G, B, (18,)
   const double *end;   // weights of the nodes at the piece's end
 };
 
 template <class S, class P> class TermsCall {
 public:
-  TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out)
-      : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.momentum_by_c || out.jacobian),
-        second(out.momentum_by_c) {}
+  TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *&stack)
+      : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.force_by_c || out.jacobian),
+        second(out.force_by_c), moving(out.momentum_by_c), forced(second || out.force || out.momentum), memory(stack) {}
 
   void run() {
     for (S *x : {out.momentum, out.force, out.bias})
@@ -51,11 +50,11 @@ private:
   const S *c, *v, *a;
   const Terms<S> &out;
   const int n;
-  const bool mass, second;
+  const bool mass, second, moving, forced; // second: derivatives by c; moving: of a rod that moves; forced: p, dL/dc
   Arena<S> memory;
   Passed<S> *passed;
   S *start, *start_Y;                // J and Y at the start of the piece, (6, n)
-  S start_V[6] = {}, start_A[6] = {}; // twist there, and its rate
+  S start_V[12] = {};                // twist there, and its rate
   Frame<S> frame;
   const Place *place;
   const double *phi, *at_node, *weight;
@@ -72,15 +71,12 @@ private:
   // Along a piece, from its start to its end.
   void forth(const Piece &piece, Passed<S> &t) {
     const int m = piece.cols, nodes = piece.nodes, block = 6 * m, before = piece.col;
-    S *rate = memory.zeros(6 * nodes), *rate_rate = memory.zeros(6 * nodes);
+    S *rate = memory.zeros(12 * nodes); // growth of the twist and of its rate at the nodes
     t.unit = memory.raw(block * nodes);
     t.turning = memory.raw(block * nodes);
     t.J = second ? memory.raw(block * nodes) : nullptr;
-    t.Y = second ? memory.raw(block * nodes) : nullptr;
-    t.V = memory.raw(6 * nodes);
-    t.H = memory.zeros(6 * nodes);
-    t.G = memory.zeros(6 * nodes);
-    t.B = memory.zeros(6 * nodes);
+    t.Y = moving ? memory.raw(block * nodes) : nullptr;
+    t.beyond = memory.zeros(18 * nodes);
     t.sum = memory.zeros(18);
     t.still = memory.raw(6 * before);
     t.still_Y = memory.raw(6 * before);
@@ -98,36 +94,34 @@ private:
     // Twists of the nodes are needed before anything at the bodies.
     for (int s = 0, l = 0; s < piece.places; s++)
       if (place[s].node >= 0) {
-        S *V = t.V + 6 * l;
-        at(start_V, rate, 6, s, nodes, V);
+        S V[6];
+        grown<6>(start_V, rate, s, nodes, V);
         bracket_block(V, t.unit + block * l, m, t.turning + block * l);
         if (out.bias) {
-          add_columns(t.turning + block * l, v + before, m, rate_rate + 6 * l);
-          if (a) add_columns(t.unit + block * l, a + before, m, rate_rate + 6 * l);
+          add_columns(t.turning + block * l, v + before, m, rate + 12 * l + 6);
+          if (a) add_columns(t.unit + block * l, a + before, m, rate + 12 * l + 6);
         }
         l++;
       }
     for (int s = 0, l = 0; s < piece.places; s++) {
       const bool end = s == piece.places - 1, node = place[s].node >= 0, body = place[s].body >= 0;
       if (body || end || (node && second)) {
-        S V[6], A[6];
-        at(start_V, rate, 6, s, nodes, V);
-        if (out.bias) at(start_A, rate_rate, 6, s, nodes, A);
-        else std::copy(start_A, start_A + 6, A);
+        S V[12];
+        if (out.bias) grown<12>(start_V, rate, s, nodes, V);
+        else grown<6>(start_V, rate, s, nodes, V);
         if (mass) at(first, t.unit, block, s, nodes, J);
-        if (second) at(first_Y, t.turning, block, s, nodes, Y);
+        if (moving) at(first_Y, t.turning, block, s, nodes, Y);
         if (node && second) {
           std::copy(J, J + block, t.J + block * l);
-          std::copy(Y, Y + block, t.Y + block * l);
+          if (moving) std::copy(Y, Y + block, t.Y + block * l);
         }
-        if (body) add_body(piece, t, frames[s], place[s].body, weight + s * nodes, V, A, J, Y, IJ, IY, sums);
+        if (body) add_body(piece, t, frames[s], place[s].body, weight + s * nodes, V, J, Y, IJ, IY, sums);
         if (end) {
           t.end = weight + s * nodes;
-          std::copy(V, V + 6, start_V);
-          std::copy(A, A + 6, start_A);
+          std::copy(V, V + (out.bias ? 12 : 6), start_V);
           for (int i = 0; i < 6; i++) {
             if (mass) std::copy(J + i * m, J + (i + 1) * m, start + i * n + before);
-            if (second) std::copy(Y + i * m, Y + (i + 1) * m, start_Y + i * n + before);
+            if (moving) std::copy(Y + i * m, Y + (i + 1) * m, start_Y + i * n + before);
           }
         }
       }
@@ -141,7 +135,7 @@ private:
   // Frames of the places, and at the nodes unit strains in base axes and the twist's growth.
   void follow(const Piece &piece, Passed<S> &t, Frame<S> *frames, S *rate) {
     const int m = piece.cols, block = 6 * m, *row = r.row + piece.col;
-    S strain[18], step[6], axes[36];
+    S strain[18], step[6], axis[6];
     for (int s = 0, l = 0; s < piece.places; s++, phi += 3 * m, rest += 18) {
       if (!piece.constant || !s)
         for (int g = 0; g < 3; g++) {
@@ -153,10 +147,11 @@ private:
       frames[s] = frame;
       if (place[s].node < 0) continue;
       S *e = t.unit + block * l;
-      adjoint(frame, axes);
-      for (int i = 0; i < 6; i++)
-        for (int j = 0; j < m; j++) e[i * m + j] = at_node[j] * axes[6 * i + row[j]];
-      add_columns(e, v + piece.col, m, rate + 6 * l);
+      for (int j = 0; j < m; j++) {
+        unit_strain(frame, row[j], axis);
+        for (int i = 0; i < 6; i++) e[i * m + j] = at_node[j] * axis[i];
+      }
+      add_columns(e, v + piece.col, m, rate + 12 * l);
       at_node += m;
       l++;
     }
@@ -168,29 +163,40 @@ private:
     for (int j = 0; j < nodes; j++) add_scaled(weight[s * nodes + j], y + j * count, x, count);
   }
 
-  void add_body(const Piece &piece, Passed<S> &t, const Frame<S> &f, int body, const double *W, const S *V, const S *A,
-                const S *J, const S *Y, S *IJ, S *IY, Sums &sums) {
+  // The same of the first numbers of `rate`, (nodes, 12): of the twist, or of it and its rate.
+  template <int COUNT> void grown(const S *x0, const S *rate, int s, int nodes, S *x) {
+    S sum[COUNT];
+    for (int i = 0; i < COUNT; i++) sum[i] = x0[i];
+    for (int j = 0; j < nodes; j++)
+      for (int i = 0; i < COUNT; i++) sum[i] += weight[s * nodes + j] * rate[12 * j + i];
+    for (int i = 0; i < COUNT; i++) x[i] = sum[i];
+  }
+
+  // From one on, of what is beyond a place: H, G and B, or those of them that are wanted.
+  template <int BEGIN, int END> void add_beyond(const double *W, const S *wrench, int nodes, S *beyond, S *sum) {
+    for (int i = BEGIN; i < END; i++) sum[i] += wrench[i];
+    for (int j = 0; j < nodes; j++)
+      for (int i = BEGIN; i < END; i++) beyond[18 * j + i] += W[j] * wrench[i];
+  }
+
+  void add_body(const Piece &piece, Passed<S> &t, const Frame<S> &f, int body, const double *W, const S *V, const S *J,
+                const S *Y, S *IJ, S *IY, Sums &sums) {
     const int m = piece.cols, nodes = piece.nodes, block = 6 * m, before = piece.col;
     const P *numbers = q.body + BODY * body;
     const Spatial<S> I = spatial(f, numbers);
-    S H[6], G[6], N[36], B[6];
-    momenta(I, V, 1, H);
-    momenta(I, A, 1, B);
-    load(f, I, q.gravity, numbers + 10, G, N);
-    add_cross(V, H, B); // I A + ad*(V) H - G
-    add_cross(V + 3, H + 3, B);
-    add_cross(V, H + 3, B + 3);
-    for (int i = 0; i < 6; i++) {
-      B[i] -= G[i];
-      t.sum[i] += H[i];
-      t.sum[6 + i] += G[i];
-      t.sum[12 + i] += B[i];
+    S wrench[18], N[36], *H = wrench, *G = wrench + 6, *B = wrench + 12;
+    momentum(I, V, H);
+    load(f, I, q.gravity, numbers + 10, G, second ? N : nullptr);
+    if (out.bias) {
+      momentum(I, V + 6, B);
+      add_cross(V, H, B); // I A + ad*(V) H - G
+      add_cross(V + 3, H + 3, B);
+      add_cross(V, H + 3, B + 3);
+      for (int i = 0; i < 6; i++) B[i] -= G[i];
     }
-    for (int j = 0; j < nodes; j++) {
-      add_scaled(W[j], H, t.H + 6 * j, 6);
-      add_scaled(W[j], G, t.G + 6 * j, 6);
-      if (out.bias) add_scaled(W[j], B, t.B + 6 * j, 6);
-    }
+    if (forced && out.bias) add_beyond<0, 18>(W, wrench, nodes, t.beyond, t.sum);
+    else if (forced) add_beyond<0, 12>(W, wrench, nodes, t.beyond, t.sum);
+    else if (out.bias) add_beyond<12, 18>(W, wrench, nodes, t.beyond, t.sum);
     if (out.pose) {
       S *to = out.pose + 12 * body;
       std::copy(f.R, f.R + 9, to);
@@ -202,19 +208,22 @@ private:
       in_own_axes(f, J, m, to + before, n);
       for (int i = 0; i < 6; i++) std::fill(to + i * n + before + m, to + (i + 1) * n, S{});
     }
-    if (!mass) return;
-    momenta(I, J, m, IJ);
-    add_scaled(1.0, IJ, sums.J, block);
-    sums.inertia.mass += I.mass;
-    add_scaled(1.0, I.first, sums.inertia.first, 3);
-    add_scaled(1.0, I.second, sums.inertia.second, 6);
+    if (out.mass || moving) {
+      momenta(I, J, m, IJ);
+      add_scaled(1.0, IJ, sums.J, block);
+      sums.inertia.mass += I.mass;
+      add_scaled(1.0, I.first, sums.inertia.first, 3);
+      add_scaled(1.0, I.second, sums.inertia.second, 6);
+    }
     if (out.mass) add_products(J, m, IJ, m, diagonal(out.mass, before), n);
     if (!second) return;
-    momenta(I, Y, m, IY);
-    add_scaled(1.0, IY, sums.Y, block);
     add_scaled(1.0, N, sums.N, 36);
-    add_products(J, m, IY, m, diagonal(out.momentum_by_c, before), n);
-    add_products(Y, m, IY, m, diagonal(out.force_by_c, before), n);
+    if (moving) {
+      momenta(I, Y, m, IY);
+      add_scaled(1.0, IY, sums.Y, block);
+      add_products(J, m, IY, m, diagonal(out.momentum_by_c, before), n);
+      add_products(Y, m, IY, m, diagonal(out.force_by_c, before), n);
+    }
     S *NJ = IY;
     std::fill(NJ, NJ + block, S{});
     for (int i = 0; i < 6; i++)
@@ -229,23 +238,25 @@ private:
   // The coefficients of the pieces before stand still along this one, so its bodies count together.
   void add_columns_before(const Piece &piece, const Passed<S> &t, const Sums &sums) {
     const int m = piece.cols, b = piece.col;
-    Arena<S> own;
+    Arena<S> own(memory.here());
     S *IJ = own.raw(6 * b), *IY = own.raw(6 * b), *NJ = own.zeros(6 * b);
     const S *J = t.still, *Y = t.still_Y;
-    momenta(sums.inertia, J, b, IJ);
     if (out.mass) {
+      momenta(sums.inertia, J, b, IJ);
       add_products(J, b, sums.J, m, out.mass + b, n);
       add_products_transposed(J, b, sums.J, m, out.mass + b * n, n);
       add_products(J, b, IJ, b, out.mass, n);
     }
     if (!second) return;
-    momenta(sums.inertia, Y, b, IY);
-    add_products(J, b, sums.Y, m, out.momentum_by_c + b, n);
-    add_products(sums.J, m, Y, b, out.momentum_by_c + b * n, n);
-    add_products(J, b, IY, b, out.momentum_by_c, n);
-    add_products(Y, b, sums.Y, m, out.force_by_c + b, n);
-    add_products_transposed(Y, b, sums.Y, m, out.force_by_c + b * n, n);
-    add_products(Y, b, IY, b, out.force_by_c, n);
+    if (moving) {
+      momenta(sums.inertia, Y, b, IY);
+      add_products(J, b, sums.Y, m, out.momentum_by_c + b, n);
+      add_products(sums.J, m, Y, b, out.momentum_by_c + b * n, n);
+      add_products(J, b, IY, b, out.momentum_by_c, n);
+      add_products(Y, b, sums.Y, m, out.force_by_c + b, n);
+      add_products_transposed(Y, b, sums.Y, m, out.force_by_c + b * n, n);
+      add_products(Y, b, IY, b, out.force_by_c, n);
+    }
     for (int i = 0; i < 6; i++)
       for (int j = 0; j < 6; j++) add_scaled(sums.N[6 * i + j], J + j * b, NJ + i * b, b);
     add_products(J, b, sums.NJ, m, out.force_by_c + b, n);
@@ -256,14 +267,12 @@ private:
   // Back along a piece: what is beyond each node. `beyond`: H, G and B of the pieces after.
   void back(const Piece &piece, Passed<S> &t, S *beyond) {
     const int m = piece.cols, block = 6 * m, b = piece.col;
-    Arena<S> own;
+    Arena<S> own(memory.here());
     S *z = own.raw(block), *zG = own.raw(block);
     for (int l = 0; l < piece.nodes; l++) {
       const S *e = t.unit + block * l, *turning = t.turning + block * l;
-      S *H = t.H + 6 * l, *G = t.G + 6 * l, *B = t.B + 6 * l;
-      add_scaled(t.end[l], beyond, H, 6);
-      add_scaled(t.end[l], beyond + 6, G, 6);
-      add_scaled(t.end[l], beyond + 12, B, 6);
+      S *H = t.beyond + 18 * l, *G = H + 6, *B = H + 12;
+      for (int i = 0; i < 18; i++) H[i] += t.end[l] * beyond[i];
       for (int i = 0; i < 6; i++)
         for (int j = 0; j < m; j++) {
           if (out.momentum) out.momentum[b + j] += e[i * m + j] * H[i];
@@ -272,34 +281,51 @@ private:
         }
       if (!second) continue;
       const S *J = t.J + block * l, *Y = t.Y + block * l;
-      coadjoint_block(e, H, m, z);
       coadjoint_block(e, G, m, zG);
-      add_products(J, m, z, m, diagonal(out.momentum_by_c, b), n);
-      add_products(t.still, b, z, m, out.momentum_by_c + b, n);
-      add_products(Y, m, z, m, diagonal(out.force_by_c, b), n);
-      add_products(z, m, Y, m, diagonal(out.force_by_c, b), n);
+      if (moving) {
+        coadjoint_block(e, H, m, z);
+        add_products(J, m, z, m, diagonal(out.momentum_by_c, b), n);
+        add_products(t.still, b, z, m, out.momentum_by_c + b, n);
+        add_products(Y, m, z, m, diagonal(out.force_by_c, b), n);
+        add_products(z, m, Y, m, diagonal(out.force_by_c, b), n);
+        add_products(t.still_Y, b, z, m, out.force_by_c + b, n);
+        add_products_transposed(t.still_Y, b, z, m, out.force_by_c + b * n, n);
+      }
       add_products(zG, m, J, m, diagonal(out.force_by_c, b), n);
-      add_products(t.still_Y, b, z, m, out.force_by_c + b, n);
-      add_products_transposed(t.still_Y, b, z, m, out.force_by_c + b * n, n);
       add_products(zG, m, t.still, b, out.force_by_c + b * n, n);
     }
     for (int i = 0; i < 18; i++) beyond[i] += t.sum[i];
   }
 
-  void add_inertia() {
-    for (int i = 0; i < n; i++)
-      for (int j = 0; j < n; j++) {
-        const P I = q.inertia[i * n + j];
-        if (out.momentum) out.momentum[i] += I * v[j];
-        if (out.bias && a) out.bias[i] += I * a[j];
-        if (out.mass) out.mass[i * n + j] += S{} + I;
-      }
+  void add_inertia() { // it is symmetric
+    for (int i = 0; i < n; i++) {
+      const P *I = q.inertia + i * n;
+      if (out.momentum) add_scaled(v[i], I, out.momentum, n);
+      if (out.bias && a) add_scaled(a[i], I, out.bias, n);
+      if (out.mass) add_scaled(1.0, I, out.mass + i * n, n);
+    }
   }
 };
 
 template <class S, class P>
 void terms(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out) {
-  TermsCall<S, P>(r, q, c, v, a, out).run();
+  Arena<S> memory;
+  TermsCall<S, P>(r, q, c, v, a, out, memory.here()).run();
+}
+
+// The same with stiffness and damping: the bias is all that holds against M a, and the force all that changes p but what
+// drives the rod. In memory that the caller owns, of memory_of(r) scalars.
+template <class S, class P>
+void dynamics(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *memory) {
+  const int n = r.n;
+  TermsCall<S, P>(r, q, c, v, a, out, memory).run();
+  for (int i = 0; i < n; i++) {
+    S held{};
+    if (q.stiffness) held += dot(q.stiffness + i * n, c, n);
+    if (q.damping) held += dot(q.damping + i * n, v, n);
+    if (out.bias) out.bias[i] += held;
+    if (out.force) out.force[i] -= held;
+  }
 }
 
 } // namespace rod

@@ -46,7 +46,7 @@ MODULES = (
     "control.pid",
     "control.tendon_forces",
     "control.cogging",
-    "rod.code.generated_call",
+    "rod.kernel.call",
     "rod.holding_force",
     "rod.friction.maxwell_slip",
     "rod.friction.hysteresis",
@@ -97,7 +97,7 @@ _STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
 _DECLARATIONS = """cdef extern from *:
     void __sync_synchronize() nogil
 
-ctypedef int (*CasadiFunction)(double**, double**, long long*, double*, int) noexcept nogil
+ctypedef void (*RodDynamics)(void*, void*, double*, double*, double*, void*, double*) noexcept nogil
 """
 
 

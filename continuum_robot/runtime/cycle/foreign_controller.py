@@ -35,7 +35,6 @@ def controller_of(
     parts: Any,
     feedforward: Callable[[], RodFeedforward],
     settings: Callable[[str, Any], Any] | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> Any:
     """The controller for the cycle of a robot: that of its file, or of another package.
 
@@ -45,7 +44,6 @@ def controller_of(
     parts : of the cycle's form, by their names
     feedforward : makes the rod's feed-forward, where the PID needs it
     settings : as of :func:`foreign_law`
-    progress : receives a line where a model has to be compiled
 
     Raises
     ------
@@ -55,7 +53,7 @@ def controller_of(
     if law == PID_LAW:
         return parts.ClarkeController(robot, feedforward())
     if law == INVERSE_DYNAMICS_LAW:
-        return parts.InverseDynamicsController(robot, progress=progress)
+        return parts.InverseDynamicsController(robot)
     return ForeignController(foreign_law(robot, settings), robot)
 
 

@@ -49,10 +49,6 @@ class PlantBody(Protocol):
     substep_s: float
 
     @property
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
-
-    @property
     def rest(self) -> Vector:
         """Equilibrium without tension under gravity alone, (n,)."""
 

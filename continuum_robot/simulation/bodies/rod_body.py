@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated rod with its tendons and motors, but for how it is integrated in time."""
+"""A simulated rod of any strains and any routing, however stiff, with its motors, capstans and contacts."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import math
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.generation import FastFunction, compile_functions
+from continuum_robot.rod.description import ALL, WITH_CAPSTANS
 from continuum_robot.rod.fiber import curvature_matrix
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
-from continuum_robot.simulation.bodies.plant_body import Drive
+from continuum_robot.rod.places import RodPlaces
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
+from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.moving_rod import MovingRod, Springs
 
 Vector = NDArray[np.float64]
 
 
-class RodBody(ABC):
+class RodBody:
     """Rod, tendons and motors; a :class:`~continuum_robot.simulation.bodies.plant_body.PlantBody`.
 
     Parameters
@@ -32,128 +34,117 @@ class RodBody(ABC):
     robot : a rod
     motor : of the tendons; None: the tensions are given
     contacts : what touches the rod
-    progress : receives a line when something takes long or is not as the robot's file states
-    compile : "auto", "always" or "never", as in rod/code/generation.py
 
     Attributes
     ----------
-    substep_s : longest step, s
+    substep_s : longest step, s: the robot file's
+    moving : the rod in motion; the numbers of its rod may be written between two calls
     """
 
-    substep_s: float
-
-    def __init__(
-        self,
-        robot: Robot,
-        motor: MotorModel | None,
-        contacts: PlantContacts,
-        *,
-        progress: Callable[[str], None] | None = None,
-        compile: str = "auto",
-    ) -> None:
-        self._check(robot)
+    def __init__(self, robot: Robot, motor: MotorModel | None, contacts: PlantContacts) -> None:
         self._robot, self._motor, self._contacts = robot, motor, contacts
-        self._progress, self._compile = progress, compile
-        self._size, self._tendons = robot.coefficient_count, robot.tendon_count
-        self._rod = StrainRod.from_robot(robot)
-        self._curvature = curvature_matrix(robot)
+        self.substep_s = robot.simulation.substep_s
+        self._friction, settings = CapstanFriction(robot), robot.simulation
+        springs = Springs(
+            settings.tendon_stiffness_n_per_m, settings.tendon_stiffening_per_n, settings.tendon_damping_ns_per_m
+        )
         # With motors the capstans' inertia is that of the rotors.
-        self._model = RodModel(robot, actuator_inertia=motor is None)
-        self._hysteresis = RodHysteresis(robot)
-        self._make()
+        parts = WITH_CAPSTANS if motor is None else ALL
+        self.moving = MovingRod(
+            Rod(robot, stations_m=self._friction.stations_m.tolist(), parts=parts),
+            springs=None if motor is None else springs,
+            motor=motor,
+            friction=self._friction,
+            hysteresis=RodHysteresis(robot),
+            surfaces=contacts.surface_count,
+            linear=not robot.traits.nonlinear_lengths,
+            method=settings.method,
+        )
+        self._strings = Rod(robot, paths=[string.path for string in robot.strings])
+        self._curvature = curvature_matrix(robot)
+        self.kinematics: Kinematics = RodPlaces(robot, contacts.locations_m)
         self.reset(self.rest)
-
-    def _check(self, robot: Robot) -> None:  # noqa: B027 - most bodies take any rod
-        """Refuse a robot that this body does not take, before anything is made."""
-
-    @abstractmethod
-    def _make(self) -> None:
-        """Make what integrates it, and set ``substep_s``."""
-
-    @property
-    @abstractmethod
-    def compiled(self) -> bool:
-        """Whether it runs as machine code."""
 
     @cached_property
     def rest(self) -> Vector:
         """Equilibrium without tension under gravity alone, (n,)."""
-        return equilibrium(self._rod).c
+        return equilibrium(self.moving.rod).c
 
-    @abstractmethod
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
+        self.moving.reset(c)
 
-    @abstractmethod
     def advance(self, drive: Drive, duration_s: float) -> None:
-        """Integrate for a duration of more than 0 s; raises ContinuumRobotError where it diverges."""
+        """Integrate for a duration of more than 0 s.
+
+        Raises
+        ------
+        ContinuumRobotError : parts of a 256th of a step do not converge either
+        """
+        moving, touched = self.moving, self._contacts.size > 0
+        moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
+        moving.stiffness_fraction[:], moving.motor_free[:] = drive.stiffness_fraction, drive.motor_free > 0
+        if self._motor is None:
+            moving.desired[:] = np.maximum(drive.desired, 0.0)
+        steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))
+        try:
+            if not touched:
+                moving.step(duration_s, steps)
+                return
+            for k in range(steps):
+                now_s = drive.time_s + k * duration_s / steps - drive.contacts_from_s
+                values, pushed = self._contacts.parameters(self.kinematics, moving.c, moving.c_rate, now_s)
+                moving.touching[: values.size], moving.force[:] = values, drive.force + pushed
+                moving.step(duration_s / steps)
+        except ConvergenceError as error:
+            raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
 
     @property
-    @abstractmethod
     def c(self) -> Vector:
         """Strain coefficients, (n,), 1/m for curvatures."""
+        return self.moving.c.copy()
 
     @property
-    @abstractmethod
     def c_rate(self) -> Vector:
         """Their rates, (n,)."""
+        return self.moving.rate()
 
     @property
-    @abstractmethod
     def spools(self) -> Vector:
         """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        moving = self.moving
+        return np.array([moving.spooled_m, moving.speed_m_per_s, moving.current_a])
 
-    @abstractmethod
-    def tension(self, drive: Drive, /) -> Vector:
-        """True tensions, (N,), N; of what is given, offsets and fractions of the tendons count."""
+    def tension(self, _drive: Drive) -> Vector:
+        """Tensions at the end of the latest step, (N,), N."""
+        return self.moving.tension_n.copy()
 
-    def friction_torque(self, tension_n: Vector, velocity: Vector, /) -> Vector:
+    def friction_torque(self, tension_n: Vector, velocity: Vector) -> Vector:
         """Friction that resists each capstan, (capstans,), N.m, for tensions (N,) and rates of tendons (N,), m/s."""
-        del tension_n, velocity
-        return np.zeros(0)
+        friction = self._friction
+        speed = friction.speeds(velocity)
+        return friction.torque(self.moving.kept_by_wires(), speed, friction.wires_of_tension(tension_n))
 
     @property
     def rod_displacement(self) -> Vector:
         """Displacement of the tendons at the rod, (N,), m."""
-        return self._rod.tendon_displacement(self.c)
+        return self.moving.displacement_m
 
     @property
     def rod_velocity(self) -> Vector:
         """Its rate, (N,), m/s."""
-        return np.asarray(self._rod.displacement_jacobian(self.c) @ self.c_rate)
+        return np.asarray(-self.moving.rod.lengths(self.moving.c).gradient @ self.c_rate)
 
     @property
     def string_extension(self) -> Vector:
         """Extension of every string, (strings,), m."""
-        return self._rod.string_extension(self.c)
+        return self._strings.rest_m - self._strings.lengths(self.moving.c).length_m
 
     @property
     def fiber_curvature(self) -> Vector:
         """Curvature about x and y at every grating of the robot's fibre, (2 g,), 1/m."""
-        return np.asarray(self._curvature @ self.c)
-
-    @cached_property
-    def kinematics(self) -> Kinematics:
-        """Of the rod, for its contacts."""
-        return _Kinematics(self._model, self._compile, self._progress)
+        return np.asarray(self._curvature @ self.moving.c)
 
     def reach(self) -> Kinematics:
-        """Of the rod, for a push anywhere, with contacts or without: nothing is compiled for it."""
-        return self.kinematics if self._contacts.size else _Kinematics(self._model, "never", None)
-
-
-class _Kinematics:
-    """Pose and body Jacobian for contacts and pushes."""
-
-    def __init__(self, model: RodModel, compile: str, progress: Callable[[str], None] | None) -> None:
-        self.robot = model.robot
-        name = f"contacts of {self.robot.name}"
-        made = compile_functions([model.pose, model.body_jacobian], name, compile=compile, progress=progress)
-        self._pose: FastFunction = made["pose"]
-        self._jacobian: FastFunction = made["body_jacobian"]
-
-    def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
-        return np.array([self._pose(c, place) for place in np.atleast_1d(np.asarray(s, dtype=float))])
-
-    def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
-        return self._jacobian(c, s)
+        """Of the rod, for a push anywhere, with contacts or without."""
+        return self.kinematics

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.code.generation import FastFunction
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.friction.tendons import TendonFriction
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
@@ -76,7 +76,6 @@ class ChainBody:
     Attributes
     ----------
     substep_s : as given
-    compiled : True: MuJoCo is
     robot : as given
     chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
     xml : the MJCF
@@ -88,8 +87,6 @@ class ChainBody:
     ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
     ParameterError : no rod, or tendons that stiffen with their tension
     """
-
-    compiled = True
 
     def __init__(
         self,
@@ -123,7 +120,7 @@ class ChainBody:
         self._no_load = np.zeros(robot.tendon_count)
         if motor is not None:
             self._spool = FastFunction(spool_step(robot, motor))
-        self._friction = TendonFriction(robot, compile="never")
+        self._friction = CapstanFriction(robot)
         self._capstans = self._friction.capstan_count > 0
         if self._capstans:
             self._load_of_torque = tension_from_torque(robot)
@@ -275,7 +272,7 @@ class ChainBody:
 
     def _resistance(self, capstan_speed_rad_per_s: Vector, tension_n: Vector) -> Vector:
         """Friction torque on the capstans, (capstans,), N.m; johnston (37) at the fitted coefficients."""
-        value = self._friction.resistance(self.c, capstan_speed_rad_per_s, tension_n, self._friction.coefficients)
+        value = self._friction.resistance(self.c, capstan_speed_rad_per_s, tension_n)
         return np.array(value, dtype=float).reshape(-1)
 
     @property

@@ -52,7 +52,7 @@ class MujocoPlant(Plant):
         self._links, self._world = links, world
         super().__init__(robot, actuation=actuation, rng=rng, progress=progress, contacts=contacts)
 
-    def _make_body(self, progress: Callable[[str], None] | None, _compile: str) -> ChainBody:
+    def _make_body(self, progress: Callable[[str], None] | None) -> ChainBody:
         return ChainBody(
             self.robot, self.motor, self._contacts.contacts, links=self._links, world=self._world, progress=progress
         )

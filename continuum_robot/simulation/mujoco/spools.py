@@ -53,7 +53,7 @@ def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
     loose, slower = tangential(end, state, given, h)
     loose = free * loose
     yielding = free * h / (motor.mass_kg * slower)
-    # tendon_tension at the end of the step, where the stretch is greater by h times its rate.
+    # Tension at the end of the step, where the stretch is greater by h times its rate.
     pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
     slope = fraction * (pull[0] * h + pull[1])
     level = fraction * pull[0] * (spooled - displacement - offset) + slope * loose

@@ -17,7 +17,7 @@ from rich.console import Console
 from continuum_robot.app.check import abilities, run_check
 from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.models.rod import masses_kg, natural_frequencies_hz
-from continuum_robot.robot.loading import load_robot, shipped_robots
+from continuum_robot.robot.loading import find_robot_file, load_robot, shipped_robots
 
 
 def single_disk():
@@ -171,6 +171,34 @@ def test_what_the_strain_basis_misses_is_named(name: str, tmp_path: Path) -> Non
     assert run_check(name, tmp_path / "check.json", console) == 0
     assert "warning: segments.basis: the strain basis misses the tip" in console.file.getvalue()  # type: ignore[attr-defined]
     assert max(json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["defects_m"].values()) > 1e-3
+
+
+def test_a_reference_that_bends_the_robot_into_itself_is_warned_of(tmp_path: Path) -> None:
+    text = find_robot_file("two_segment").read_text(encoding="utf-8")
+    (tmp_path / "far.yaml").write_text(
+        text.replace("amplitude_m: [0.01, 0.005, 0.005, 0.025]", "amplitude_m: [0.0, 0.045, 0.0, 0.045]"),
+        encoding="utf-8",
+    )
+    console = Console(file=io.StringIO(), width=1000)
+    run_check(str(tmp_path / "far.yaml"), tmp_path / "check.json", console)
+    found = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["judgements"]
+    assert any("into itself" in one["cause"] for one in found if one["level"] == "warning"), found
+    run_check("two_segment", tmp_path / "check.json", console)
+    found = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["judgements"]
+    assert not any("into itself" in one["cause"] for one in found)
+
+
+def test_the_quadratures_error_is_printed_and_beyond_its_bound_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(file=io.StringIO(), width=1000)
+    assert run_check("two_segment", tmp_path / "check.json", console) == 0
+    error = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["quadrature_error"]
+    assert 0 < error < 1e-6
+    assert "Quadrature: 6 Gauss nodes a piece" in console.file.getvalue()  # type: ignore[attr-defined]
+    monkeypatch.setattr("continuum_robot.rod.accuracy.LARGEST_ERROR", error / 2)
+    assert run_check("two_segment", tmp_path / "check.json", console) == 1
+    assert "error: segments.basis.nodes: energies and lengths" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.long

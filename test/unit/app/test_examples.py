@@ -39,6 +39,7 @@ CHECKS: dict[str, Check] = {
         said["sines"][0] > said["sines"][1] > said["sines"][2] and said["chebyshev"][2] < said["piecewise_constant"][2]
     ),
     "11_own_routing": lambda said: all(values[-1] < 0.05 for name, values in said.items() if name.startswith("swing")),
+    "13_rod_in_python": lambda said: said["0 g at the tip"][0] > 20 and abs(said["1.00 s after release"][0]) < 3,
     "09_ros2_client": lambda said: abs(said["straight again"][2] - 200) < 2 and min(said["tensions"]) > 0.5,
 }
 

@@ -33,6 +33,9 @@ ROBOT = "rolling_five_link"
         ("experiment --json {0}/x.json", "--json"),
         ("experiment muhmann.energies --workers 2", "workers"),
         ("experiment muhmann.energies --check --workers 2", "--workers"),
+        (f"demo --robot {ROBOT} --payload-kg 0.1", "payload_kg = 0.1 -- expected none"),
+        (f"up {ROBOT} --payload-kg 0.1", "payload_kg = 0.1 -- expected none"),
+        ("demo --payload-kg -1", "--payload-kg"),
         ("demo --clock lock-step", "'lock-step' is not one of 'auto', 'real', 'lockstep'; did you mean lockstep?"),
         ("check twosegment", "did you mean two_segment?"),
         ("up two_segment --world tubee.yaml", "did you mean tube.yaml?"),
@@ -72,3 +75,16 @@ def test_tune_writes_numbers_and_a_file_that_check_accepts(tmp_path: Path) -> No
     assert found["gains"][0]["p"] > 0
     assert len(found["reasons"]) == 3
     assert main(["check", str(out)]) == 0
+
+
+def test_a_payload_of_one_run_is_the_models_and_the_simulated_robots() -> None:
+    pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+    from continuum_robot.app.running.stack import load_for_stack  # noqa: PLC0415
+    from continuum_robot.nodes.stack.options import StackOptions  # noqa: PLC0415
+    from continuum_robot.rod import Rod  # noqa: PLC0415
+
+    robot = load_for_stack(StackOptions(robot="two_segment", payload_kg=0.02))
+    assert robot.payload_kg == 0.02
+    assert load_for_stack(StackOptions(robot="two_segment")).payload_kg == 0.0
+    assert Rod(robot).payload_kg == 0.02
+    assert robot.file_name.endswith("two_segment.yaml")

@@ -31,7 +31,7 @@ from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.reference.motion_start import HOLDING
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 
 RODS = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")
 MECHANISMS = ("rolling_five_link", "crem_segment")
@@ -91,9 +91,9 @@ def test_general_rod_is_drawn_as_its_tendons_run(name: str) -> None:
     for path, drawn in zip(robot.tendon_paths, geometry.tendons, strict=True):
         x, y, _, _ = path.at(drawn[:, 2])
         assert drawn[:, :2] == pytest.approx(np.stack([x, y], axis=1), abs=1e-9)
-    rod = StrainRod.from_robot(robot)
-    bent = 0.05 * rod.strain_scale * np.cos(np.arange(drawing.size))
-    displacement = rod.tendon_displacement(bent)
+    rod = Rod(robot)
+    bent = 0.05 * rod.scale * np.cos(np.arange(drawing.size))
+    displacement = rod.displacement(bent)
     lengths = [
         [sum(np.linalg.norm(np.diff(path, axis=0), axis=1)) for path in drawing.geometry(c).tendons]
         for c in (np.zeros(drawing.size), bent)

@@ -87,4 +87,4 @@ def test_the_page_draws_them_once_and_takes_away_what_is_gone(triangles):
 
 def test_another_plant_has_no_obstacles():
     with pytest.raises(ParameterError, match="MuJoCo"):
-        obstacle_markers(Plant(ROBOT, compile="never"), "base")
+        obstacle_markers(Plant(ROBOT), "base")

@@ -15,7 +15,7 @@ from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.runtime.cycle import foreign_controller
 from continuum_robot.simulation.plant import Plant
@@ -44,7 +44,7 @@ def reference(position, velocity=(0.0, 0.0), acceleration=(0.0, 0.0)):
 
 
 def controller(robot=SOFT, **settings):
-    return InverseDynamicsController(under_inverse_dynamics(robot, **settings), compile="never")
+    return InverseDynamicsController(under_inverse_dynamics(robot, **settings))
 
 
 class Loop:
@@ -52,7 +52,7 @@ class Loop:
 
     def __init__(self, own, robot=SOFT, largest_n=math.inf):
         self.own, self.largest_n = own, largest_n
-        self.plant = Plant(robot, actuation="ideal", compile="never")
+        self.plant = Plant(robot, actuation="ideal")
         self.tension = np.full(5, 3.0)
         own.reset(self.measured(), self.tension, reference([0, 0]))
 
@@ -71,7 +71,7 @@ class Loop:
 
 
 def test_the_tensions_give_the_acceleration_of_the_reference():
-    own, model = controller(observer_rate_per_s=0.0), RodDynamics(MOTORLESS, compile="never")
+    own, model = controller(observer_rate_per_s=0.0), Rod(MOTORLESS)
     shape = coefficients_from_clarke(ROBOT)
     rng = np.random.default_rng(4)
     for _ in range(5):
@@ -87,7 +87,8 @@ def test_the_tensions_give_the_acceleration_of_the_reference():
         own.reset(state, np.full(5, 3.0), desired)
         own.start_offset[:] = [0.0, 0.0]
         tension = own.update(state, desired, CYCLE_S)
-        found = model.forward_dynamics(shape @ position, shape @ velocity, tension)
+        force = model.displacement_gradient(shape @ position).T @ tension
+        found = model.acceleration(shape @ position, shape @ velocity, force)
         np.testing.assert_allclose(found, shape @ acceleration, rtol=1e-7, atol=1e-7)
 
 
@@ -218,11 +219,12 @@ def test_the_observer_does_not_take_known_friction_for_a_disturbance():
     own.reset(reading(np.zeros(5), np.zeros(5), tension), tension, reference([0, 0]))
     # Held after a way in one direction: tensions of the motors are the rod's and their friction.
     place, shape = np.array([4e-3, 0.0]), coefficients_from_clarke(ROBOT)
-    model = RodDynamics(MOTORLESS, compile="never")
+    model = Rod(MOTORLESS)
     for k in range(1500):
         at = place * min(1.0, (k + 1) / 500)
         rate = place / 0.5 if k < 500 else np.zeros(2)
-        rod = model.inverse_dynamics(shape @ at, shape @ rate, np.zeros(shape.shape[0])).reshape(-1)
+        c, c_rate = shape @ at, shape @ rate
+        rod = model.terms(c, c_rate).bias + model.arrays.stiffness @ c + model.arrays.damping @ c_rate
         force = shape.T @ rod + pull.T @ (np.sign(pull @ place) * robot.actuators.coulomb_n)
         held = np.linalg.pinv(pull.T) @ force + 10.0
         own.update(reading(pull @ at, pull @ rate, held), reference(at), CYCLE_S)

@@ -14,7 +14,7 @@ from continuum_robot.geometry.obstacles import ConvexObstacle, least_distance
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.simulation.mujoco.world import load_world
 
@@ -38,7 +38,7 @@ def _at_the_start(control):
 
 
 def clearance_m(clarke, obstacles=POST):
-    rod = StrainRod.from_robot(ROBOT)
+    rod = Rod(ROBOT)
     poses = rod.poses(coefficients_from_clarke(ROBOT) @ clarke, POINTS_M)
     return float(least_distance(obstacles, poses[:, :3, 3])[0].min()) - ROBOT.segments[0].disks.radius_m
 

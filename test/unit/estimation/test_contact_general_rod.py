@@ -13,7 +13,7 @@ from continuum_robot.estimation.contact.settings import default_settings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.plant import Plant
 
 DT_S = 0.01
@@ -28,7 +28,7 @@ class Detected:
         self.robot = load_robot(name)
         self.plant = Plant(self.robot)
         self.estimator = ShapeEstimator(self.robot)
-        self.rod = self.estimator.fit.rod
+        self.rod = Rod(self.robot)
         self.monitor = ContactMonitor(self.robot, replace(default_settings(self.robot), **settings))
         self.tension = np.full(self.robot.tendon_count, REST_N)
         self.plant.advance(self.tension, 3.0)
@@ -43,11 +43,11 @@ class Detected:
     def cycle(self):
         plant, robot = self.plant, self.robot
         plant.advance(self.tension, DT_S)
-        spooled = self.rod.tendon_displacement(plant.c) + plant.tension / robot.simulation.tendon_stiffness_n_per_m
+        spooled = self.rod.displacement(plant.c) + plant.tension / robot.simulation.tendon_stiffness_n_per_m
         shape = self.estimator.update(
-            spooled, np.zeros(len(spooled)), self.rod.string_extension(plant.c), DT_S, plant.tension
+            spooled, np.zeros(len(spooled)), self.rod.strings.displacement(plant.c), DT_S, plant.tension
         )
-        rates = slice(self.rod.size, 2 * self.rod.size)
+        rates = slice(self.rod.n, 2 * self.rod.n)
         return self.monitor.update(
             shape.coefficients,
             shape.coefficient_rates,
@@ -93,13 +93,13 @@ def test_every_method_finds_a_push_in_the_middle(method):
 def at_equilibrium(robot, tension, *loads, **settings):
     """What the monitor reports of a robot that rests under loads."""
     estimator = ShapeEstimator(robot)
-    rod = estimator.fit.rod
-    c = equilibrium(rod, tension, loads=loads).c
-    spooled = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    rod = Rod(robot)
+    c = rod.loaded(loads).equilibrium(tension).c
+    spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     monitor = ContactMonitor(robot, replace(default_settings(robot), known_arc_length_m=robot.length_m, **settings))
     for _ in range(100):
-        shape = estimator.update(spooled, np.zeros(len(spooled)), rod.string_extension(c), DT_S, tension)
-        estimate = monitor.update(shape.coefficients, np.zeros(rod.size), shape.covariance, DT_S, tension=tension)
+        shape = estimator.update(spooled, np.zeros(len(spooled)), rod.strings.displacement(c), DT_S, tension)
+        estimate = monitor.update(shape.coefficients, np.zeros(rod.n), shape.covariance, DT_S, tension=tension)
     return estimate
 
 
@@ -136,15 +136,15 @@ def test_forces_elsewhere_that_are_known_are_no_contact():
     plant.push(place_m, TIP_N)
     pushed = detected.run(3.0)[-1]
     assert pushed.in_contact
-    jacobian = detected.rod.body_jacobian(plant.c, place_m)
+    jacobian = detected.rod.jacobian(plant.c, place_m)
     other = jacobian[:3].T @ detected.in_body(place_m, TIP_N)
     estimator, monitor = detected.estimator, detected.monitor
     monitor.reset()
     spooled = (
-        detected.rod.tendon_displacement(plant.c) + plant.tension / detected.robot.simulation.tendon_stiffness_n_per_m
+        detected.rod.displacement(plant.c) + plant.tension / detected.robot.simulation.tendon_stiffness_n_per_m
     )
     for _ in range(100):
-        shape = estimator.update(spooled, np.zeros(8), detected.rod.string_extension(plant.c), DT_S, plant.tension)
+        shape = estimator.update(spooled, np.zeros(8), detected.rod.strings.displacement(plant.c), DT_S, plant.tension)
         known = monitor.update(
             shape.coefficients, np.zeros(16), shape.covariance, DT_S, tension=plant.tension, other_force=other
         )
@@ -160,7 +160,7 @@ def test_levers_that_hang_on_the_shape_are_those_of_the_rod():
     estimates = detected.run(5.0)
     assert np.linalg.norm(detected.plant.pose(detected.robot.length_m)[:2, 3]) > 0.05
     assert estimates[-1].state == "clear"
-    elastic = detected.monitor.modes.shapes.T @ detected.rod.stiffness @ detected.plant.c
+    elastic = detected.monitor.modes.shapes.T @ detected.rod.arrays.stiffness @ detected.plant.c
     assert abs(estimates[-1].residual).max() < 0.05 * abs(elastic).max()
 
 

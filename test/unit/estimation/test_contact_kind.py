@@ -26,7 +26,7 @@ from continuum_robot.estimation.contact.kind import (
 from continuum_robot.estimation.contact.states import CLEAR, CONTACT, SETTLING, TARING, ContactEstimate
 from continuum_robot.estimation.contact.wrench import WrenchEstimate
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 
 DT = 0.01
@@ -37,11 +37,11 @@ class Touched:
 
     def __init__(self) -> None:
         self.robot = load_robot("vanderbilt_segment")
-        self.rod = StrainRod.from_robot(self.robot)
+        self.rod = Rod(self.robot)
         self.shapes = coefficients_from_clarke(self.robot)
         self.manifold = controlled_manifold(self.robot)
         self.kinds = ContactKinds(self.robot, lambda c, s: self.rod.poses(c, [s])[0])
-        self.onto = self.manifold.clarke_matrix @ self.rod.displacement_jacobian(np.zeros(self.rod.size))
+        self.onto = self.manifold.clarke_matrix @ self.rod.displacement_gradient(np.zeros(self.rod.n))
         self.size = self.robot.coefficient_count
         self.reported: list[ContactKind] = []
 
@@ -49,7 +49,7 @@ class Touched:
         """Of the place of the backbone, in the axes of the base, (3, n), m^2."""
         s_m = fraction * self.robot.length_m
         pose = self.rod.poses(c, [s_m])[0]
-        return pose[:3, :3] @ self.rod.body_jacobian(c, s_m)[:3]
+        return pose[:3, :3] @ self.rod.jacobian(c, s_m)[:3]
 
     def feel(self, c, clarke, force=(-3.0, 0.0, 0.0), *, fraction=1.0, state=CONTACT, chi_square=1.0, assumed=False):
         """One cycle with a force in the base frame."""
@@ -87,7 +87,7 @@ def driven(touched: Touched, held_fraction: float | None, steps: int = 60, **con
         if held_fraction is not None:
             # Of least energy under two conditions: tendons as they are pulled, and the place across the backbone held.
             rows = np.vstack([touched.onto, touched.jacobian(c, held_fraction)[:2]])
-            compliant = np.linalg.solve(touched.rod.stiffness, rows.T)
+            compliant = np.linalg.solve(touched.rod.arrays.stiffness, rows.T)
             c = c + compliant @ np.linalg.lstsq(rows @ compliant, np.concatenate([change, np.zeros(2)]), rcond=None)[0]
         touched.feel(c, clarke, **contact)
     return [kind.name for kind in touched.reported]

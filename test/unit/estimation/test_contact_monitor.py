@@ -21,10 +21,11 @@ from continuum_robot.estimation.contact.settings import KALMAN, METHODS, Monitor
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.description import DRIVEN, WITH_CAPSTANS
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.resistance import Resistance
-from continuum_robot.rod.friction.tendons import TendonFriction
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.rod.tendons import tendon_matrix
 
@@ -40,12 +41,12 @@ def robot():
 
 @pytest.fixture(scope="module")
 def dynamics(robot):
-    return RodDynamics(robot)
+    return Rod(robot, parts=WITH_CAPSTANS)
 
 
 @pytest.fixture(scope="module")
 def without_friction(robot):
-    return TendonFriction(robot, coefficients=[0.0, 0.0])
+    return CapstanFriction(robot, coefficients=[0.0, 0.0])
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +58,11 @@ def monitor_of(robot, without_friction):
 
 def simulate(dynamics, force_at, tension_at, duration_s, place_m=PLACE_M):
     """Coefficients, rates, accelerations and tensions every DT, by Runge-Kutta of order 4; without tendon friction."""
-    robot, n = dynamics.robot, dynamics.size
+    n, lever = dynamics.n, dynamics.displacement_gradient(np.zeros(dynamics.n))
 
     def acceleration(c, v, t):
-        pushed = dynamics.body_jacobian(c, place_m)[:2].T @ force_at(t)
-        return dynamics.forward_dynamics(c, v, tension_at(t), pushed)
+        pushed = dynamics.jacobian(c, place_m)[:2].T @ force_at(t)
+        return dynamics.acceleration(c, v, lever.T @ tension_at(t) + pushed)
 
     c, v, rows, h = np.zeros(n), np.zeros(n), [], DT / 4
     for k in range(round(duration_s / DT) + 1):
@@ -74,7 +75,7 @@ def simulate(dynamics, force_at, tension_at, duration_s, place_m=PLACE_M):
             a3 = acceleration(c + h / 2 * v + h**2 / 4 * a1, v + h / 2 * a2, at + h / 2)
             a4 = acceleration(c + h * v + h**2 / 2 * a2, v + h * a3, at + h)
             c, v = c + h * v + h**2 / 6 * (a1 + a2 + a3), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)
-    assert robot.tendon_count == len(rows[0][3])
+    assert dynamics.tendon_count == len(rows[0][3])
     return [np.array(column) for column in zip(*rows, strict=True)]
 
 
@@ -512,7 +513,7 @@ def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
         dynamics, lambda t: np.array([10.0, -10.0]) * min(t, 1.0), lambda _: np.zeros(4), 2.0, robot.length_m
     )
     truth = np.minimum(np.arange(len(motion[0])) * DT, 1)[:, None] * [10, -10]
-    functions = ContactFunctions(dynamics.symbolic)
+    functions = ContactFunctions(robot)
     errors = {}
     for method, amplitude in (
         ("gmo", 0.0),
@@ -642,9 +643,9 @@ class SlowTurns:
         self.robot = with_past(self.plain)
         self.lever, self._shape = tendon_matrix(self.robot), coefficients_from_clarke(self.robot)
         self.resistance = Resistance(self.robot)
-        self._dynamics = RodDynamics(self.robot, compile="never")
+        self._rod = Rod(self.robot, parts=DRIVEN)
         both, actuators = self.lever.T @ self.lever, self.plain.actuators
-        self._viscous, self._rotors = actuators.viscous_ns_per_m * both, actuators.reflected_mass_kg * both
+        self._viscous = actuators.viscous_ns_per_m * both
 
     def at(self, time_s):
         """Coefficients, their rates and the tensions."""
@@ -653,8 +654,9 @@ class SlowTurns:
         c = shape @ (5e-3 * np.array([1 - cosine, sine]))
         rate = shape @ (5e-3 * turn * np.array([sine, cosine]))
         acceleration = shape @ (5e-3 * turn**2 * np.array([cosine, -sine]))
-        force = self._dynamics.inverse_dynamics(c, rate, acceleration).reshape(-1)
-        force = force + self._viscous @ rate + self._rotors @ acceleration + self.resistance.move(c, self.lever @ c)
+        arrays = self._rod.arrays
+        force = self._rod.terms(c, rate, acceleration).bias + arrays.stiffness @ c + arrays.damping @ rate
+        force = force + self._viscous @ rate + self.resistance.move(c, self.lever @ c)
         return c, rate, np.linalg.pinv(self.lever.T) @ force + 10.0
 
 

@@ -21,7 +21,7 @@ from continuum_robot.estimation.contact.residual_sensitivity import ResidualSens
 from continuum_robot.estimation.contact.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.contact.functions import ContactFunctions
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.rod import Rod
 
 SEEDS = st.integers(0, 10**6)
 
@@ -87,10 +87,15 @@ def test_covariance_is_that_of_repeated_estimates():
     np.testing.assert_allclose(np.cov(found.T), spread, rtol=0.15, atol=0.05 * spread.max())
 
 
+def jacobian_at(robot, c, place_m):
+    """Body Jacobian at an arc length, (6, n)."""
+    rod = Rod(robot, stations_m=[place_m])
+    return rod.terms(c, np.zeros(rod.n)).jacobian[int(np.argmin(np.abs(rod.arrays.bodies_m - place_m)))]
+
+
 def test_what_cannot_be_sensed_is_reported_and_not_guessed():
     """A straight rod does not feel forces along itself, nor moments about itself."""
-    model = RodModel(load_robot("vanderbilt_segment"))
-    jacobian = model.body_jacobian(np.zeros(6), 0.3).full()
+    jacobian = jacobian_at(load_robot("vanderbilt_segment"), np.zeros(6), 0.3)
     wrench = np.array([4.0, -3, 20, 0, 0, 5])
     found = WrenchEstimator("soft_finger").estimate(jacobian.T @ wrench, jacobian, np.eye(6) * 1e-6)
     np.testing.assert_allclose(found.wrench, [4, -3, 0, 0, 0, 0], atol=1e-6)
@@ -280,43 +285,42 @@ SHAPES = {
 
 @pytest.fixture(scope="module", params=sorted(SHAPES))
 def bent(request):
-    model = RodModel(load_robot(request.param), quadrature_nodes=3)
-    functions = ContactFunctions(model)
-    c = np.array(SHAPES[request.param])
-    return model, functions, c, functions(c, np.zeros(model.size)).jacobians
+    robot, c = load_robot(request.param), np.array(SHAPES[request.param])
+    functions = ContactFunctions(robot)
+    return robot, functions, c, functions(c, np.zeros(c.size)).jacobians
 
 
 NOISE_NM2 = 2e-3
 
 
-def residual_at(model, c, place_m, force):
-    return model.body_jacobian(c, place_m).full()[:2].T @ np.asarray(force, dtype=float)
+def residual_at(robot, c, place_m, force):
+    return jacobian_at(robot, c, place_m)[:2].T @ np.asarray(force, dtype=float)
 
 
 @pytest.mark.parametrize("fraction", [0.45, 0.62, 0.8, 0.97])
 def test_the_place_is_found_without_noise(bent, fraction):
-    model, functions, c, jacobians = bent
-    length_m = model.robot.length_m
+    robot, functions, c, jacobians = bent
+    length_m = robot.length_m
     locator = ContactLocator(functions, free_directions(constraint_of("point")), LocationSettings(memory_s=0))
-    residual = residual_at(model, c, fraction * length_m, [9.0, -6.0])
-    found = locator.update(jacobians, residual, np.eye(model.size) * NOISE_NM2**2, 0.01)
+    residual = residual_at(robot, c, fraction * length_m, [9.0, -6.0])
+    found = locator.update(jacobians, residual, np.eye(c.size) * NOISE_NM2**2, 0.01)
     assert found.observable, found.reason
     assert found.arc_length_m == pytest.approx(fraction * length_m, abs=0.01 * length_m)
     assert found.interval_m[0] <= fraction * length_m <= found.interval_m[1]
-    assert found.segment == int(np.searchsorted(np.append(model.robot.segment_starts_m[1:], 9), fraction * length_m))
+    assert found.segment == int(np.searchsorted(np.append(robot.segment_starts_m[1:], 9), fraction * length_m))
     at = locator.jacobian_at(jacobians, 0.5 * length_m)
-    np.testing.assert_allclose(at, model.body_jacobian(c, 0.5 * length_m).full(), atol=1e-3 * length_m)
+    np.testing.assert_allclose(at, jacobian_at(robot, c, 0.5 * length_m), atol=1e-3 * length_m)
 
 
 def test_the_interval_holds_the_place_as_often_as_it_says(bent):
-    model, functions, c, jacobians = bent
-    length_m, generator, held, errors = model.robot.length_m, np.random.default_rng(3), 0, []
+    robot, functions, c, jacobians = bent
+    length_m, generator, held, errors = robot.length_m, np.random.default_rng(3), 0, []
     locator = ContactLocator(functions, np.eye(6)[:, :2], LocationSettings(memory_s=0))
     for _ in range(200):
         place = generator.uniform(0.5, 0.95) * length_m
-        residual = residual_at(model, c, place, generator.uniform(6, 15, 2))
-        residual = residual + NOISE_NM2 * generator.normal(size=model.size)
-        found = locator.update(jacobians, residual, np.eye(model.size) * NOISE_NM2**2, 0.01)
+        residual = residual_at(robot, c, place, generator.uniform(6, 15, 2))
+        residual = residual + NOISE_NM2 * generator.normal(size=c.size)
+        found = locator.update(jacobians, residual, np.eye(c.size) * NOISE_NM2**2, 0.01)
         held += bool(found.interval_m[0] <= place <= found.interval_m[1])
         errors.append((found.best_m - place) / max(found.sigma_m, 1e-9) if found.observable else 0)
     assert 0.8 < held / 200 <= 1.0
@@ -325,41 +329,41 @@ def test_the_interval_holds_the_place_as_often_as_it_says(bent):
 
 def test_a_distal_contact_is_not_taken_for_a_proximal_one(bent):
     """johnston section 13.5: the proximal coefficients feel it too, but the whole robot is compared at once."""
-    model, functions, c, jacobians = bent
-    if len(model.robot.segments) == 1:
+    robot, functions, c, jacobians = bent
+    if len(robot.segments) == 1:
         return
     locator = ContactLocator(functions, np.eye(6)[:, :2])
-    start_m = float(model.robot.segment_starts_m[1])
-    noise = np.eye(model.size) * NOISE_NM2**2
-    distal = locator.update(jacobians, residual_at(model, c, start_m + 0.21, [12.0, 5]), noise, 0.01)
+    start_m = float(robot.segment_starts_m[1])
+    noise = np.eye(c.size) * NOISE_NM2**2
+    distal = locator.update(jacobians, residual_at(robot, c, start_m + 0.21, [12.0, 5]), noise, 0.01)
     assert distal.segment == 1
     assert distal.segment_probability[1] > 0.99
     locator.reset()
-    proximal = locator.update(jacobians, residual_at(model, c, 0.25, [12.0, 5]), noise, 0.01)
+    proximal = locator.update(jacobians, residual_at(robot, c, 0.25, [12.0, 5]), noise, 0.01)
     assert proximal.segment == 0
     assert proximal.segment_probability[0] > 0.99
 
 
 def test_what_the_data_does_not_decide_is_said(bent):
-    model, functions, c, jacobians = bent
+    robot, functions, c, jacobians = bent
     locator = ContactLocator(functions, np.eye(6)[:, :2], LocationSettings(memory_s=0))
-    noise = np.eye(model.size) * NOISE_NM2**2
-    nothing = locator.update(jacobians, np.zeros(model.size), noise, 0.01)
+    noise = np.eye(c.size) * NOISE_NM2**2
+    nothing = locator.update(jacobians, np.zeros(c.size), noise, 0.01)
     assert not nothing.observable
     assert "noise" in nothing.reason
     assert math.isnan(nothing.arc_length_m)
-    weak = locator.update(jacobians, residual_at(model, c, 0.15, [0.6, 0.3]), noise, 0.01)
+    weak = locator.update(jacobians, residual_at(robot, c, 0.15, [0.6, 0.3]), noise, 0.01)
     assert not weak.observable or weak.interval_m[0] <= 0.15 <= weak.interval_m[1]
-    blurred = locator.update(jacobians, residual_at(model, c, 0.25, [3.0, 2.0]), noise * 3000, 0.01)
+    blurred = locator.update(jacobians, residual_at(robot, c, 0.25, [3.0, 2.0]), noise * 3000, 0.01)
     assert not blurred.observable
-    broken = locator.update(jacobians, np.full(model.size, np.nan), noise, 0.01)
+    broken = locator.update(jacobians, np.full(c.size, np.nan), noise, 0.01)
     assert not broken.observable
     with pytest.raises(ParameterError, match="covariance"):
-        locator.update(jacobians, np.zeros(model.size), np.zeros((model.size,) * 2), 0.01)
+        locator.update(jacobians, np.zeros(c.size), np.zeros((c.size,) * 2), 0.01)
 
 
 def test_constant_curvature_cannot_tell_a_place():
-    functions = ContactFunctions(RodModel(load_robot("opencr_five_tendon")))
+    functions = ContactFunctions(load_robot("opencr_five_tendon"))
     locator = ContactLocator(functions, np.eye(6)[:, :2])
     jacobians = functions([1.0, 2.0], [0.0, 0.0]).jacobians
     found = locator.update(jacobians, np.array([0.3, 0.1]), np.eye(2) * 1e-8, 0.01)
@@ -368,15 +372,15 @@ def test_constant_curvature_cannot_tell_a_place():
 
 
 def test_averaging_quietens_the_place(bent):
-    model, functions, c, jacobians = bent
-    generator, place = np.random.default_rng(8), 0.8 * model.robot.length_m
+    robot, functions, c, jacobians = bent
+    generator, place = np.random.default_rng(8), 0.8 * robot.length_m
     spread = {}
     for memory_s in (0.0, 0.5):
         locator, found = ContactLocator(functions, np.eye(6)[:, :2], LocationSettings(memory_s=memory_s)), []
         for _ in range(60):
-            noise = 3 * NOISE_NM2 * generator.normal(size=model.size)
-            residual = residual_at(model, c, place, [10.0, 4.0]) + noise
-            found.append(locator.update(jacobians, residual, np.eye(model.size) * (3 * NOISE_NM2) ** 2, 0.01).best_m)
+            noise = 3 * NOISE_NM2 * generator.normal(size=c.size)
+            residual = residual_at(robot, c, place, [10.0, 4.0]) + noise
+            found.append(locator.update(jacobians, residual, np.eye(c.size) * (3 * NOISE_NM2) ** 2, 0.01).best_m)
         spread[memory_s] = float(np.std(found[20:]))
     assert spread[0.5] < 0.6 * spread[0.0]
 

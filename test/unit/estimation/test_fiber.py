@@ -17,8 +17,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.fiber import Fiber
 from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix, segment_at
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 GRATINGS = 6
 
@@ -42,9 +41,9 @@ def bent() -> Robot:
 def test_its_curvatures_are_those_of_the_rods_frames(name):
     """Turn from shortly before a grating to shortly behind it, over that length; bending alone: nothing twists."""
     robot = with_fiber(name)
-    rod, h = StrainRod.from_robot(robot), 1e-4
+    rod, h = Rod(robot), 1e-4
     rows = np.concatenate([segment.basis.rows for segment in robot.segments])
-    c = np.where(rows < 2, np.random.default_rng(3).normal(size=rod.size), 0.0)
+    c = np.where(rows < 2, np.random.default_rng(3).normal(size=rod.n), 0.0)
     found = (curvature_matrix(robot) @ c).reshape(-1, 2)
     for (about_x, about_y), s_m in zip(found, robot.fiber.gratings_m, strict=True):
         before, behind = rod.poses(c, [s_m - h, s_m + h])[:, :3, :3]
@@ -62,31 +61,31 @@ def test_a_grating_where_segments_meet_is_on_the_first():
 def test_they_see_coefficients_that_tendons_do_not(bent):
     with pytest.raises(ParameterError, match="kappa_x1"):
         ShapeEstimator(bent.changed(fiber=None), compile="never")
-    estimator, rod = ShapeEstimator(bent, compile="never"), StrainRod.from_robot(bent)
-    c = np.random.default_rng(5).normal(size=rod.size)
+    estimator, rod = ShapeEstimator(bent, compile="never"), Rod(bent)
+    c = np.random.default_rng(5).normal(size=rod.n)
     curvature = curvature_matrix(bent) @ c
-    found = estimator.update(rod.tendon_displacement(c), None, None, 0.0, None, curvature)
+    found = estimator.update(rod.displacement(c), None, None, 0.0, None, curvature)
     np.testing.assert_allclose(found.coefficients, c, atol=1e-9)
     assert found.sensor_count == bent.tendon_count + 2 * GRATINGS
     np.testing.assert_allclose(found.tip, rod.poses(c, [rod.length_m])[0], atol=1e-9)
 
 
 def test_gratings_that_are_lost_leave_the_rest(bent):
-    estimator, rod = ShapeEstimator(bent, compile="never"), StrainRod.from_robot(bent)
-    c = np.random.default_rng(6).normal(size=rod.size)
+    estimator, rod = ShapeEstimator(bent, compile="never"), Rod(bent)
+    c = np.random.default_rng(6).normal(size=rod.n)
     curvature = curvature_matrix(bent) @ c
     curvature[:6] = np.nan
-    found = estimator.update(rod.tendon_displacement(c), None, None, 0.0, None, curvature)
+    found = estimator.update(rod.displacement(c), None, None, 0.0, None, curvature)
     np.testing.assert_allclose(found.coefficients, c, atol=1e-8)
-    unobservable = estimator.update(rod.tendon_displacement(c), None)
+    unobservable = estimator.update(rod.displacement(c), None)
     assert unobservable.is_unobservable
     assert "fiber/grating_1.kappa_x" in unobservable.unobservable[0]
 
 
 def test_noise_and_errors_are_as_large_as_is_reported(bent):
     """Many draws of the sensors' errors against the covariance of the estimate, and against their accuracy."""
-    estimator, rod = ShapeEstimator(bent, compile="never"), StrainRod.from_robot(bent)
-    rng, c = np.random.default_rng(7), np.zeros(rod.size)
+    estimator, rod = ShapeEstimator(bent, compile="never"), Rod(bent)
+    rng, c = np.random.default_rng(7), np.zeros(rod.n)
     errors = []
     for _ in range(400):
         pulled = estimator.settings.tendon_sigma_m * rng.standard_normal(bent.tendon_count)
@@ -101,17 +100,17 @@ def test_noise_and_errors_are_as_large_as_is_reported(bent):
 def test_tendons_and_strings_are_watched_without_it():
     """What a touch does between them is no reason to call one broken; a string that snaps is."""
     robot = with_fiber("vanderbilt_segment")
-    estimator, rod = ShapeEstimator(robot, watch=WatchSettings(), compile="never"), StrainRod.from_robot(robot)
+    estimator, rod = ShapeEstimator(robot, watch=WatchSettings(), compile="never"), Rod(robot)
     assert estimator.watch is not None
     assert ShapeEstimator(robot.changed(strings=(), fiber=robot.fiber), watch=WatchSettings()).watch is None
-    c, broken = np.zeros(rod.size), ()
+    c, broken = np.zeros(rod.n), ()
     for k in range(100):
         c[:2] = 0.5 * np.sin(0.05 * k), 0.4 * np.cos(0.04 * k)
         curvature = curvature_matrix(robot) @ c + (5.0 if k > 30 else 0.0)
-        strings = rod.string_extension(c)
+        strings = rod.strings.displacement(c)
         if k > 60:
             strings[0] += 0.02
-        broken = estimator.update(rod.tendon_displacement(c), None, strings, 0.01, None, curvature).broken
+        broken = estimator.update(rod.displacement(c), None, strings, 0.01, None, curvature).broken
         assert k > 60 or not broken
     assert any(robot.strings[0].name in sentence for sentence in broken)
 
@@ -120,13 +119,13 @@ def test_tendons_and_strings_are_watched_without_it():
 def test_a_load_that_nobody_told_shows_in_the_curvatures(name):
     """On rods of any strain: with the fibre the tip is closer to where a load at half the length bends it."""
     robot = with_fiber(name, count=12)
-    rod = StrainRod.from_robot(robot)
+    rod = Rod(robot)
     tension = np.full(robot.tendon_count, 1.0)
     load = PointWrench(s_m=0.5 * rod.length_m, force_n=(0.15, 0.1, 0.0))
-    loaded = equilibrium(rod, tension, [load]).c
+    loaded = rod.loaded([load]).equilibrium(tension).c
     true_m = rod.poses(loaded, [rod.length_m])[0, :3, 3]
-    spools = rod.tendon_displacement(loaded) + tension / robot.simulation.tendon_stiffness_n_per_m
-    strings = rod.string_extension(loaded)
+    spools = rod.displacement(loaded) + tension / robot.simulation.tendon_stiffness_n_per_m
+    strings = rod.strings.displacement(loaded)
     missed_m = []
     for curvature in (None, curvature_matrix(robot) @ loaded):
         estimator = ShapeEstimator(robot)

@@ -12,7 +12,7 @@ from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.friction.tendons import TendonFriction
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 
 DT, DURATION_S = 0.01, 3.0
 NOISE = 1e-8 * np.eye(6)
@@ -22,7 +22,7 @@ NOISE = 1e-8 * np.eye(6)
 def monitor_of():
     robot = load_robot("vanderbilt_segment")
     functions = ContactMonitor(robot).functions
-    friction = TendonFriction(robot, coefficients=[0.0, 0.0])
+    friction = CapstanFriction(robot, coefficients=[0.0, 0.0])
     return functools.partial(ContactMonitor, robot, functions=functions, friction=friction)
 
 

@@ -18,8 +18,7 @@ from continuum_robot.estimation.contact.settings import default_settings
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "own_estimators"
 ROBOT = load_robot("two_segment")
@@ -46,10 +45,10 @@ def monitor_with(method: str, settings=None) -> ContactMonitor:
 
 def held(monitor, force_n: float, cycles: int = 60):
     """The newest estimate of a robot at rest whose tip is pulled."""
-    rod, tension = StrainRod.from_robot(ROBOT), np.linspace(1.0, 3.0, ROBOT.tendon_count)
+    rod, tension = Rod(ROBOT), np.linspace(1.0, 3.0, ROBOT.tendon_count)
     load = [PointWrench(s_m=ROBOT.length_m, force_n=(force_n, 0.0, 0.0))]
-    c = equilibrium(rod, tension, load).c
-    nothing, noise = np.zeros(rod.size), 1e-8 * np.eye(rod.size)
+    c = rod.loaded(load).equilibrium(tension).c
+    nothing, noise = np.zeros(rod.n), 1e-8 * np.eye(rod.n)
     for _ in range(cycles):
         estimate = monitor.update(c, nothing, noise, CYCLE_S, tension=tension)
     return estimate
@@ -117,10 +116,10 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch):
 
 
 def test_the_shape_by_least_squares(own):
-    rod = StrainRod.from_robot(ROBOT)
-    c = np.linspace(2.0, -1.0, rod.size)
+    rod = Rod(ROBOT)
+    c = np.linspace(2.0, -1.0, rod.n)
     estimate = own.LeastSquares(ROBOT, own.LeastSquaresSettings()).update(
-        rod.tendon_displacement(c), np.zeros(ROBOT.tendon_count), None, CYCLE_S
+        rod.displacement(c), np.zeros(ROBOT.tendon_count), None, CYCLE_S
     )
     np.testing.assert_allclose(estimate.coefficients, c, atol=1e-9)
     np.testing.assert_allclose(estimate.tip, rod.poses(c, [rod.length_m])[0], atol=1e-9)

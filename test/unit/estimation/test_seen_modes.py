@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.seen_modes import force_balanced_at_tip_n, seen_modes
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance
 
 ROBOTS = ("rucker", "rucker_helical", "mixed_routing")
 
@@ -24,10 +24,10 @@ def robot(request):
 
 def stiffness_and_sensors(robot):
     """At rest, (n, n) and (m, n)."""
-    rod, rest = StrainRod.from_robot(robot), seen_modes(robot).rest
+    rod, rest = Rod(robot), seen_modes(robot).rest
     tension = np.full(robot.tendon_count, robot.control.pretension_n)
-    stiffness = StaticProblem(rod).terms(rest, tension)[2]
-    return stiffness, np.vstack([rod.displacement_jacobian(rest), rod.string_jacobian(rest)])
+    stiffness = Balance(rod).hessian(rest, tension)
+    return stiffness, np.vstack([rod.displacement_gradient(rest), rod.strings.displacement_gradient(rest)])
 
 
 def test_coordinates_are_of_the_readings_and_the_shapes_have_them(robot):
@@ -90,11 +90,11 @@ def test_sensors_that_see_nothing_are_refused(robot):
 
 def test_the_force_that_tendons_balance_is_that_of_a_linear_program(robot):
     """The largest force in each direction, the tip held where it is, by tensions between the limits."""
-    rod = StrainRod.from_robot(robot)
-    straight = np.zeros(rod.size)
-    tip = rod.body_jacobian(straight, rod.length_m)[:2]
-    soft = np.linalg.solve(rod.stiffness, tip.T)
-    held = np.linalg.solve(tip @ soft, soft.T @ rod.displacement_jacobian(straight).T)
+    rod = Rod(robot)
+    straight = np.zeros(rod.n)
+    tip = rod.jacobian(straight, rod.length_m)[:2]
+    soft = np.linalg.solve(rod.arrays.stiffness, tip.T)
+    held = np.linalg.solve(tip @ soft, soft.T @ rod.displacement_gradient(straight).T)
     span_n = robot.limits.maximum_n - robot.limits.minimum_n
     least = force_balanced_at_tip_n(robot)
     support = []

@@ -14,13 +14,12 @@ from continuum_robot.estimation.sensor_watch import SensorWatch, StandstillWatch
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 
 DT = 0.005
 ROBOT = load_robot("vanderbilt_segment")
-MODEL = RodModel(ROBOT)
-MATRIX = np.vstack([MODEL.tendon_matrix, MODEL.string_matrix])
+MATRIX = np.vstack([tendon_matrix(ROBOT), string_matrix(ROBOT)])
 TENDONS, STRINGS = ROBOT.tendon_count, len(ROBOT.strings)
 # What a shape may be wrong by before the watch has to speak, as the largest error of a place along strings and tendons.
 TOLERATED_M = 4e-3

@@ -15,7 +15,8 @@ from continuum_robot.estimation.shape_estimate import ShapeSettings
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import String
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.tendons import string_matrix
 
 DT = 1e-3
 
@@ -41,13 +42,13 @@ ROBOTS = {
     "chebyshev": curved(2),
 }
 ESTIMATORS = {name: ShapeEstimator(robot, compile="never") for name, robot in ROBOTS.items()}
-RODS = {name: RodDynamics(robot, compile="never") for name, robot in ROBOTS.items()}
+RODS = {name: Rod(robot) for name, robot in ROBOTS.items()}
 each = pytest.mark.parametrize("name", ROBOTS)
 
 
 def readings(name, c):
     rod = RODS[name]
-    return rod.tendon_displacement(c), rod.string_extension(c)
+    return rod.displacement(c), string_matrix(ROBOTS[name]) @ c
 
 
 @each
@@ -56,9 +57,9 @@ def readings(name, c):
 def test_readings_of_the_model_give_its_coefficients_back(name, seed):
     rng = np.random.default_rng(seed)
     rod, estimator = RODS[name], ESTIMATORS[name]
-    c, rate = rng.normal(size=(2, rod.size)) * 3
+    c, rate = rng.normal(size=(2, rod.n)) * 3
     q, strings = readings(name, c)
-    estimate = estimator.update(q, rod.tendon_displacement(rate), strings, DT)
+    estimate = estimator.update(q, rod.displacement(rate), strings, DT)
     np.testing.assert_allclose(estimate.coefficients, c, atol=1e-9)
     assert estimate.residual_m < 1e-12
     assert estimate.sensor_count == q.size + strings.size
@@ -71,7 +72,7 @@ def test_readings_of_the_model_give_its_coefficients_back(name, seed):
 def test_the_covariance_is_that_of_the_estimates(name):
     rng = np.random.default_rng(4)
     rod, estimator = RODS[name], ESTIMATORS[name]
-    c = rng.normal(size=rod.size)
+    c = rng.normal(size=rod.n)
     q, strings = readings(name, c)
     sigma_q, sigma_s = estimator.settings.tendon_sigma_m, estimator.settings.string_sigma_m
     estimates = [
@@ -84,7 +85,7 @@ def test_the_covariance_is_that_of_the_estimates(name):
     covariance = estimates[0].covariance
     np.testing.assert_allclose(covariance, covariance.T, rtol=1e-9, atol=1e-12)
     scale = np.linalg.inv(np.linalg.cholesky(covariance))
-    np.testing.assert_allclose(np.cov(scale @ misses.T), np.eye(rod.size), atol=0.1)
+    np.testing.assert_allclose(np.cov(scale @ misses.T), np.eye(rod.n), atol=0.1)
 
 
 def test_better_sensors_weigh_more():
@@ -101,7 +102,7 @@ def test_better_sensors_weigh_more():
 @each
 def test_the_residual_is_what_the_model_does_not_explain(name):
     rod, estimator = RODS[name], ESTIMATORS[name]
-    q, strings = readings(name, np.ones(rod.size))
+    q, strings = readings(name, np.ones(rod.n))
     common = estimator.update(q + 1e-3, None, strings, DT)  # a common displacement of all tendons bends nothing
     assert common.residual_m > 5e-4
 
@@ -109,9 +110,9 @@ def test_the_residual_is_what_the_model_does_not_explain(name):
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
 def test_unknown_sensors_are_left_out(name):
     rod, estimator = RODS[name], ESTIMATORS[name]
-    c = np.linspace(-1, 2, rod.size)
+    c = np.linspace(-1, 2, rod.n)
     q, strings = readings(name, c)
-    velocity = rod.tendon_displacement(2 * c)
+    velocity = rod.displacement(2 * c)
     q[1], velocity[2] = np.nan, np.nan
     estimate = estimator.update(q, velocity, None, DT)
     np.testing.assert_allclose(estimate.coefficients, c, atol=1e-9)
@@ -149,12 +150,12 @@ def test_too_few_sensors_left_are_named_too_and_forgiven_later():
 def test_rates_that_no_velocity_gives_come_from_the_change():
     rod = RODS["chebyshev"]
     estimator = ShapeEstimator(ROBOTS["chebyshev"], ShapeSettings(rate_method="low_pass"), compile="never")
-    slope = np.linspace(1, 2, rod.size)
+    slope = np.linspace(1, 2, rod.n)
     first = estimator.update(*readings("chebyshev", 0 * slope)[:1], None, readings("chebyshev", 0 * slope)[1], DT)
     assert np.isnan(first.coefficient_rates).all()
     for k in range(1, 200):
         q, strings = readings("chebyshev", slope * k * DT)
-        estimate = estimator.update(q, rod.tendon_displacement(slope), strings, DT)
+        estimate = estimator.update(q, rod.displacement(slope), strings, DT)
     np.testing.assert_allclose(estimate.coefficient_rates, slope, rtol=1e-6)
 
 
@@ -162,7 +163,7 @@ def test_names_follow_the_order_of_the_coefficients():
     names = coefficient_names(ROBOTS["chebyshev"])
     assert names[:3] == ["segment_1.kappa_x0", "segment_1.kappa_y0", "segment_1.kappa_x1"]
     for name, robot in ROBOTS.items():
-        assert len(coefficient_names(robot)) == RODS[name].size
+        assert len(coefficient_names(robot)) == RODS[name].n
 
 
 @pytest.mark.parametrize(("tendons", "velocities", "strings"), [(4, 5, 2), (5, 4, 2), (5, 5, 3), (5, 5, 0)])

@@ -13,10 +13,10 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 ROBOT = replace(load_robot("rucker_helical"), strings=())
 WITH_STRINGS = load_robot("rucker_helical")
@@ -26,8 +26,9 @@ TENSION = np.array([2.0, 0.5, 0.7, 0.5])
 
 def spooled(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients at tensions, and how far the spools have to turn for them."""
-    c = equilibrium(estimator.fit.rod, tension).c
-    return c, estimator.fit.rod.tendon_displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
+    rod = Rod(ROBOT)
+    c = rod.equilibrium(tension).c
+    return c, rod.displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
 
 
 def test_it_finds_the_equilibrium_that_made_the_displacements():
@@ -71,7 +72,7 @@ def test_strings_measure_how_far_it_is_off():
     string = String(name="s", start_m=0.0, anchor_m=ROBOT.length_m, pitch_radius_m=0.008, angle_rad=0.3)
     estimator = ShapeEstimator(replace(ROBOT, strings=(string,)))
     c, displacement = spooled(estimator, TENSION)
-    extension = estimator.fit.rod.string_extension(c)
+    extension = estimator.fit.rod.displacement(c)[4:]
     assert estimator.update(displacement, REST, extension).residual_m == pytest.approx(0.0, abs=1e-6)
     assert estimator.update(displacement, REST, extension + 1e-3).residual_m == pytest.approx(1e-3, rel=1e-2)
 
@@ -90,10 +91,9 @@ def test_an_unknown_tendon_makes_it_unobservable_and_it_recovers():
 
 def pushed(estimator, *loads):
     """Coefficients under loads, and what the sensors read."""
-    rod = estimator.fit.rod
-    c = equilibrium(rod, TENSION, loads=loads).c
-    spooled = rod.tendon_displacement(c) + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m
-    return c, spooled, rod.string_extension(c)
+    c = Rod(ROBOT, loads=loads).equilibrium(TENSION).c
+    taken, extension = np.split(estimator.fit.rod.displacement(c), [4])
+    return c, taken + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m, extension
 
 
 def missed_m(estimator, found, c):
@@ -120,15 +120,16 @@ def test_a_push_does_not_falsify_the_shape_where_the_tensions_are_known():
 def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     """Sensors that contradict each other were fitted by shapes that no rod has, or by none."""
     robot = load_robot("mixed_routing")
-    estimator, rod = ShapeEstimator(robot), StrainRod.from_robot(robot)
+    estimator, rod = ShapeEstimator(robot), Rod(robot)
     tension = np.full(robot.tendon_count, 2.0)
-    c = equilibrium(rod, tension).c
-    spooled = rod.tendon_displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    c = rod.equilibrium(tension).c
+    spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
     rng, sigma_m = np.random.default_rng(5), estimator.fit.modes.sigma_m
     errors = []
     for _ in range(40):
         noise = sigma_m * rng.normal(size=len(sigma_m))
-        found = estimator.update(spooled + noise[:8], np.zeros(8), rod.string_extension(c) + noise[8:], 0.01, tension)
+        drawn = rod.strings.displacement(c) + noise[8:]
+        found = estimator.update(spooled + noise[:8], np.zeros(8), drawn, 0.01, tension)
         assert not found.is_unobservable
         difference = found.coefficients - c
         errors.append(difference @ np.linalg.solve(found.covariance, difference))
@@ -150,15 +151,40 @@ def test_without_a_string_what_it_shows_is_named():
 
 def test_rates_follow_the_readings_at_a_constant_speed():
     estimator = ShapeEstimator(WITH_STRINGS)
-    rod = estimator.fit.rod
-    slow, fast = (equilibrium(rod, TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
+    rod = Rod(WITH_STRINGS)
+    slow, fast = (rod.equilibrium(TENSION + pull).c for pull in (0.0, np.array([0.3, 0.0, 0.0, 0.0])))
     for k in range(200):
         fraction = k / 200
         c = slow + fraction * (fast - slow)
         pull = TENSION + fraction * np.array([0.3, 0.0, 0.0, 0.0])
-        spooled = rod.tendon_displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
-        found = estimator.update(spooled, REST, rod.string_extension(c), 0.01, pull)
+        spooled = rod.displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
+        found = estimator.update(spooled, REST, rod.strings.displacement(c), 0.01, pull)
     modes = estimator.fit.modes.coordinates
     rate = modes @ (fast - slow) / 2.0
     np.testing.assert_allclose(modes @ found.coefficient_rates, rate, atol=0.02 * np.abs(rate).max())
     assert found.motion.covariance.shape == (72, 72)
+
+
+def test_a_fit_of_the_tendons_is_known_to_the_estimator():
+    """Spiral, straight runs, compliance of the backbone and each tendon's stiffness, as `identify` writes them."""
+    tendons = DisplacedTendons(
+        stiffness_n_per_m=tuple(2e4 + 1e3 * k for k in range(9)),
+        zero_m=(0.0,) * 9,
+        gain=(1.0,) * 9,
+        friction_fraction=(0.0,) * 9,
+        spiral_rad_per_m=2.0,
+        straight_over_m=0.02,
+        compliance_per_n=3e-6,
+    )
+    robot = load_robot("ftdcr_v4").changed(displaced_tendons=tendons)
+    assert "displaced_tendons" in robot.traits.nonlinear_lengths
+    rod = Rod(robot, compliant=True)
+    assert rod.n == robot.coefficient_count + 3
+    wound = 3e-3 * np.random.default_rng(4).uniform(-1, 1, 9)
+    rest = rod.equilibrium(stiffness=tendons.stiffness_n_per_m, spooled=wound)
+    for tension in (None, rest.tension):
+        found = ShapeEstimator(robot).update(wound, np.zeros(9), None, 0.01, tension)
+        assert found.coefficients == pytest.approx(rest.c[rod.arrays.rows != 5], abs=2e-3)
+        assert found.tip == pytest.approx(rod.moved(rest.c)[0], abs=1e-5)
+    plain = ShapeEstimator(robot.changed(displaced_tendons=None)).update(wound, np.zeros(9))
+    assert np.linalg.norm(plain.tip[:3, 3] - found.tip[:3, 3]) > 1e-3

@@ -133,14 +133,13 @@ def test_a_file_of_cases_that_is_not_one_is_refused(tmp_path):
 @pytest.mark.long
 def test_a_step_of_the_helical_tendon_keeps_its_energy(tmp_path):
     experiment = experiments()["rucker.helical_step"]
-    coarse = {"duration_ms": 3, "order": 4, "steps_per_ms": 200, "elements": 8, "grid_steps_per_ms": 10}
+    coarse = {"duration_ms": 3, "order": 4, "steps_per_ms": 200}
     result = experiment.run(coarse)
     assert list(result["tip_m"]) == [f"{k} ms" for k in range(4)]
     assert result["tip_m"]["0 ms"] == pytest.approx([0, 0, LENGTH_M])
     moved = np.linalg.norm(np.array(result["tip_m"]["3 ms"]) - [0, 0, LENGTH_M])
     assert moved > 0.02
     assert result["max_basis_difference_percent_of_length"] < 15
-    assert result["max_grid_difference_percent_of_length"] < 2
     assert result["energy_change_percent_of_kinetic"] < 0.5
     assert result["shortest_step_us"] == pytest.approx(5.0)
     assert all(file.is_file() for file in experiment.draw(result, tmp_path))

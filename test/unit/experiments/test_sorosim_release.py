@@ -14,11 +14,8 @@ from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.sorosim.release import read_release
 from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
-from continuum_robot.rod.strain.dynamics import StrainDynamics
-from continuum_robot.rod.strain.motion import simulate
-from continuum_robot.rod.strain.statics import equilibrium
-
-pytestmark = pytest.mark.usefixtures("virtual_machine")
+from continuum_robot.rod.rod import Rod
+from continuum_robot.simulation.moving_rod import MovingRod
 
 SOFT = {"length": 0.3, "radius": 0.01, "youngs_modulus": 1e6, "poisson_ratio": 0.45, "density": 1000.0}
 GRAVITY = np.array([1.0, -2.0, -6.0])
@@ -29,10 +26,13 @@ WRENCH = np.array([0.03, 0.02, 0.0, 0.0, 0.001, 0.002])
 def recording(tmp_path_factory) -> Path:
     """A soft rod's release by another method in short steps, in the file's axes."""
     settings = StaticsSettings(data="", **SOFT)
-    rod = round_rod(settings, 1).with_gravity(GRAVITY)
-    held = equilibrium(rod, loads=wrenches(settings, 0 * WRENCH, WRENCH))
+    rod = Rod(round_rod(settings, 1)).with_gravity(GRAVITY)
+    rod.arrays.damping[:] = 0.02 * rod.arrays.stiffness
+    held = rod.loaded(wrenches(settings, 0 * WRENCH, WRENCH)).equilibrium()
     times = np.linspace(0, 0.1, 21)
-    motion = simulate(StrainDynamics(rod, damping=0.02), times, held.c, step_s=2e-4, method="midpoint")
+    moving = MovingRod(rod, method="midpoint")
+    moving.reset(held.c)
+    motion = moving.follow(times, 2e-4)
     places = np.array([rod.poses(c, [0.15, 0.3])[:, :3, 3] for c in motion.c]) @ OURS
     rows = np.zeros((len(times) + 2, 13))
     rows[0, 0], rows[0, 10:] = 0.02, OURS.T @ GRAVITY

@@ -10,24 +10,24 @@ from pictures import shows_something
 
 from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
-from continuum_robot.identification.capstan_motion import CapstanMotion, stiffness_parts
+from continuum_robot.identification.capstan_rod import CapstanRod
 from continuum_robot.identification.dynamics_fit import (
     MASSES,
     DynamicsFit,
     DynamicsFitSettings,
     dynamics_in_file,
     fit_dynamics,
-    parameter_names,
+    looked_for,
 )
 from continuum_robot.identification.dynamics_recordings import (
     columns_of,
     read_dynamics_recording,
     write_dynamics_recording,
 )
-from continuum_robot.identification.motion.rod_parts import DAMPING, MASS, mass_kg, with_factor
+from continuum_robot.identification.fit import Parameter, Parameters
 from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg, with_factor
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.inertia import stiffness_matrix
 from continuum_robot.simulation.calibration_motion import Chirp, simulate_calibration
 
 ROBOT = load_robot("vanderbilt_segment")
@@ -38,11 +38,6 @@ TRUE = np.array([1.1440, 1.0373, 0.0312, 0.1637])  # johnston table 4
 @pytest.fixture(scope="module")
 def run():
     return simulate_calibration(ROBOT, np.random.default_rng(71), sample_s=0.01)
-
-
-@pytest.fixture(scope="module")
-def motion():
-    return CapstanMotion(ROBOT)
 
 
 @pytest.fixture(scope="module")
@@ -82,37 +77,55 @@ def test_the_chirp_runs_from_slow_to_fast_as_the_text_says():
 # --- the motion
 
 
-def test_the_stiffness_falls_into_its_two_planes():
-    x, y = stiffness_parts(ROBOT, 0)
-    np.testing.assert_allclose(TRUE[0] * x + TRUE[1] * y, stiffness_matrix(ROBOT), atol=1e-12)
+@pytest.fixture(scope="module")
+def rod():
+    return capstan_rod(ROBOT)
 
 
-def test_steps_follow_the_independent_simulation(motion, run):
-    """The recorded torques of an explicit integration in small steps, fed to the implicit one."""
-    state = np.concatenate([run.c[0], run.c_rate[0]])
-    for k, torque in enumerate(run.capstan_torque_nm[:300]):
-        state = motion.step(state, torque, TRUE, 0.01, derivatives=False).state
-        np.testing.assert_allclose(state[:6], run.c[k + 1], atol=0.02)
+def capstan_rod(robot):
+    return CapstanRod(robot, {kind: keys for kind, (keys, _) in looked_for(robot).items()})
 
 
-@pytest.mark.parametrize("factors", [(), (1.2, 0.9, 1.4)])
+def with_factors(robot, factors):
+    """Parameters of the stiffnesses of the file, of its friction, and factors (3 S,) on the rest."""
+    kinds, count = {}, len(robot.segments)
+    for k, (kind, (keys, values)) in enumerate(looked_for(robot).items()):
+        kinds[kind] = Parameter(keys, values if k < 2 else factors[(k - 2) * count : (k - 1) * count])
+    return Parameters(kinds)
+
+
+@pytest.mark.parametrize(("robot", "atol"), [(ROBOT, 0.02), (TWO, 0.1)], ids=["one", "two"])
+def test_steps_follow_the_independent_simulation(robot, atol):
+    """The recorded torques of another integration in small steps, fed to the implicit one."""
+    run = simulate_calibration(robot, np.random.default_rng(71), sample_s=0.01)
+    rod = capstan_rod(robot)
+    start = np.concatenate([run.c[0], run.c_rate[0]])
+    states, _ = rod.simulate(start, run.capstan_torque_nm, [(1, 0.01)] * 300, range(300), slopes=False)
+    np.testing.assert_allclose(states, run.c[:301], atol=atol)
+
+
 @pytest.mark.parametrize("k", [50, 250, 420, 560])
-def test_derivatives_of_a_step_are_those_of_its_differences(motion, run, k, factors):
-    state, torque, e = np.concatenate([run.c[k], run.c_rate[k]]), run.capstan_torque_nm[k], 1e-6
-    values = np.concatenate([TRUE, factors])
-    step = motion.step(state, torque, values, 0.005)
+def test_slopes_of_a_motion_are_those_of_its_differences(rod, run, k):
+    start, factors = np.concatenate([run.c[k], run.c_rate[k]]), np.array([1.2, 0.9, 1.4])
+    parameters = with_factors(ROBOT, factors)
+    values, steps = parameters.expected, [(2, 0.005)] * 700
 
-    def after(change, parameters):
-        return motion.step(state + change, torque, values + parameters, 0.005, derivatives=False).state
+    def after(changed, x, slopes=False):
+        rod.take(parameters, x)
+        states, by = rod.simulate(changed, run.capstan_torque_nm, steps, range(k, k + 3), slopes=slopes)
+        return by[-1] if slopes else states[-1]
 
-    by_state = np.column_stack([(after(e * d, 0) - after(-e * d, 0)) / (2 * e) for d in np.eye(12)])
-    by_parameter = np.column_stack([(after(0, e * d) - after(0, -e * d)) / (2 * e) for d in np.eye(values.size)])
-    np.testing.assert_allclose(step.by_state, by_state, atol=1e-6 * np.abs(by_state).max())
-    np.testing.assert_allclose(step.by_parameter, by_parameter, atol=1e-6 * np.abs(by_parameter).max())
+    found = after(start, values, slopes=True)
+    found = np.hstack([found[:, rod.columns(parameters, 7)], found[:, -12:]])
+    e = 1e-6
+    expected = [(after(start, values + e * d) - after(start, values - e * d)) / (2 * e) for d in np.eye(7)]
+    expected += [(after(start + e * d, values) - after(start - e * d, values)) / (2 * e) for d in np.eye(12)]
+    for column, difference in zip(found.T, expected, strict=True):
+        np.testing.assert_allclose(column, difference, atol=1e-4 * np.abs(difference).max() + 1e-6)
 
 
 def unlike(robot, factors):
-    """The robot with the stiffnesses of table 4 on each segment, and what the factors, (3, S), multiply."""
+    """The robot with what the factors, (3, S), multiply."""
     segments = []
     for segment, inertia in zip(robot.segments, factors[1], strict=True):
         capstans = dataclasses.replace(segment.capstans, inertia_kg_m2=inertia * segment.capstans.inertia_kg_m2)
@@ -130,26 +143,19 @@ def unlike(robot, factors):
 )
 def test_forces_with_factors_are_those_of_a_robot_that_has_them(robot):
     count, rng = len(robot.segments), np.random.default_rng(3)
-    factors = rng.uniform(0.7, 1.4, (3, count))
-    motion = CapstanMotion(robot, compile="never")
-    n = motion.size
-    state = rng.normal(size=n), rng.normal(size=n), 3 * rng.normal(size=n), rng.normal(size=2 * count)
-    in_file = dynamics_in_file(robot)[: 4 * count]
-    force, slopes = motion.residual(*state, np.concatenate([in_file, factors.ravel()]))
-    assert force == pytest.approx(CapstanMotion(unlike(robot, factors), compile="never").residual(*state, in_file)[0])
-    for column, change in enumerate(np.eye(3 * count), 4 * count):
-        further = motion.residual(*state, np.concatenate([in_file, factors.ravel() + 0.1 * change]))[0]
-        assert slopes[:, column] == pytest.approx((further - force) / 0.1, abs=1e-9)
+    factors, rod = rng.uniform(0.7, 1.4, (3, count)), capstan_rod(robot)
+    state = *rng.normal(size=(2, 4, rod.size)), 3 * rng.normal(size=(4, rod.size)), rng.normal(size=(4, 2 * count))
+    parameters = with_factors(robot, factors.ravel())
+    missing = rod.missing_forces(*state)
+    rod.take(parameters, parameters.expected)
+    expected = capstan_rod(unlike(robot, factors)).missing_forces(*state)()
+    np.testing.assert_allclose(missing(), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
 
-def test_a_motion_that_runs_away_is_an_error(motion):
-    def run():
-        state = np.zeros(12)
-        for _ in range(200):
-            state = motion.step(state, np.array([300.0, 0.0]), TRUE, 0.01).state
-
+def test_a_motion_that_runs_away_is_an_error(rod):
+    torque = np.tile([3000.0, 0.0], (200, 1))
     with pytest.raises(ConvergenceError):
-        run()
+        rod.simulate(np.zeros(12), torque, [(1, 0.01)] * 200, range(200))
 
 
 # --- the fit
@@ -222,19 +228,19 @@ def test_what_was_found_goes_into_the_file_in_proportion(whole, tmp_path):
 
 
 def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path):
-    names = parameter_names(TWO, masses=True)
+    keys = tuple(key for own, _ in looked_for(TWO).values() for key in own)
     values = np.linspace(0.7, 1.4, 14) * dynamics_in_file(TWO)
     coefficients = slice(0, 6), slice(6, 12)
     fit = DynamicsFit(
-        names, values, 0.1 * values, np.ones(14, dtype=bool), np.eye(14), values, (), (0, 1), coefficients,
+        keys, values, 0.1 * values, np.ones(14, dtype=bool), np.eye(14), values, (), (0, 1), coefficients,
         np.arange(12.0), np.ones(3), np.arange(12.0), np.ones(3), 3, recording.file, recording.sha256, "2026-11-28",
         *(np.zeros((1, 1)) for _ in range(6)),
     )  # fmt: skip
     fitted = write_fitted_robot(TWO, fit, tmp_path / "fitted.yaml")
     assert dynamics_in_file(fitted) == pytest.approx(values, rel=1e-6)
     assert [fit.title(place) for place in range(2)] == ["segments[0]", "segments[1]"]
-    assert names[3] == "segments[1].bending_stiffness_y_nm2"
-    assert names[-1] == "segments[1].bending_damping_nms"
+    assert fit.names[3] == "segments[1].bending_stiffness_y_nm2"
+    assert fit.names[-1] == "segments[1].bending_damping_nms"
     proximal, distal = (segment.calibration for segment in fitted.segments)
     assert proximal.rmse_coefficients_per_m == pytest.approx(np.arange(6))
     assert distal.rmse_coefficients_per_m == pytest.approx(np.arange(6, 12))
@@ -262,16 +268,16 @@ def test_the_plot_is_drawn(fit, tmp_path):
 
 def test_what_cannot_be_fitted_is_refused(recording):
     with pytest.raises(ParameterError, match="capstans"):
-        fit_dynamics(load_robot("two_segment"), recording, compile="never")
+        fit_dynamics(load_robot("two_segment"), recording)
     still = dataclasses.replace(
         recording,
         tendon_displacement_m=np.zeros_like(recording.tendon_displacement_m),
         string_extension_m=np.zeros_like(recording.string_extension_m),
     )
     with pytest.raises(RecordingError, match="does not move"):
-        fit_dynamics(ROBOT, still, compile="never")
+        fit_dynamics(ROBOT, still)
     with pytest.raises(RecordingError, match="windows"):
-        fit_dynamics(ROBOT, recording, settings=DynamicsFitSettings(window_s=4.0), compile="never")
+        fit_dynamics(ROBOT, recording, settings=DynamicsFitSettings(window_s=4.0))
 
 
 # --- recordings

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ConvergenceError, IdentifiabilityError, ParameterError
+from continuum_robot.experiments.wang import algorithm_1
+from continuum_robot.experiments.wang.algorithm_1 import fit_as_printed
 from continuum_robot.geometry import so3
-from continuum_robot.identification import modulation_fit
-from continuum_robot.identification.modulation_fit import FitSettings, ModulationData, fit, fit_as_printed, fit_table
+from continuum_robot.identification.modulation_fit import FitSettings, ModulationData, fit, fit_table
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError, TabledMomentError
@@ -58,7 +59,7 @@ def test_algorithm_1_takes_the_paper_s_way():
     assert 40 < found.iterations < 70
     assert found.history_k[0].tolist() == [0, 0, 0]
     # A whole step needs a few.
-    assert fit_as_printed(SEGMENT, data(noise_m=2e-6), FitSettings(step=1.0)).iterations < 6
+    assert fit_as_printed(SEGMENT, data(noise_m=2e-6), step=1.0).iterations < 6
 
 
 def test_both_ways_end_at_the_same_minimum():
@@ -131,12 +132,14 @@ def test_data_that_do_not_fit_are_refused():
         fit(SEGMENT, replace(good, position_m=np.full((25, 3), np.nan)))
     with pytest.raises(ParameterError, match="theta_rad"):
         fit_table(SEGMENT, data(degrees=(45,)))
-    for wrong in ({"names": ("k",)}, {"names": ()}, {"step": 0.0}, {"position_std_m": -1.0}, {"threshold": np.nan}):
+    for wrong in ({"names": ("k",)}, {"names": ()}, {"position_std_m": -1.0}, {"orientation_std_rad": np.nan}):
         with pytest.raises(ParameterError, match=next(iter(wrong))):
             FitSettings(**wrong)
+    with pytest.raises(ParameterError, match="step"):
+        fit_as_printed(SEGMENT, good, step=0.0)
 
 
 def test_an_objective_that_goes_on_changing_is_an_error(monkeypatch):
-    monkeypatch.setattr(modulation_fit, "_MOST_ITERATIONS", 3)
+    monkeypatch.setattr(algorithm_1, "_MOST_ITERATIONS", 3)
     with pytest.raises(ConvergenceError, match="Algorithm 1"):
         fit_as_printed(SEGMENT, data(count=10, noise_m=2e-6))

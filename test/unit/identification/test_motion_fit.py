@@ -13,20 +13,28 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.identification.motion.driven_rod import DrivenRod
 from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_forces, fit_motion
-from continuum_robot.identification.motion.parameters import Parameters, file_values, with_values
-from continuum_robot.identification.motion.rod_parts import DAMPING, KINDS, MASS, RodParts, with_factor
+from continuum_robot.identification.motion.mechanisms import check_driven_rod
+from continuum_robot.identification.motion.parameters import MotionFitSettings, chord_per_m, in_file, kinds_in_file
 from continuum_robot.identification.motion.samples import DriveSamples, read_drive_samples, write_drive_samples
-from continuum_robot.identification.motion.tension_equations import TensionEquations
-from continuum_robot.identification.motion.unknowns import MotionFitSettings, chord_per_m
+from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, chirp
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.identification.robot_keys import (
+    DAMPING,
+    KINDS,
+    MASS,
+    file_keys,
+    segment_key,
+    with_factor,
+    with_values,
+)
+from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
-from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import ROD
 
@@ -37,41 +45,41 @@ TWO = load_robot("two_segment")
 # --- the equation of motion in parts
 
 
+def in_parts(robot):
+    kinds = kinds_in_file(robot)["rod"]
+    return kinds.keys, RodParts(robot, kinds.keys, kinds.scale)
+
+
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["two_segment", "mixed_routing"])
 @pytest.mark.parametrize("index", [0, 1])
-def test_the_parts_add_up_to_the_inverse_dynamics_of_a_changed_robot(kind, index):
-    rng = np.random.default_rng(3)
-    place, rate, acceleration = (scale * rng.normal(size=(4, 4)) for scale in (3e-3, 0.02, 0.5))
-    parts = RodParts(TWO)
-    forces, rest = parts.forces(place, rate, acceleration)
-    factors = np.ones(len(parts.names))
-    factors[parts.names.index((kind, index))] = 1.37
-    found = np.tensordot(factors, forces, 1) + rest
-    changed = RodDynamics(with_factor(TWO, kind, index, 1.37), compile="never")
-    shape = coefficients_from_clarke(TWO)
-    for row in range(4):
-        expected = shape.T @ changed.inverse_dynamics(
-            shape @ place[row], shape @ rate[row], shape @ acceleration[row]
-        ).reshape(-1)
-        assert found[row] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+def test_the_parts_add_up_to_the_forces_of_a_changed_robot(name, kind, index):
+    robot, rng = load_robot(name), np.random.default_rng(3)
+    keys, parts = in_parts(robot)
+    changed = Rod(with_factor(robot, kind, index, 1.37))
+    state = rng.normal(size=(3, 4, changed.n)) / changed.scale
+    factors = np.ones(len(keys))
+    factors[keys.index(segment_key(kind, index))] = 1.37
+    found = np.tensordot(np.append(factors, 1.0), parts.forces(*state), 1)
+    for row, (c, rate, acceleration) in zip(found, state.transpose(1, 0, 2), strict=True):
+        forces = changed.terms(c, rate, acceleration).bias
+        expected = forces + changed.arrays.stiffness @ c + changed.arrays.damping @ rate
+        assert row == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
 
 
 def test_a_payload_is_no_mass_of_a_segment():
-    loaded = ROBOT.changed(payload_kg=0.05)
-    state = [np.full((1, 2), value) for value in (4e-3, 0.0, 0.0)]
-    plain, with_it = RodParts(ROBOT), RodParts(loaded)
-    forces, rest = plain.forces(*state)
-    loaded_forces, loaded_rest = with_it.forces(*state)
-    assert loaded_forces == pytest.approx(forces)
-    assert np.abs(loaded_rest - rest).max() > 0.01
+    state = np.ones((3, 1, 2)) * np.array([0.5, 0.0, 0.0])[:, None, None]
+    plain, with_it = (in_parts(robot)[1].forces(*state) for robot in (ROBOT, ROBOT.changed(payload_kg=0.05)))
+    assert with_it[:-1] == pytest.approx(plain[:-1])
+    assert np.abs(with_it[-1] - plain[-1]).max() > 1e-4
 
 
 def test_damping_that_the_file_has_not_has_a_usual_size():
     undamped = ROBOT.changed(segments=(dataclasses.replace(ROBOT.segments[0], bending_damping_nms=0.0),))
-    parameters = Parameters.of(undamped)
-    place = parameters.names.index("segments[0].bending_damping_nms")
-    assert parameters.before[place] == 0.0
-    assert with_factor(undamped, DAMPING, 0, 1.0).segments[0].bending_damping_nms == parameters.scales[place] > 0
+    parameters = in_file(undamped)
+    place = parameters.keys.index("segments[0].bending_damping_nms")
+    assert parameters.expected[place] == 0.0
+    assert with_factor(undamped, DAMPING, 0, 1.0).segments[0].bending_damping_nms == parameters.scale[place] > 0
 
 
 @pytest.mark.parametrize("gaps", [4, 10])
@@ -82,20 +90,22 @@ def test_chords_between_disks_shorten_a_tendon_by_beta(gaps):
     arc_m, radius_m = segment.length_m / gaps, segment.length_m / theta
     chord_m = 2 * radius_m * math.sin(theta / gaps / 2)
     coordinate_m = segment.tendons.pitch_radius_m * theta
-    assert chord_per_m(segment) * coordinate_m**2 == pytest.approx(gaps * (arc_m - chord_m), rel=2e-3)
+    assert chord_per_m(ROBOT.changed(segments=(segment,)), 0) * coordinate_m**2 == pytest.approx(
+        gaps * (arc_m - chord_m), rel=2e-3
+    )
 
 
 @pytest.mark.parametrize("name", ["rolling_five_link", "vanderbilt_segment"])
 def test_other_robots_are_refused_with_what_is_expected(name):
     with pytest.raises(ParameterError, match=name):
-        RodParts(load_robot(name))
+        check_driven_rod(load_robot(name))
 
 
 def test_hysteresis_of_a_rod_under_routed_tendons_is_refused():
     robot = load_robot("mixed_routing")
     lagging = dataclasses.replace(robot.segments[1], hysteresis=Hysteresis(moment_nm=1e-3, curvature_per_m=1.0))
     with pytest.raises(ParameterError, match=r"segments\[1\]\.hysteresis"):
-        RodParts(robot.changed(segments=(robot.segments[0], lagging)))
+        check_driven_rod(robot.changed(segments=(robot.segments[0], lagging)))
 
 
 # --- the procedure
@@ -160,13 +170,18 @@ def test_it_ends_when_it_is_stopped():
 # --- the fit
 
 
+def before(robot):
+    parameters = in_file(robot)
+    return parameters.values(parameters.expected)
+
+
 @pytest.fixture(scope="module")
 def unlike():
     """A simulated robot that is not as its file says, and what its motors measured in chirps."""
-    parameters = Parameters.of(ROBOT)
+    parameters = in_file(ROBOT)
     factors = np.array([1.2, 1.1, 0.8, 0.85, 1.1, 1.3, 0.9, 1.25])
-    truth = factors * parameters.before
-    robot = with_values(ROBOT, parameters, truth)
+    truth = factors * before(ROBOT)
+    robot = with_values(ROBOT, dict(zip(parameters.keys, truth.tolist(), strict=True)))
     robot = robot.changed(
         simulation=dataclasses.replace(robot.simulation, current_noise_a=0.02),
         actuators=dataclasses.replace(robot.actuators, cogging_amplitude_nm=0.001),
@@ -184,7 +199,7 @@ def test_values_that_the_file_has_not_are_found_within_three_deviations(unlike):
     fit = fit_motion(ROBOT, samples)
     assert np.abs((fit.values - truth) / fit.deviations).max() < 3
     for name, percent in (("inertia", 3), ("coulomb", 4), ("stiffness_n_per_m", 2), ("bending_stiffness", 4)):
-        place = next(index for index, full in enumerate(fit.parameters.names) if name in full)
+        place = next(index for index, full in enumerate(fit.names) if name in full)
         assert fit.values[place] == pytest.approx(truth[place], rel=percent / 100)
         assert fit.shown[place]
     assert fit.cogging_nm == pytest.approx(0.001, abs=4 * fit.cogging_deviation_nm)
@@ -208,10 +223,10 @@ def test_a_rod_that_is_simulated_under_its_tendons_gives_the_same_values(unlike)
 
 def test_what_chirps_do_not_show_keeps_the_deviation_that_it_had(unlike):
     fit = fit_motion(ROBOT, unlike[1])
-    place = fit.parameters.names.index("actuators.viscous_friction_nms")
+    place = fit.names.index("actuators.viscous_friction_nms")
     assert not fit.shown[place]
     assert fit.deviations[place] > 0.5 * fit.priors[place]
-    assert "actuators.viscous_friction_nms" not in file_values(ROBOT, fit.parameters, fit.values, fit.shown)
+    assert "actuators.viscous_friction_nms" not in file_keys(ROBOT, fit.found)
 
 
 def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
@@ -222,21 +237,20 @@ def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
     assert read.force_n == pytest.approx(samples.force_n, rel=1e-8)
     fit = fit_motion(ROBOT, read)
     fitted = write_fitted_robot(ROBOT, RecordedMotionFit(fit, data, sha256, "2026-01-01"), tmp_path / "fitted.yaml")
-    again = Parameters.of(fitted).before
+    again = before(fitted)
     assert again[fit.shown] == pytest.approx(fit.values[fit.shown], rel=1e-4)
-    assert again[~fit.shown] == pytest.approx(fit.parameters.before[~fit.shown])
+    assert again[~fit.shown] == pytest.approx(fit.before[~fit.shown])
     assert fitted.identified_motion.sha256 == sha256
-    assert [one.name for one in fitted.identified_motion.fitted_values] == list(fit.parameters.names)
+    assert [one.name for one in fitted.identified_motion.fitted_values] == list(fit.names)
     assert "actuators.rotor_inertia_kg_m2" not in fitted.assumed
 
 
 def test_a_second_segment_and_a_file_without_a_simulation_section(tmp_path):
-    parameters = Parameters.of(TWO)
-    values = 1.1 * parameters.before
-    changed = with_values(TWO, parameters, values)
-    assert Parameters.of(changed).before == pytest.approx(values)
+    values = dict(zip(in_file(TWO).keys, 1.1 * before(TWO), strict=True))
+    changed = with_values(TWO, values)
+    assert before(changed) == pytest.approx(list(values.values()))
     assert changed.segments[1].disks.mass_kg == pytest.approx(1.1 * TWO.segments[1].disks.mass_kg)
-    keys = file_values(TWO, parameters, values, np.ones(parameters.count, dtype=bool))
+    keys = file_keys(TWO, values)
     assert keys["segments[1].disks.mass_kg"] == pytest.approx(changed.segments[1].disks.mass_kg)
     assert len([key for key in keys if "mass" in key]) == 2
 
@@ -287,7 +301,7 @@ def test_a_past_that_the_file_has_with_other_values_is_found():
         segments=(dataclasses.replace(ROBOT.segments[0], hysteresis=own),),
     )
     case = chirped_robot(robot, ROD, 3, UnlikeSettings(duration_s=30.0), lambda _: None)
-    names = case.fit.parameters.names
+    names = case.fit.names
     assert names[-3:] == (
         "actuators.friction_travel_m",
         "segments[0].hysteresis.moment_nm",
@@ -299,7 +313,7 @@ def test_a_past_that_the_file_has_with_other_values_is_found():
         assert case.fit.shown[place]
         assert abs(case.error[place]) < percent / 100
     assert case.found(robot).segments[0].hysteresis.moment_nm == case.fit.values[-2]
-    keys = file_values(robot, case.fit.parameters, case.fit.values, case.fit.shown)
+    keys = file_keys(robot, case.fit.found)
     assert keys["segments[0].hysteresis.moment_nm"] == case.fit.values[-2]
     assert keys["actuators.friction_travel_m"] == case.fit.values[-3]
 
@@ -315,9 +329,9 @@ def test_a_segment_with_equilibrium_modulation_shows_modulus_guides_inertia_and_
     )
     assert case.shown.all()
     assert (np.abs(case.error) < [0.04, 0.03, 0.25, 0.01]).all(), case.error
-    keys = file_values(robot, case.fit.parameters, case.fit.values, case.fit.shown)
+    keys = file_keys(robot, case.fit.found)
     assert keys["mechanism.youngs_modulus_pa"] == case.fit.values[3]
-    assert Parameters.of(case.found(robot)).before == pytest.approx(case.values)
+    assert before(case.found(robot)) == pytest.approx(case.values)
 
 
 def test_rolling_joints_show_their_damping_inertia_and_friction():
@@ -330,7 +344,7 @@ def test_rolling_joints_show_their_damping_inertia_and_friction():
     )
     assert (np.abs(case.error) < [0.04, 0.04, 0.5]).all(), case.error
     assert (np.abs(case.error) < 3 * case.deviations / case.truth).all()
-    assert Parameters.of(case.found(robot)).before[:2] == pytest.approx(case.values[:2])
+    assert before(case.found(robot))[:2] == pytest.approx(case.values[:2])
 
 
 def test_a_coordinate_that_goes_one_way_stays_on_its_side():

@@ -15,8 +15,7 @@ from continuum_robot.identification.weighing import Turn, WeighingModel, sagging
 from continuum_robot.identification.weighing_motion import ARCS, WeighingMotion
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.rod.tip_stiffness import tendon_stiffness
 
@@ -31,7 +30,7 @@ def turned(payload_kg: float, stiffness_ratio: float = 1.0, seed: int | None = N
     x, y = (stiffness_ratio * value for value in segment.backbone.bending_stiffnesses_nm2)
     backbone = dataclasses.replace(segment.backbone, bending_stiffness_x_nm2=x, bending_stiffness_y_nm2=y)
     sags = sags.changed(segments=(dataclasses.replace(segment, backbone=backbone),))
-    rod = StrainRod.from_robot(sags)
+    rod = Rod(sags)
     manifold = controlled_manifold(ROBOT)
     weight = PointWrench(s_m=rod.length_m, force_n=tuple(payload_kg * np.array(ROBOT.gravity_m_per_s2)))
     rows = []
@@ -39,7 +38,7 @@ def turned(payload_kg: float, stiffness_ratio: float = 1.0, seed: int | None = N
         pull = 1.5 * np.array([np.cos(angle), np.sin(angle)])
         tension = manifold.clarke_matrix.T @ pull
         tension += 3.0 - tension.min()
-        displacement = rod.tendon_displacement(equilibrium(rod, tension, [weight]).c)
+        displacement = rod.displacement(rod.loaded([weight]).equilibrium(tension).c)
         rows.append((displacement + tension / tendon_stiffness(ROBOT, tension), tension))
     displacement, tension = (np.array([*column, *column]) for column in zip(*rows, strict=True))
     if seed is not None:

@@ -15,8 +15,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot, shipped_robots
 from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.robot.traits import ROD
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 ROBOTS = sorted(shipped_robots())
 
@@ -46,11 +45,11 @@ def test_the_shape_that_is_drawn_is_found_from_its_tendons_and_strings(name):
     model = robot_model(robot)
     drawing = model.drawing()
     if robot.segments:
-        rod = StrainRod.from_robot(robot)
+        rod = Rod(robot)
         tension = np.full(robot.tendon_count, 0.02 * (robot.limits.maximum_n if robot.limits is not None else 10.0))
         tension[0] *= 3.0
-        drawn = equilibrium(rod, tension).c
-        displacement, strings = rod.tendon_displacement(drawn), rod.string_extension(drawn)
+        drawn = rod.equilibrium(tension).c
+        displacement, strings = rod.displacement(drawn), rod.strings.displacement(drawn)
     else:
         coordinates = np.full(robot.coordinate_count, 1e-3)
         drawn, displacement = drawing.coefficients(coordinates), clarke_manifold(robot).displacement(coordinates)

@@ -17,10 +17,7 @@ from continuum_robot.models.rod import RodDrawing, RodRobotModel
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Disks
 from continuum_robot.robot.segments.routing import HelicalRouting
-from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 
 PAIR = load_robot(str(Path(__file__).with_name("planar_pair.yaml")))
@@ -55,28 +52,28 @@ def test_displacements_of_pairs_in_several_planes_follow_from_their_coordinates(
         {"pitch_radius_m": 0.005, "angle_offset_rad": 1.9, "from_base": from_base},
         {"pitch_radius_m": 0.003, "angle_offset_rad": -0.7},
     )
-    manifold, rod = controlled_manifold(robot), StrainRod.from_robot(robot)
+    manifold, rod = controlled_manifold(robot), Rod(robot)
     assert manifold.coordinate_count == 3
     np.testing.assert_allclose(manifold.clarke_matrix @ manifold.displacement_matrix, np.eye(3), atol=1e-14)
     bending = np.array([0.3, -0.5, 0.8])  # rad, each in the plane of the segment's tendons
     angles = np.array([0.4, 1.9, -0.7])
     c = np.column_stack([-np.sin(angles), np.cos(angles)]) * bending[:, None] / STRIP.length_m
     coordinates = bending * [0.007, 0.005, 0.003]
-    displacement = rod.tendon_displacement(c.ravel())
+    displacement = rod.displacement(c.ravel())
     np.testing.assert_allclose(manifold.displacement_matrix @ coordinates, displacement, atol=1e-15)
     np.testing.assert_allclose(manifold.inconsistency_m(displacement), 0.0, atol=1e-15)
 
 
 def test_a_pair_bends_in_its_plane_by_its_tensions():
-    rod = StrainRod.from_robot(dataclasses.replace(PAIR, gravity_m_per_s2=(0.0, 0.0, 0.0)))
-    c = equilibrium(StaticProblem(rod), np.array([5.0, 3.0])).c
+    rod = Rod(dataclasses.replace(PAIR, gravity_m_per_s2=(0.0, 0.0, 0.0)))
+    c = rod.equilibrium(np.array([5.0, 3.0])).c
     assert c == pytest.approx([0.0, 0.007 * 2.0 / STRIP.backbone.bending_stiffnesses_nm2[1]], rel=1e-9, abs=1e-9)
 
 
 def test_the_shape_of_a_pair_is_estimated_by_statics():
-    tension, rod = np.array([5.0, 3.0]), StrainRod.from_robot(PAIR)
-    c = equilibrium(StaticProblem(rod), tension).c
-    spooled = rod.tendon_displacement(c) + tension / PAIR.simulation.tendon_stiffness_n_per_m
+    tension, rod = np.array([5.0, 3.0]), Rod(PAIR)
+    c = rod.equilibrium(tension).c
+    spooled = rod.displacement(c) + tension / PAIR.simulation.tendon_stiffness_n_per_m
     found = ShapeEstimator(PAIR, compile="never").update(spooled, np.zeros(2), tension=tension)
     assert found.coefficients == pytest.approx(c, abs=0.01)
 
@@ -120,8 +117,8 @@ def test_a_rod_without_disks_has_the_mass_of_its_backbone(mass_kg):
     robot = bare("opencr_five_tendon", count=0, mass_kg=mass_kg)
     light = bare("opencr_five_tendon", count=10, mass_kg=0.0)
     c = np.array([3.0, -2.0])
-    for one, other in ((RodModel(robot), RodModel(light)), (StrainRod.from_robot(robot), StrainRod.from_robot(light))):
-        np.testing.assert_allclose(np.array(one.mass_matrix(c)), np.array(other.mass_matrix(c)), rtol=1e-12)
+    masses = [Rod(one).terms(c, 0 * c).mass for one in (robot, light)]
+    np.testing.assert_allclose(masses[0], masses[1], rtol=1e-12)
 
 
 def test_tendons_of_a_rod_without_disks_are_drawn_along_its_backbone():

@@ -16,8 +16,8 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, RoutedPath, TendonRouting
 from continuum_robot.rod.cosserat.conversion import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
-from continuum_robot.rod.model import RodModel
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.tendons import tendon_matrix
 
 RUCKER = find_robot_file("rucker").read_text(encoding="utf-8")
 
@@ -30,7 +30,7 @@ def test_the_prototype_has_the_paths_of_table_one():
         np.testing.assert_allclose(path.at(s)[:2], [[x * 1e-3] * 7, [y * 1e-3] * 7], atol=1e-15)
     turn = 2 * np.pi * s / 0.242
     np.testing.assert_allclose(paths[4].at(s)[:2], [0.008 * np.cos(turn), 0.008 * np.sin(turn)], atol=1e-15)
-    assert robot.tendon_count == StrainRod.from_robot(robot).tendon_count == 6
+    assert robot.tendon_count == Rod(robot).tendon_count == 6
     assert robot.tendon_names[3:] == ("backbone/tendon_4", "helical", "polynomial")
 
 
@@ -80,7 +80,7 @@ def test_a_string_may_be_routed_and_is_checked_too():
     shipped = "{kind: helical, turns: 1.0}}"
     assert shipped in RUCKER
     robot = parse_robot(RUCKER.replace(shipped, "{kind: helical, turns: 0.5}}"))
-    lengths = StrainRod.from_robot(robot).string_jacobian(np.zeros(robot.coefficient_count))
+    lengths = Rod(robot).strings.displacement_gradient(np.zeros(robot.coefficient_count))
     assert lengths.shape[0] == len(robot.strings) == 5
     with pytest.raises(RobotFileError, match="strings"):
         parse_robot(RUCKER.replace(shipped, "{kind: polynomial, radius_coefficients: [0.1]}}"))
@@ -88,9 +88,8 @@ def test_a_string_may_be_routed_and_is_checked_too():
 
 @pytest.mark.parametrize("name", ["rucker", "rucker_helical"])
 def test_displacements_that_are_not_linear_have_no_matrix(name):
-    model = RodModel(load_robot(name))
     with pytest.raises(ParameterError, match="bending alone"):
-        _ = model.tendon_matrix
+        tendon_matrix(load_robot(name))
 
 
 def test_a_basis_lists_its_functions():
@@ -146,10 +145,10 @@ def test_a_routing_of_another_package_is_read_checked_and_followed(bent_helix):
     robot = parse_robot(bent_helix)
     tendon = robot.routed_tendons[0]
     assert tendon.routing == BentHelix(turns=1.0)
-    rod, c = StrainRod.from_robot(robot), np.linspace(-1.0, 1.0, robot.coefficient_count)
-    rows = rod.displacement_jacobian(c)
-    step = np.linspace(-1.0, 0.5, rod.size) * 1e-6
-    difference = (rod.tendon_displacement(c + step) - rod.tendon_displacement(c - step)) / 2
+    rod, c = Rod(robot), np.linspace(-1.0, 1.0, robot.coefficient_count)
+    rows = rod.displacement_gradient(c)
+    step = np.linspace(-1.0, 0.5, rod.n) * 1e-6
+    difference = (rod.displacement(c + step) - rod.displacement(c - step)) / 2
     np.testing.assert_allclose(difference, rows @ step, rtol=1e-6, atol=1e-14)
     with pytest.raises(RobotFileError, match=r"\[-5, 5\]"):
         parse_robot(bent_helix.replace("turns: 1.0", "turns: 9.0", 1))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from continuum_robot.identification.motion.rod_parts import STIFFNESS, with_factor
+from continuum_robot.identification.robot_keys import STIFFNESS, with_factor
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Backbone
 from continuum_robot.rod.inertia import stiffness_matrix

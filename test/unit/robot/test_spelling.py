@@ -12,7 +12,6 @@ import yaml
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.estimation.observability import coefficient_names
-from continuum_robot.identification.capstan_motion import stiffness_parts
 from continuum_robot.identification.robot_file import _straighten
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.file.shipped_files import shipped_file
@@ -20,7 +19,7 @@ from continuum_robot.robot.loading import load_robot, parse_robot, shipped_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, PolynomialRouting, StraightRouting
 from continuum_robot.robot.segments.tendons import String, Tendons
 from continuum_robot.rod.inertia import damping_matrix, stiffness_matrix
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 
@@ -43,9 +42,13 @@ def test_each_shipped_robot_is_the_same_by_another_spelling_of_its_basis(name):
     assert other.traits == robot.traits
     assert coefficient_names(other) == coefficient_names(robot)
     c = 0.3 * np.cos(np.arange(robot.coefficient_count))
-    one, two = StrainRod.from_robot(robot), StrainRod.from_robot(other)
-    for value in ("tendon_displacement", "displacement_jacobian", "string_extension", "mass_matrix"):
+    one, two = Rod(robot), Rod(other)
+    for value in ("displacement", "displacement_gradient"):
         np.testing.assert_array_equal(getattr(two, value)(c), getattr(one, value)(c))
+        np.testing.assert_array_equal(getattr(two.strings, value)(c), getattr(one.strings, value)(c))
+    terms = [rod.terms(c, 2 * c) for rod in (one, two)]
+    for value in ("momentum", "force", "mass", "momentum_by_c", "force_by_c"):
+        np.testing.assert_array_equal(getattr(terms[1], value), getattr(terms[0], value))
     np.testing.assert_array_equal(stiffness_matrix(other), stiffness_matrix(robot))
     np.testing.assert_array_equal(damping_matrix(other), damping_matrix(robot))
     np.testing.assert_array_equal(
@@ -68,17 +71,10 @@ def test_other_functions_for_the_same_curvatures_are_the_same_kind_of_rod():
     robot = load_robot("vanderbilt_segment")
     other = with_bases(robot, lambda basis: Basis(kind="legendre", bending_order=basis.order))
     assert other.traits == robot.traits
-    shown = [StrainRod.from_robot(one) for one in (robot, other)]
-    compliant = [rod.displacement_jacobian(np.zeros(rod.size)) for rod in shown]
-    compliance = [J @ np.linalg.solve(rod.stiffness, J.T) for J, rod in zip(compliant, shown, strict=True)]
+    shown = [Rod(one) for one in (robot, other)]
+    compliant = [rod.displacement_gradient(np.zeros(rod.n)) for rod in shown]
+    compliance = [J @ np.linalg.solve(rod.arrays.stiffness, J.T) for J, rod in zip(compliant, shown, strict=True)]
     np.testing.assert_allclose(compliance[1], compliance[0], rtol=1e-12, atol=1e-16)
-
-
-def test_the_two_stiffnesses_of_capstan_segments_are_those_of_their_rod():
-    robot = load_robot("vanderbilt_segment")
-    x, y = stiffness_parts(robot, 0)
-    stiffness = robot.segments[0].backbone.bending_stiffnesses_nm2
-    np.testing.assert_allclose(stiffness[0] * x + stiffness[1] * y, stiffness_matrix(robot), rtol=1e-12, atol=1e-12)
 
 
 PARALLEL = {
@@ -102,11 +98,11 @@ def test_parallel_tendons_are_parallel_by_any_name(name):
     )
     assert not given.traits.without_clarke
     assert not given.traits.nonlinear_lengths
-    rod, c = StrainRod.from_robot(given), np.array([3.0, -2.0])
+    rod, c = Rod(given), np.array([3.0, -2.0])
     x, y = radius_m * math.cos(angle_rad), radius_m * math.sin(angle_rad)
     extended = given.length_m * (c[1] * x - c[0] * y)
-    assert rod.string_extension(c)[0] == pytest.approx(extended, rel=1e-12)
-    assert rod.tendon_displacement(c)[0] == pytest.approx(extended, rel=1e-12)
+    assert rod.strings.displacement(c)[0] == pytest.approx(extended, rel=1e-12)
+    assert rod.displacement(c)[0] == pytest.approx(extended, rel=1e-12)
 
 
 def test_a_fitted_angle_is_written_beside_no_routing_that_would_turn_it_again():

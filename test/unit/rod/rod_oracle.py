@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Oracles that share no code with rod/.
+"""Oracles that share no code with rod/, but for the functions of a basis.
 
 Energies of constant-curvature robots written from muhmann (9)-(19) in arc parameters: arcs in closed form in
 (phi, theta), velocities by complex step, integrals by a 60-point rule.
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from scipy.integrate import solve_ivp
+
+from continuum_robot.rod.bases import basis_matrix
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(60)
 
@@ -156,3 +159,35 @@ def integrated_poses(robot, c, index, places):
         poses = np.array([np.vstack([y.reshape(3, 4), [0, 0, 0, 1]]) for y in solved.y.T])
         frame = poses[-1]
     return poses
+
+
+def strain_at(robot, c, s):
+    """Strain (6,), angular part first, at an arc length from the base."""
+    first = 0
+    for start, segment in zip(robot.segment_starts_m, robot.segments, strict=True):
+        own = c[first : first + segment.basis.coefficient_count]
+        if s <= start + segment.length_m or segment is robot.segments[-1]:
+            return np.array([0, 0, 0, 0, 0, 1.0]) + basis_matrix(segment.basis, (s - start) / segment.length_m) @ own
+        first += len(own)
+    raise AssertionError
+
+
+def rod_poses(robot, c, places):
+    """Poses at arc lengths from the base in any order, from R' = R hat(u), p' = R v by an adaptive solver."""
+
+    def derivative(s, y):
+        R, u = y.reshape(3, 4)[:, :3], strain_at(robot, c, s)
+        turn = np.array([[0, -u[2], u[1]], [u[2], 0, -u[0]], [-u[1], u[0], 0]])
+        return np.hstack([R @ turn, (R @ u[3:])[:, None]]).ravel()
+
+    wanted, frame, found = np.unique(places), np.eye(4)[:3].ravel(), {0.0: np.eye(4)}
+    ends = [*robot.segment_starts_m, robot.length_m]
+    cuts = [low + (high - low) * at for (low, high), one in zip(pairwise(ends), robot.segments, strict=True)
+            for at in one.basis.breaks]  # fmt: skip
+    stops = np.unique([*wanted, *cuts, *ends])
+    for low, high in pairwise(stops):
+        inside = 1e-12 * robot.length_m  # the strain of the piece that ends there
+        solved = solve_ivp(derivative, (low + inside, high - inside), frame, "DOP853", rtol=1e-11, atol=1e-13)
+        frame = solved.y[:, -1]
+        found[float(high)] = np.vstack([frame.reshape(3, 4), [0, 0, 0, 1]])
+    return np.array([found[float(place)] for place in places])

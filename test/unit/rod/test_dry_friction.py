@@ -15,11 +15,9 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
-from continuum_robot.rod.strain.displaced_paths import DisplacedPaths
-from continuum_robot.rod.strain.displaced_statics import DisplacedStatics
-from continuum_robot.rod.strain.inverse import hold
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 
 LIMIT, STIFFNESS = np.array([0.7]), np.array([3.0])
 
@@ -157,14 +155,14 @@ def test_stiff_tendons_without_weight_bend_as_their_displacement_says():
 def test_shape_is_that_of_the_general_rod():
     """The other solver, an active set on the general rod with torsion left out, knows the same elastic tendons."""
     robot = rubbing(fraction=0.0)
-    rod = StrainRod.from_robot(robot)
+    rod = Rod(robot)
     rng = np.random.default_rng(3)
     readings = 3e-3 * rng.uniform(-1, 1, (4, 9))
     found = DisplacedStatics(robot).replay(readings)
     for reading, c, tension in zip(readings, found.curvature, found.tension, strict=True):
-        held = hold(rod, reading + 3e-4, tendon_stiffness_n_per_m=2e4)
-        assert c == pytest.approx(held.state.c, abs=1e-5)
-        assert tension == pytest.approx(held.state.tension, abs=1e-4)
+        held = rod.equilibrium(stiffness=2e4, spooled=reading + 3e-4)
+        assert c == pytest.approx(held.c, abs=1e-5)
+        assert tension == pytest.approx(held.tension, abs=1e-4)
 
 
 def test_sensitivities_are_derivatives():
@@ -202,7 +200,7 @@ def test_sensitivities_are_derivatives():
 
 @pytest.mark.parametrize("spiral_rad_per_m", [0.0, 1e-3, -3.0, 40.0])
 def test_a_spiral_turns_the_lever_along_the_way(spiral_rad_per_m: float):
-    """Paths of taut tendons without friction against the integral of their lever over the bent robot."""
+    """Paths of taut tendons without friction against the integral of their length over the bent robot."""
     robot = rubbing(0.0)
     tendons = replace(robot.displaced_tendons, spiral_rad_per_m=spiral_rad_per_m)
     found = DisplacedStatics(robot.changed(displaced_tendons=tendons)).replay(bent(2e-3, np.array([1.0])))
@@ -215,8 +213,10 @@ def test_a_spiral_turns_the_lever_along_the_way(spiral_rad_per_m: float):
             s = starts[k] + robot.segments[k].length_m * (np.arange(2000) + 0.5) / 2000
             psi = angle + spiral_rad_per_m * (s - starts[own] - segment.length_m / 2)
             kappa_x, kappa_y = found.curvature[0, 2 * k : 2 * k + 2]
-            lever = segment.tendons.pitch_radius_m * (kappa_y * np.cos(psi) - kappa_x * np.sin(psi))
-            path += robot.segments[k].length_m * lever.mean()
+            radius = segment.tendons.pitch_radius_m
+            lever = radius * (kappa_y * np.cos(psi) - kappa_x * np.sin(psi))
+            rise = radius * spiral_rad_per_m
+            path += robot.segments[k].length_m * (np.hypot(1, rise) - np.hypot(1 - lever, rise).mean())
         assert found.path[0, j] == pytest.approx(path, rel=1e-6, abs=1e-10)
 
 
@@ -232,8 +232,9 @@ def test_tendons_run_straight_between_the_disks():
         kappa = np.hypot(*found.curvature[0, 2 * own : 2 * own + 2])
         # Of the tendon in the middle of the bent backbone the holes lie on the backbone's own arc.
         chord = count * 2 / kappa * np.sin(kappa * segment.length_m / count / 2)
-        shape = np.concatenate([found.curvature[0], np.zeros(3)])
-        shorter = DisplacedPaths(robot, straight).at(shape) - DisplacedPaths(robot, robot.displaced_tendons).at(shape)
+        both = (Rod(robot.changed(displaced_tendons=one)) for one in (straight, robot.displaced_tendons))
+        after, ahead = (rod.displacement(found.curvature[0]) for rod in both)
+        shorter = after - ahead
         before = shorter[3 * own - 1] if own else 0.0
         assert shorter[3 * own] - before == pytest.approx(segment.length_m - chord, rel=2e-3)
         assert np.linalg.norm(found.tip[0, :3, 3] - arc.tip[0, :3, 3]) > 1e-4

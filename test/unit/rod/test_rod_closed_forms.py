@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions and shapes that have a closed form, or a conserved quantity."""
+"""Motions and shapes that have a closed form."""
 
 import numpy as np
 import pytest
-from bending_statics import equilibrium
-from rod_robots import heavy_rod_without_disks, light_rod_with_tip_disk, undamped, uneven
+from rod_robots import heavy_rod_without_disks, light_rod_with_tip_disk
 
-from continuum_robot.rod.code.generation import compile_functions
-from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.integration import rk4_step, simulate
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.rod import Rod
 
 GRAVITY = 9.81
 
@@ -35,10 +33,10 @@ def test_single_disk_pendulum(rotational, theta, direction):
     cos, sin = np.cos(direction), np.sin(direction)
     robot = light_rod_with_tip_disk((across * cos, across * sin, along))
     segment = robot.segments[0]
-    dynamics = RodDynamics(robot, rotational_energy=rotational, compile="never")
+    rod = Rod(robot, nodes=12, parts=Parts(rotational_energy=rotational))
     theta_rate = 4.0
     axis = np.array([-sin, cos]) / segment.length_m
-    found = dynamics.forward_dynamics(theta * axis, theta_rate * axis, np.zeros(3))
+    found = rod.acceleration(theta * axis, theta_rate * axis, np.zeros(2))
     disk = segment.disks
     expected = pendulum_acceleration(
         theta,
@@ -58,10 +56,10 @@ def cantilever(order):
     small = 1e-4 * GRAVITY
     robot = heavy_rod_without_disks((small, 0.0, 0.0), order)
     backbone = robot.segments[0].backbone
-    dynamics = RodDynamics(robot, compile="never")
-    found = equilibrium(dynamics, np.zeros(3))
+    rod = Rod(robot)
+    found = rod.equilibrium()
     assert found.stable
-    sag = dynamics.poses(found.c, robot.length_m)[0, 0, 3]
+    sag = rod.poses(found.c, [robot.length_m])[0, 0, 3]
     load = backbone.density_kg_per_m3 * backbone.area_m2 * small / backbone.bending_stiffness_nm2
     return robot, found.c, sag, load
 
@@ -83,36 +81,3 @@ def test_static_sag_of_a_constant_curvature_cantilever():
     robot, c, sag, load = cantilever(0)
     np.testing.assert_allclose(c[1], load * robot.length_m**2 / 6, rtol=1e-5)
     np.testing.assert_allclose(sag, load * robot.length_m**4 / 12, rtol=1e-5)
-
-
-def test_energy_of_undamped_motion_is_kept_for_ten_seconds(two_segment, tmp_path_factory, monkeypatch):
-    """Two segments that swing through straight and past 2 rad under gravity: less than 1e-6 of the energy in motion."""
-    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path_factory.mktemp("cache")))
-    dynamics = RodDynamics(undamped(two_segment), compile="never")
-    step = compile_functions([rk4_step(dynamics.state_derivative, substeps=5)], "the undamped test robot")["rk4_step"]
-    state = np.array([-4.0, 9.0, 5.0, 8.0, 0, 0, 0, 0])
-    slack, none = np.zeros(two_segment.tendon_count), np.zeros(4)
-    start = dynamics.energies(state[:4], state[4:])
-    rest = dynamics.energies(np.zeros(4), np.zeros(4)).total
-    scale = start.total - rest
-    drift, fastest, straightest, most_bent = 0.0, 0.0, np.inf, 0.0
-    for _ in range(5000):
-        state = step(state, slack, none, 0.002)
-        energies = dynamics.energies(state[:4], state[4:])
-        drift = max(drift, abs(energies.total - start.total) / scale)
-        fastest = max(fastest, energies.kinetic / scale)
-        bending = 0.2 * np.hypot(state[0:4:2], state[1:4:2])
-        straightest, most_bent = min(straightest, bending.min()), max(most_bent, bending.max())
-    assert fastest > 0.5
-    assert straightest < 0.02
-    assert most_bent > 2.0
-    assert drift < 1e-6
-
-
-def test_energy_is_kept_with_rotation_and_tendons():
-    dynamics = RodDynamics(undamped(uneven()), rotational_energy=True, tendon_inertia=True, compile="never")
-    start = np.array([5.0, 9.0, -6.0, 4.0, 10.0, -8.0])
-    motion = simulate(dynamics, start, 0 * start, np.linspace(0, 0.3, 7), relative_tolerance=1e-10)
-    totals = [dynamics.energies(c, rate).total for c, rate in zip(motion.c, motion.c_rate, strict=True)]
-    kinetic = dynamics.energies(motion.c[-1], motion.c_rate[-1]).kinetic
-    np.testing.assert_allclose(totals, totals[0], rtol=0, atol=1e-7 * (abs(totals[0]) + kinetic))

@@ -7,12 +7,9 @@ from pathlib import Path
 import casadi as ca
 import numpy as np
 import pytest
-from rod_robots import load_robot, shapes
 
-from continuum_robot.app.bench.rod_dynamics import measure_forward_dynamics
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.rod.code import library as code_library
-from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.code.cache import cache_folder
 from continuum_robot.rod.code.generation import (
     FastFunction,
@@ -21,7 +18,6 @@ from continuum_robot.rod.code.generation import (
     instruction_count,
 )
 from continuum_robot.rod.code.library import compiled_together
-from continuum_robot.rod.dynamics import RodDynamics
 
 
 @pytest.fixture(autouse=True)
@@ -78,26 +74,6 @@ def test_results_are_fresh_arrays():
         twin([7.0, 8.0, 9.0], 1.0)
         check_example(function)
         check_example(twin)
-
-
-def test_compiled_and_virtual_machine_are_equal():
-    robot = load_robot("opencr_five_tendon")
-    said = []
-    compiled = RodDynamics(robot, rotational_energy=True, progress=said.append)
-    virtual = RodDynamics(robot, rotational_energy=True, compile="never")
-    assert compiled.compiled
-    assert not virtual.compiled
-    assert len(said) == 1
-    assert said[0].startswith("compiling the rod model of opencr_five_tendon (")
-    tension = np.linspace(0, 4, 5)
-    for c, c_rate in shapes(robot, 41, 5):
-        for one, other in (
-            (compiled.forward_dynamics(c, c_rate, tension), virtual.forward_dynamics(c, c_rate, tension)),
-            (compiled.gravity_force(c), virtual.gravity_force(c)),
-            (compiled.poses(c, [0.1, 0.2]), virtual.poses(c, [0.1, 0.2])),
-            (compiled.body_jacobian(c, 0.15), virtual.body_jacobian(c, 0.15)),
-        ):
-            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
 
 
 def test_a_second_run_takes_the_code_from_the_cache(own_cache):
@@ -207,16 +183,6 @@ def test_instructions_of_called_functions_count():
     assert code_size([twice, inner]) < instruction_count(twice)
 
 
-def test_benchmark_reports_both_ways():
-    found = measure_forward_dynamics(segments=(1,), repeats=3)
-    assert set(found) == {
-        "forward_dynamics_1_segments_compiled_us",
-        "forward_dynamics_1_segments_virtual_machine_us",
-        "forward_dynamics_1_segments_instructions",
-    }
-    assert all(value > 0 for value in found.values())
-
-
 def counting(log, delay_s):
     """A compiler that takes its time and leaves a line for each compilation."""
     return f'[ "$1" = --version ] || {{ echo "$*" >> {log}; sleep {delay_s}; }}\nexec REAL "$@"'
@@ -228,14 +194,12 @@ def test_together_functions_are_compiled_behind_the_callers_back_and_are_there_a
     with compiled_together():
         first = compile_functions([example()], "one")["example"]
         second = compile_functions([example("other")], "another")["other"]
-        batch = compile_batches([example("many")], "a third")["many"]
         check_example(first)  # which waits for it
     for function in (first, second):
         assert function.compiled
         assert function.addresses[0]
         check_example(function.clone())
-    assert batch.compiled
-    assert len(log.read_text().splitlines()) == 3
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_together_a_failure_is_reported_as_alone(other_compiler):
@@ -258,17 +222,3 @@ def test_what_is_being_compiled_is_waited_for_and_not_compiled_twice(tmp_path, o
     assert all(function.compiled for function in functions)
     assert len(log.read_text().splitlines()) == 1
     assert [path.suffix for path in own_cache.iterdir()] == [".so"]
-
-
-@pytest.mark.parametrize("compile", ["always", "never"])
-def test_a_batch_has_its_shapes_for_any_number_of_columns_and_forgets_old_numbers(compile):
-    x, y = ca.SX.sym("x", 2), ca.SX.sym("y", 3)
-    function = ca.Function("outer", [x, y], [ca.mtimes(x, y.T), x])
-    batch = compile_batches([function], "an example", compile=compile)["outer"]
-    for count in [*range(40), 3]:
-        given = np.arange(2.0 * count).reshape(count, 2), np.arange(3.0 * count).reshape(count, 3)
-        product, first = batch(*given)
-        assert product.shape == (count, 2, 3)
-        np.testing.assert_array_equal(product, given[0][:, :, None] * given[1][:, None, :])
-        np.testing.assert_array_equal(first, given[0])
-    assert len(batch._plans.known) <= 32

@@ -5,14 +5,19 @@ import casadi as ca
 import numpy as np
 import pytest
 
-from continuum_robot.rod.code.batches import compile_batches
 from continuum_robot.rod.code.generation import compile_functions, generate_c
 from continuum_robot.rod.code.library import find_compiler
 from continuum_robot.rod.code.splitting import split_functions
 from continuum_robot.rod.code.widening import WIDTH, widen_loops
-from continuum_robot.rod.step import StrainPattern, own_motion_function, path_rates_function, step_force_function
 
-PATTERN = StrainPattern((2,), (0, 1), (0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+
+def turned(steps):
+    """Vectors turned again and again: sums, products, quotients and roots."""
+    x, y = ca.SX.sym("x", 3), ca.SX.sym("y", 3)
+    a, b = x, y
+    for _ in range(steps):
+        a, b = ca.cross(a, b) / ca.norm_2(a + 2 * b), 0.5 * a - ca.sumsqr(b) * x
+    return ca.Function(f"turned_{steps}", [x, y], [a, ca.vertcat(b, ca.dot(a, y))])
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +33,7 @@ def columns(function, count):
 
 @pytest.mark.parametrize("count", [1, WIDTH, 11])
 @pytest.mark.parametrize(
-    "function", [own_motion_function(PATTERN), step_force_function(PATTERN), path_rates_function(2)]
+    "function", [turned(1), turned(3)]
 )
 def test_a_mapped_function_gives_what_it_gives_for_each_column(function, count):
     mapped = function.map(count)
@@ -44,16 +49,6 @@ def test_a_mapped_function_gives_what_it_gives_for_each_column(function, count):
             np.testing.assert_array_equal(own, one.ravel(order="F"))
 
 
-def test_a_batch_gives_what_it_gives_column_by_column():
-    function = step_force_function(PATTERN)
-    batch = compile_batches([function], "force", compile="always")[function.name()]
-    given = [value.T.copy() for value in columns(function, 9)]
-    together = batch(*given)
-    for k in range(9):
-        for one, every in zip(batch(*[value[k : k + 1] for value in given]), together, strict=True):
-            np.testing.assert_array_equal(every[k], one[0])
-
-
 def test_functions_that_branch_or_call_others_stay_as_they_are():
     x = ca.SX.sym("x", 2)
     branching = ca.Function("branching", [x], [ca.if_else(x[0] > 0, x[1], ca.sin(x[0]))])
@@ -65,7 +60,7 @@ def test_functions_that_branch_or_call_others_stay_as_they_are():
 
 
 def test_long_functions_are_split_after_widening():
-    source = widen_loops(generate_c([step_force_function(PATTERN).map(10)]))
+    source = widen_loops(generate_c([turned(8).map(10)]))
     split = split_functions(source, 50)
     assert "_wide_part3(" in split
     assert "casadi_wide kept[" in split

@@ -38,9 +38,9 @@ from continuum_robot.rod.cosserat.description import (
 from continuum_robot.rod.cosserat.equations import cosserat_functions, stage_function
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
+from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain.rod import RodSegment, StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 LENGTH = 0.242
 STEEL = round_section(LENGTH, youngs_modulus_pa=229.6e9, poisson_ratio=0.3125, radius_m=0.4e-3)
@@ -539,10 +539,11 @@ def test_both_engines_agree_on_a_rod_with_everything():
         )
         for k, (name, end_m) in enumerate(ends.items())
     ]
-    rod = StrainRod(
-        [thick, thin],
-        paths,
-        masses=[LumpedMass(s_m=0.12, mass_kg=0.02, center_of_mass_m=(0.01, 0.0, 0.005)), LumpedMass(s_m=0, mass_kg=1)],
+    hung = LumpedMass(s_m=0.12, mass_kg=0.02, center_of_mass_m=(0.01, 0.0, 0.005))
+    described = RodDescription(
+        segments=(thick, thin),
+        tendon_paths=tuple(paths),
+        masses=(hung, LumpedMass(s_m=0, mass_kg=1)),
         gravity_m_per_s2=(-9.81, 0.0, 0.0),
     )
     loads = [
@@ -552,19 +553,19 @@ def test_both_engines_agree_on_a_rod_with_everything():
         DistributedLoad(force_n_per_m=lambda s: (0.0, 3 * s, 0.0), moment_n=(0.0, 0.0, 2e-3), end_m=0.12),
     ]
     tension = np.array([2.5, 1.5, 1.0, 2.0])
-    energy = equilibrium(rod, tension, loads)
-    solution = solve(cosserat_rod(rod), tension, loads)
+    rod = Rod(described, loads=loads)
+    energy = rod.equilibrium(tension)
+    solution = solve(cosserat_rod(described), tension, loads)
     places = np.linspace(0.0, 0.22, 12)
     poses, there = rod.poses(energy.c, places), solution.at(places)
     assert np.linalg.norm(there.position_m[-1] - [0, 0, 0.22]) > 0.03
     assert poses[:, :3, 3] == pytest.approx(there.position_m, abs=1e-4 * 0.22 * 0.1)
     assert poses[:, :3, :3] == pytest.approx(there.rotation, abs=1e-4)
-    assert rod.tendon_lengths(energy.c) == pytest.approx(solution.tendon_lengths_m, abs=1e-6)
+    assert energy.length_m == pytest.approx(solution.tendon_lengths_m, abs=1e-6)
 
 
 def test_a_rod_with_weight_sags_without_being_asked():
-    strain_rod = StrainRod.from_robot(load_robot("rucker"))
-    rod, tension = cosserat_rod(strain_rod), np.zeros(6)
+    rod, tension = cosserat_rod(RodDescription.of_robot(load_robot("rucker"))), np.zeros(6)
     assert rod.weight
     sagging = solve(rod, tension, []).tip_m
     np.testing.assert_allclose(sagging, solve(rod.weightless(), tension, rod.weight).tip_m, atol=1e-9)

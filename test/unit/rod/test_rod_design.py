@@ -8,19 +8,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from strain_rods import BENDING_NM2, EXTENSION_N, LENGTH_M, SHEAR_N, TORSION_NM2, basis, cantilever, crooked_rod
+from strain_rods import BENDING_NM2, EXTENSION_N, LENGTH_M, SHEAR_N, TORSION_NM2, basis, cantilever, crooked_rod, rest
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import se3
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.design import antagonistic_tensions, sensitivity, workspace, workspace_tensions
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 
 
 def test_compliance_of_a_straight_cantilever():
-    found = sensitivity(equilibrium(cantilever(basis(2))))
+    found = sensitivity(rest(cantilever(basis(2))))
     bend, slope = LENGTH_M**3 / (3 * BENDING_NM2) + LENGTH_M / SHEAR_N, LENGTH_M**2 / (2 * BENDING_NM2)
     expected = np.diag([bend, bend, LENGTH_M / EXTENSION_N, *[LENGTH_M / BENDING_NM2] * 2, LENGTH_M / TORSION_NM2])
     expected[0, 4] = expected[4, 0] = slope
@@ -34,7 +33,7 @@ def test_compliance_of_a_straight_cantilever():
 def test_sensitivities_are_differences_of_equilibria():
     rod, tension = crooked_rod(), np.array([1.0, 0.5, 0.3, 0.7])
     load = PointWrench(s_m=0.3, force_n=(0.05, 0.0, 0.02))
-    state = equilibrium(rod, tension, [load])
+    state = rest(rod, tension, [load])
     place, step = 0.42, 1e-5
     found = sensitivity(state, place)
     pose = rod.poses(state.c, place)[0]
@@ -45,15 +44,15 @@ def test_sensitivities_are_differences_of_equilibria():
         return np.concatenate([pose[:3, :3] @ own[:3], pose[:3, :3] @ own[3:]])
 
     for j, unit in enumerate(np.eye(4)):
-        other = equilibrium(rod, tension + step * unit, [load], start=state.c)
+        other = rest(rod, tension + step * unit, [load], start=state.c)
         np.testing.assert_allclose(
             found.twist_per_tension[:, j], twist(other), atol=1e-3 * abs(found.twist_per_tension).max()
         )
-        drawn = (rod.tendon_displacement(other.c) - rod.tendon_displacement(state.c)) / step
+        drawn = (rod.displacement(other.c) - rod.displacement(state.c)) / step
         np.testing.assert_allclose(found.displacement_per_tension[:, j], drawn, atol=1e-6)
     for k, unit in enumerate(np.eye(6)):
         extra = PointWrench(s_m=place, force_n=tuple(step * unit[:3]), moment_nm=tuple(step * unit[3:]))
-        other = equilibrium(rod, tension, [load, extra], start=state.c)
+        other = rest(rod, tension, [load, extra], start=state.c)
         np.testing.assert_allclose(found.compliance[:, k], twist(other), atol=2e-3 * abs(found.compliance).max())
     np.testing.assert_allclose(found.compliance, found.compliance.T, atol=1e-10)
     np.testing.assert_allclose(found.displacement_per_tension, found.displacement_per_tension.T, atol=1e-10)
@@ -64,7 +63,7 @@ def test_helical_tendons_keep_the_tip_upright():
     spaces = {}
     for name in ("rucker", "rucker_helical"):
         robot = load_robot(name)
-        rod = StrainRod.from_robot(robot).with_gravity((0.0, 0.0, 0.0))
+        rod = Rod(robot).with_gravity((0.0, 0.0, 0.0))
         spaces[name] = workspace(rod, workspace_tensions(robot, 5.0, 64))
     straight, helical = spaces["rucker"], spaces["rucker_helical"]
     assert straight.failed == helical.failed == straight.unstable == helical.unstable == 0
@@ -99,7 +98,7 @@ def test_a_robot_of_routed_tendons_alone_has_a_workspace():
     tensions = workspace_tensions(alone, 2.0, 20)
     assert tensions.shape == (20, 2)
     assert (tensions > 0).any(axis=0).all()
-    assert workspace(StrainRod.from_robot(alone), tensions).failed == 0
+    assert workspace(Rod(alone), tensions).failed == 0
 
 
 @pytest.mark.parametrize("wrong", [(0, 1.0, 1, 1), (3, 0.0, 1, 1), (3, 1.0, 0, 1), (3, 1.0, 1, 0), (3, math.nan, 1, 1)])
@@ -110,5 +109,5 @@ def test_wrong_ranges_are_refused(wrong):
 
 def test_a_workspace_counts_what_it_could_not_find():
     rod = cantilever(basis(2))
-    space = workspace(rod, np.zeros((3, 0)), [PointWrench(s_m=LENGTH_M, force_n=(0, 0, -1e15))])
+    space = workspace(rod.loaded([PointWrench(s_m=LENGTH_M, force_n=(0, 0, -1e15))]), np.zeros((3, 0)))
     assert space.failed + space.unstable + space.not_represented >= 3

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energies of muhmann (9)-(19) against an independent quadrature in arc parameters, away from straight."""
+"""Momentum, mass and force against the energies of muhmann (9)-(19) by another quadrature, away from straight."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 import rod_oracle
-from rod_robots import load_robot, shapes, undamped, uneven, with_basis
+from rod_robots import load_robot, shapes, uneven, with_basis
 
-from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.rod import Rod
 
 MOTIONS = {
     "moderate": ([(0.3, 0.8), (-1.2, 1.4), (2.5, 0.6)], [(1.5, -0.7), (0.4, 2.0), (-3.0, 1.1)]),
     "past_half_a_turn": ([(2.0, 3.6), (0.7, 3.3), (-2.2, 4.0)], [(-2.0, 1.0), (3.0, -2.5), (0.5, 0.9)]),
     "nearly_straight": ([(0.1, 1e-3), (1.1, 2e-3), (3.0, 5e-4)], [(4.0, 0.2), (-2.0, 0.1), (1.0, -0.3)]),
+}
+PARTS = {
+    "backbone": Parts(rotational_energy=True, disk_inertia=False),
+    "tendons": Parts(rotational_energy=True, tendon_inertia=True, backbone_inertia=False, disk_inertia=False),
+    "disks": Parts(rotational_energy=True, backbone_inertia=False),
 }
 
 
@@ -33,93 +38,80 @@ def two_with_heavy_tendons():
 
 
 ROBOTS = {"two": two_with_heavy_tendons, "uneven": uneven}
+each = pytest.mark.parametrize("name", sorted(ROBOTS))
+moving = pytest.mark.parametrize("motion", sorted(MOTIONS))
 
 
-def model_energies(model, c, c_rate):
-    translational, rotational, gravity, axial, elastic = (np.array(v).ravel() for v in model.energies(c, c_rate))
-    parts = ("backbone", "tendons", "disks")
-    sums = {f"{part}_translational": value for part, value in zip(parts, translational, strict=True)}
-    sums |= {f"{part}_rotational": value for part, value in zip(parts, rotational, strict=True)}
-    sums |= {f"{part}_gravity": value for part, value in zip(parts, gravity, strict=True)}
-    return sums | {"tendon_axial": axial[0], "elastic": elastic[0]}
+def arcs_of(robot, motion):
+    return (values[: len(robot.segments)] for values in MOTIONS[motion])
 
 
-@pytest.fixture(scope="module", params=sorted(ROBOTS))
-def full_model(request):
-    robot = ROBOTS[request.param]()
-    return RodModel(robot, rotational_energy=True, tendon_inertia=True, quadrature_nodes=14)
+def kinetic(rod, c, c_rate):
+    return float(rod.terms(c, c_rate).momentum @ c_rate / 2)
 
 
-@pytest.mark.parametrize("motion", sorted(MOTIONS))
-def test_every_term_is_the_papers(full_model, motion):
-    robot = full_model.robot
-    arcs, arc_rates = (values[: len(robot.segments)] for values in MOTIONS[motion])
+@each
+@moving
+def test_kinetic_energy_of_every_part_is_the_papers(name, motion):
+    robot = ROBOTS[name]()
+    arcs, arc_rates = arcs_of(robot, motion)
     expected = rod_oracle.energies(robot, arcs, arc_rates)
-    found = model_energies(full_model, *rod_oracle.coefficients(robot, arcs, arc_rates))
-    assert found.keys() == expected.keys()
-    largest = max(map(abs, expected.values()))
-    for name, value in expected.items():
-        assert value != 0
-        np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-15 * largest, err_msg=name)
-
-
-@pytest.mark.parametrize("motion", sorted(MOTIONS))
-def test_the_default_quadrature_is_right_to_a_millionth(motion):
-    robot = two_with_heavy_tendons()
-    arcs, arc_rates = (values[:2] for values in MOTIONS[motion])
-    expected = rod_oracle.energies(robot, arcs, arc_rates)
-    model = RodModel(robot, rotational_energy=True, tendon_inertia=True)
-    found = model_energies(model, *rod_oracle.coefficients(robot, arcs, arc_rates))
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
-
-
-def test_the_default_quadrature_of_a_chebyshev_segment_is_right_to_a_millionth():
-    """Against 20 nodes, up to 2.5 rad; more nodes also refine the Magnus steps, so this bounds both."""
-    robot = with_basis(two_with_heavy_tendons(), 2, 1)
-    options = {"rotational_energy": True, "tendon_inertia": True}
-    default, fine = RodModel(robot, **options), RodModel(robot, quadrature_nodes=20, **options)
-    for c, c_rate in shapes(robot, 51, 4, bending_rad=2.5):
-        expected = model_energies(fine, c, c_rate)
-        for name, value in model_energies(default, c, c_rate).items():
-            np.testing.assert_allclose(value, expected[name], rtol=2e-6, err_msg=name)
-
-
-def test_parts_that_are_left_out_are_zero_and_the_others_unchanged():
-    robot = uneven()
-    arcs, arc_rates = MOTIONS["moderate"]
     c, c_rate = rod_oracle.coefficients(robot, arcs, arc_rates)
-    full = model_energies(RodModel(robot, rotational_energy=True, tendon_inertia=True), c, c_rate)
-    for off in ("rotational_energy", "tendon_inertia", "backbone_inertia", "disk_inertia"):
-        options = {"rotational_energy": True, "tendon_inertia": True, off: False}
-        found = model_energies(RodModel(robot, **options), c, c_rate)
-        for name, value in found.items():
-            gone = {
-                "rotational_energy": name.endswith("rotational"),
-                "tendon_inertia": name.startswith("tendon"),
-                "backbone_inertia": name.startswith("backbone"),
-                "disk_inertia": name.startswith("disk"),
-            }[off]
-            np.testing.assert_allclose(value, 0.0 if gone else full[name], rtol=1e-12, err_msg=name)
+    for part, parts in PARTS.items():
+        whole = expected[f"{part}_translational"] + expected[f"{part}_rotational"]
+        whole += expected["tendon_axial"] if part == "tendons" else 0.0
+        assert whole > 0
+        fine, usual = (Rod(robot, nodes=nodes, parts=parts) for nodes in (14, None))
+        np.testing.assert_allclose(kinetic(fine, c, c_rate), whole, rtol=1e-9, err_msg=part)
+        np.testing.assert_allclose(kinetic(usual, c, c_rate), whole, rtol=1e-5, err_msg=part)
+        lighter = Rod(robot, nodes=14, parts=dataclasses.replace(parts, rotational_energy=False))
+        without = whole - expected[f"{part}_rotational"]
+        np.testing.assert_allclose(kinetic(lighter, c, c_rate), without, rtol=1e-9, err_msg=part)
+    elastic = c @ fine.arrays.stiffness @ c / 2
+    np.testing.assert_allclose(elastic, expected["elastic"], rtol=1e-9)
 
 
-def test_sums_of_the_parts():
-    dynamics = RodDynamics(uneven(), rotational_energy=True, tendon_inertia=True, compile="never")
-    c, c_rate = rod_oracle.coefficients(dynamics.robot, *MOTIONS["moderate"])
-    found = dynamics.energies(c, c_rate)
-    expected = rod_oracle.energies(dynamics.robot, *MOTIONS["moderate"])
-    np.testing.assert_allclose(found.kinetic_rotational, sum(v for k, v in expected.items() if "rotational" in k))
-    np.testing.assert_allclose(
-        found.kinetic, sum(v for k, v in expected.items() if "gravity" not in k and k != "elastic")
-    )
-    np.testing.assert_allclose(found.kinetic, c_rate @ dynamics.mass_matrix(c) @ c_rate / 2)
-    np.testing.assert_allclose(found.potential, dynamics.potential(c)[0])
-    lagrangian = float(dynamics.symbolic.lagrangian(c, c_rate))
-    np.testing.assert_allclose(found.kinetic - found.potential, lagrangian)
-    np.testing.assert_allclose(found.total, found.kinetic + found.potential)
+@each
+def test_force_is_the_slope_of_the_lagrangian(name):
+    """dL/dc of kinetic energy less that in gravity, by differences of the oracle's, whose sign is V = -m g . p."""
+    robot = ROBOTS[name]()
+    arcs, arc_rates = (np.array(values) for values in arcs_of(robot, "moderate"))
+    c, c_rate = rod_oracle.coefficients(robot, arcs, arc_rates)
+
+    def lagrangian(at):
+        """At coefficients with the same rates of these."""
+        bent = at.reshape(-1, 2)
+        lengths = np.array([segment.length_m for segment in robot.segments])
+        there = np.column_stack([np.arctan2(-bent[:, 0], bent[:, 1]), lengths * np.hypot(*bent.T)])
+        rates = c_rate.reshape(-1, 2)
+        size = np.hypot(*bent.T)
+        turning = (bent[:, 0] * rates[:, 1] - bent[:, 1] * rates[:, 0]) / size**2
+        growing = lengths * (bent * rates).sum(axis=1) / size
+        values = rod_oracle.energies(robot, there, np.column_stack([turning, growing]))
+        return sum(v * (-1 if "gravity" in k else 1) for k, v in values.items() if k != "elastic")
+
+    steps = 1e-3 * np.eye(c.size)
+    expected = [(lagrangian(c + step) - lagrangian(c - step)) / 2e-3 for step in steps]
+    found = Rod(robot, nodes=14).terms(c, c_rate)
+    np.testing.assert_allclose(found.force, expected, atol=1e-6 * np.abs(expected).max())
+    # p' of johnston (43), (44) along a motion: M a + (dp/dc) v.
+    a = np.linspace(-100, 200, c.size)
+    bias = Rod(robot, nodes=14).terms(c, c_rate, a).bias
+    rate = found.mass @ a + found.momentum_by_c @ c_rate
+    np.testing.assert_allclose(bias, rate - found.force, atol=1e-9 * np.abs(rate).max())
+    np.testing.assert_allclose(found.mass @ c_rate, found.momentum, rtol=1e-12)
 
 
-def test_gravity_pulls_towards_its_vector():
-    """The corrected sign: a robot that hangs along gravity has less energy than one bent away from it."""
-    hanging = RodDynamics(undamped(load_robot("two_segment")), compile="never")
-    assert hanging.energies(np.zeros(4), np.zeros(4)).gravity < hanging.energies([0, 5.0, 0, 5.0], np.zeros(4)).gravity
+def test_the_default_quadrature_of_a_chebyshev_segment_is_right_to_a_hundred_thousandth():
+    robot = with_basis(two_with_heavy_tendons(), 2, 1)
+    usual, fine = Rod(robot), Rod(robot, nodes=24)
+    for c, c_rate in shapes(robot, 51, 4, bending_rad=2.5):
+        expected = fine.terms(c, c_rate)
+        np.testing.assert_allclose(kinetic(usual, c, c_rate), expected.momentum @ c_rate / 2, rtol=1e-5)
+        force = usual.terms(c, c_rate).force
+        np.testing.assert_allclose(force, expected.force, atol=1e-5 * np.abs(expected.force).max())
+
+
+def test_a_rod_without_parts_has_no_mass():
+    none = Parts(backbone_inertia=False, disk_inertia=False)
+    assert not Rod(uneven(), parts=none).terms(np.ones(6), np.ones(6)).mass.any()

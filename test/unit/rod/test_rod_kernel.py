@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel against other formulations: CasADi's Lagrangian, the Magnus chain, differences of dual numbers, NumPy."""
+"""The kernel against other formulations: integrated frames, differences of dual numbers, NumPy."""
 
+import copy
 import ctypes as ct
 import dataclasses
+import os
 import pickle
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rod_oracle import rod_poses, strain_at
 from rod_robots import uneven
 from scipy.integrate import quad, solve_ivp
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.basis_families import register
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath
+from continuum_robot.rod.accuracy import rod_accuracy
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.model import RodModel
 from continuum_robot.rod.rod import NotConvergedError, Rod
-from continuum_robot.rod.strain.rod import StrainRod
 
 SHIPPED = ("opencr_five_tendon", "two_segment", "vanderbilt_two_segment", "mixed_routing", "rucker_helical", "ftdcr_v4")
 FAMILIES = ("chebyshev", "legendre", "b_spline", "piecewise_constant")
@@ -59,6 +65,16 @@ def with_basis(robot, basis):
     )  # fmt: skip
 
 
+def one_segment(**changes):
+    """A robot made in Python, without a file, with these values of its segment."""
+    segment = dataclasses.replace(uneven().segments[0], **changes)
+    return Robot(name="one", segments=(segment,))
+
+
+def with_backbone(**changes):
+    return one_segment(backbone=dataclasses.replace(uneven().segments[0].backbone, **changes))
+
+
 needs_library = pytest.mark.skipif(kernel.load(kernel.NAME) is None, reason="the kernel's library was not built")
 
 
@@ -66,33 +82,19 @@ def test_the_library_is_built_where_the_messages_are():
     assert kernel.load(kernel.NAME) is not None
 
 
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment", "vanderbilt_two_segment"])
-@pytest.mark.parametrize(("nodes", "relative"), [(24, 1e-10), (None, 1e-6)])
-def test_terms_are_those_of_the_symbolic_lagrangian(name, nodes, relative):
-    robot = load_robot(name)
-    c, v, a = state(robot)
-    model = RodModel(robot, rotational_energy=True, tendon_inertia=True, actuator_inertia=False, quadrature_nodes=24)
-    sliding = model.axial_mass  # of the tendons along their paths: constant, no term of the rod
-    found = Rod(robot, nodes=nodes).terms(c, v, a)
-    mass = np.array(model.mass_matrix(c)) - sliding
-    close(found.mass, mass, relative)
-    close(found.momentum, np.ravel(model.momentum(c, v)) - sliding @ v, relative)
-    close(found.force, np.ravel(model.lagrangian_gradient(c, v)) + model.stiffness @ c, relative)
-    close(found.bias, np.ravel(model.inertial_dynamics(c, v, a)) - sliding @ a, relative)
-
-
 @pytest.mark.parametrize("name", SHIPPED)
-def test_poses_jacobians_and_masses_are_those_of_the_magnus_chain(name):
+def test_poses_and_jacobians_are_those_of_the_integrated_rod(name):
     robot = load_robot(name)
     c, v, _ = state(robot)
-    chain, rod = StrainRod.from_robot(robot, magnus_steps=60), Rod(robot, nodes=24)
-    found = rod.terms(c, v)
-    close(found.mass, chain.mass_matrix(c), 1e-7)
-    for k in range(0, len(rod.arrays.bodies_m), 7):
-        pose = chain.poses(c, [rod.arrays.bodies_m[k]])[0]
-        close(found.rotation[k], pose[:3, :3], 1e-9)
-        close(found.position[k], pose[:3, 3], 1e-9)
-        close(found.jacobian[k], chain.body_jacobian(c, rod.arrays.bodies_m[k]), 1e-8)
+    rod = Rod(robot, nodes=24)
+    found, places = rod.terms(c, v), range(0, len(rod.arrays.bodies_m), 7)
+    ends = [rod_poses(robot, c + step * v, rod.arrays.bodies_m[places]) for step in (0.0, 1e-5, -1e-5)]
+    for k, pose, ahead, behind in zip(places, *ends, strict=True):
+        close(found.rotation[k], pose[:3, :3], 1e-8)
+        close(found.position[k], pose[:3, 3], 1e-8)
+        moved = np.linalg.inv(pose) @ (ahead - behind) / 2e-5
+        twist = [*moved[:3, 3], moved[2, 1], moved[0, 2], moved[1, 0]]
+        close(found.jacobian[k] @ v, twist, 1e-6)
 
 
 @needs_library
@@ -170,12 +172,12 @@ def test_lengths_of_a_helix_are_integrals_whatever_its_turns(turns):
     path = RoutedPath(
         name="helix", start_m=0.0, end_m=end_m, pitch_radius_m=0.008, angle_rad=0.3, routing=HelicalRouting(turns=turns)
     )
-    rod, chain = Rod(robot, paths=[path]), StrainRod.from_robot(robot)
+    rod = Rod(robot, paths=[path])
     c = state(robot)[0]
 
     def length(c):
         def rate(s):
-            xi = chain.strain(c, [s])[0]
+            xi = strain_at(robot, c, s)
             x, y, x_rate, y_rate = (float(value[0]) for value in path.at(s))
             return np.linalg.norm(xi[3:] + np.cross(xi[:3], [x, y, 0.0]) + [x_rate, y_rate, 0.0])
 
@@ -221,6 +223,79 @@ def test_numbers_are_arguments():
         close(getattr(rod.terms(c, v), name), getattr(heavy.terms(c, v), name), 1e-14)
 
 
+def test_a_payload_and_a_changed_description_count_in_the_next_call():
+    robot = load_robot("vanderbilt_two_segment")
+    c, v, _ = state(robot)
+    rod, bare = Rod(robot), Rod(robot).terms(c, v)
+    evaluate = rod.prepared()
+    segments = tuple(
+        dataclasses.replace(
+            one, backbone=dataclasses.replace(one.backbone, youngs_modulus_pa=4e10), bending_damping_nms=0.1
+        )
+        for one in robot.segments
+    )
+    softer = robot.changed(payload_kg=0.3, gravity_m_per_s2=(0.0, 3.0, 9.0), segments=segments)
+    rod.payload_kg = 0.3
+    for name in MATRICES:
+        close(getattr(evaluate(c, v), name), getattr(Rod(robot.changed(payload_kg=0.3)).terms(c, v), name), 1e-12)
+    rod.update(softer)
+    for name in MATRICES:
+        close(getattr(evaluate(c, v), name), getattr(Rod(softer).terms(c, v), name), 1e-12)
+    assert rod.arrays.stiffness.tobytes() == Rod(softer).arrays.stiffness.tobytes()
+    assert rod.payload_kg == 0.3
+    again = pickle.loads(pickle.dumps(rod))
+    again.payload_kg = 0.0  # a copy has its own numbers
+    assert rod.masses_kg[-1] == pytest.approx(again.masses_kg[-1] + 0.3, rel=1e-14)
+    rod.update(robot)
+    assert rod.terms(c, v).mass.tobytes() == bare.mass.tobytes()
+    for wrong in (-1.0, np.nan, [0.1]):
+        with pytest.raises(ParameterError, match="payload_kg"):
+            rod.payload_kg = wrong
+    longer = dataclasses.replace(robot.segments[0], length_m=2 * robot.segments[0].length_m)
+    with pytest.raises(ParameterError, match="make a new Rod"):
+        rod.update(robot.changed(segments=(longer, *robot.segments[1:])))
+
+
+def test_a_tool_that_stands_out_weighs_at_its_centre_of_mass():
+    robot = load_robot("vanderbilt_two_segment").changed(gravity_m_per_s2=(2.0, -3.0, 9.0), strings=())
+    offset_m, mass_kg = (0.02, -0.03, 0.1), 0.4
+    bare, tool = Rod(robot), Rod(robot.changed(payload_kg=mass_kg, payload_offset_m=offset_m))
+    c, v, _ = state(robot)
+
+    def lost(c):  # of the tool's potential energy
+        pose = bare.poses(c, [robot.length_m])[0]
+        return mass_kg * np.array(robot.gravity_m_per_s2) @ (pose[:3, 3] + pose[:3, :3] @ offset_m)
+
+    still = np.zeros(bare.n)
+    weight = tool.terms(c, still).force - bare.terms(c, still).force
+    for i, step in enumerate(np.diag(1e-5 / bare.scale)):
+        assert weight[i] == pytest.approx((lost(c + step) - lost(c - step)) / (2 * step[i]), rel=1e-4, abs=1e-7)
+    hung = Rod(robot.changed(payload_offset_m=offset_m))
+    hung.payload_kg = mass_kg
+    for name in MATRICES:
+        close(getattr(hung.terms(c, v), name), getattr(tool.terms(c, v), name), 1e-12)
+
+
+def test_stiffnesses_that_are_stated_count():
+    robot = with_backbone(shear_stiffness_n=11.0, axial_stiffness_n=13.0, torsional_stiffness_nm2=0.7)
+    bent = robot.segments[0].backbone.section_stiffnesses
+    assert bent[2:] == (0.7, 11.0, 11.0, 13.0)
+    basis = Basis(kind="chebyshev", torsion_order=0, shear_order=0, extension_order=0)
+    stiffness = Rod(with_basis(robot, basis)).arrays.stiffness
+    np.testing.assert_allclose(np.diag(stiffness) / robot.length_m, bent[2:])
+
+
+def test_robots_are_copied_and_pickled():
+    robot = load_robot("two_segment")
+    for other in (pickle.loads(pickle.dumps(robot)), copy.deepcopy(robot), copy.copy(robot)):
+        assert other == robot
+        assert other.file_name == robot.file_name
+    rod = Rod(robot)
+    other = copy.deepcopy(rod)
+    other.masses_kg[:] = 0.0
+    assert rod.masses_kg.sum() > 0
+
+
 def test_two_spellings_of_one_basis_are_one_rod():
     robot = load_robot("two_segment")
     c, v, a = state(robot)
@@ -242,24 +317,69 @@ def test_a_rod_is_pickled_and_goes_on_without_a_library(monkeypatch):
     close(again.lengths(c).length_m, rod.lengths(c).length_m, 1e-14)
 
 
+def test_without_a_library_one_line_says_so_once_and_numpy_serves():
+    code = (
+        "from continuum_robot import Rod, load_robot\n"
+        "rods = [Rod(load_robot('two_segment')) for _ in range(2)]\n"
+        "print(rods[1].terms([1, 2, 3, 4], [0, 0, 0, 0]).mass[0, 0])\n"
+        "try:\n    rods[0].equilibrium(1.0)\nexcept ImportError as error:\n    print(error)\n"
+    )
+    environment = os.environ | {"CONTINUUM_ROBOT_KERNEL": "/nowhere"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stderr.splitlines() == [kernel.NOT_BUILT]
+    mass, refused = done.stdout.splitlines()
+    still = np.zeros(4)
+    assert float(mass) == pytest.approx(Rod(load_robot("two_segment")).terms([1, 2, 3, 4], still).mass[0, 0], rel=1e-12)
+    assert kernel.NOT_BUILT in refused
+    assert "compiler" in refused
+
+
+class Steps:
+    """Functions that no polynomial follows, of a family that claims to be smooth."""
+
+    def values(self, ratio, order):
+        return [float(np.tanh(60 * (ratio - (k + 0.5) / (order + 1)))) for k in range(order + 1)]
+
+    def breaks(self, _order):
+        return []
+
+    def degree(self, order):
+        return order
+
+
+def test_the_error_of_the_quadrature_is_estimated_and_falls_with_the_nodes():
+    for name in SHIPPED:
+        assert rod_accuracy(load_robot(name)).largest < 1e-6
+    register("steps", Steps)
+    basis = Basis(kind="steps", bending_order=3)
+    rough = with_basis(load_robot("two_segment"), basis)
+    found = rod_accuracy(rough)
+    assert not found.good
+    assert found.nodes == (9, 9)
+    finer = rod_accuracy(with_basis(rough, dataclasses.replace(basis, nodes=60)))
+    assert finer.nodes == (60, 60)
+    assert finer.largest < found.largest / 30
+    with pytest.raises(ParameterError, match="robot"):
+        rod_accuracy(load_robot("rolling_five_link"))
+
+
 def test_stations_have_poses_and_no_mass():
     robot = load_robot("vanderbilt_two_segment")
     c, v, _ = state(robot)
     plain, stations = Rod(robot, nodes=24), Rod(robot, nodes=24, stations_m=(0.0, 0.03, 0.101))
     close(stations.terms(c, v).mass, plain.terms(c, v).mass, 1e-12)
-    chain = StrainRod.from_robot(robot, magnus_steps=60)
     for s_m in (0.03, 0.101):
         k = int(np.argmin(np.abs(stations.arrays.bodies_m - s_m)))
         assert stations.arrays.bodies_m[k] == pytest.approx(s_m, abs=1e-12)
-        close(stations.terms(c, v).position[k], chain.poses(c, [s_m])[0][:3, 3], 1e-7)
+        close(stations.terms(c, v).position[k], rod_poses(robot, c, [s_m])[0][:3, 3], 1e-7)
 
 
 @pytest.mark.parametrize("name", ["vanderbilt_two_segment", "mixed_routing"])
-def test_poses_anywhere_are_those_of_the_magnus_chain(name):
+def test_poses_anywhere_are_those_of_the_integrated_rod(name):
     robot = load_robot(name)
     c = state(robot)[0]
     places = np.linspace(0.0, robot.length_m, 23)
-    expected = StrainRod.from_robot(robot, magnus_steps=60).poses(c, places)
+    expected = rod_poses(robot, c, places)
     np.testing.assert_allclose(Rod(robot, nodes=16).poses(c, places), expected, atol=1e-8)
     with pytest.raises(ParameterError, match="arc_lengths_m"):
         Rod(robot).poses(c, [robot.length_m + 1e-3])
@@ -285,6 +405,10 @@ def test_what_is_prepared_gives_the_same_and_keeps_one_result():
         (lambda: Rod(load_robot("two_segment"), nodes=5), "nodes"),
         (lambda: Rod(load_robot("two_segment"), stations_m=(9.0,)), "stations_m"),
         (lambda: Rod(load_robot("rolling_five_link")), "robot"),
+        (lambda: Rod(with_backbone(youngs_modulus_pa=np.nan)), r"segments\[0\].backbone.youngs_modulus_pa"),
+        (lambda: Rod(with_backbone(density_kg_per_m3="heavy")), r"segments\[0\].backbone.density_kg_per_m3"),
+        (lambda: Rod(one_segment(backbone={"outer_diameter_m": 1e-3})), r"segments\[0\].backbone .*expected Backbone"),
+        (lambda: Rod(one_segment(length_m=0.0)), r"segments\[0\].length_m"),
         (lambda: Rod(load_robot("two_segment")).terms([0.0, np.nan, 0.0, 0.0], np.zeros(4)), "c"),
         (lambda: Rod(load_robot("two_segment")).terms(np.zeros(4), np.zeros(3)), "v"),
     ],
@@ -326,6 +450,71 @@ def test_at_an_equilibrium_stiffness_weight_and_tendons_balance(name):
             )
         slopes.append((ends[1] - ends[0]) / (2 * step[i]))
     close(found.hessian, np.array(slopes).T, 1e-5)
+
+
+@needs_library
+@pytest.mark.parametrize("name", ["two_segment", "mixed_routing"])
+def test_equilibria_of_many_are_those_of_each_for_any_number_of_threads(name):
+    robot = load_robot(name)
+    rod, rng = Rod(robot), np.random.default_rng(1)
+    tension = pulled(robot) * rng.uniform(0.3, 1.3, (21, 1))
+    one, three = (rod.equilibria(tension, threads=threads) for threads in (1, 3))
+    for field in ("c", "hessian", "iterations"):
+        assert getattr(one, field).tobytes() == getattr(three, field).tobytes()
+    assert one.converged.all()
+    assert one.stable.all()
+    body = np.tile(rod.arrays.body, (21, 1, 1))
+    payloads = np.linspace(0.0, 4e-3, 21)
+    body[:, -1, 0] += payloads
+    stiffness = rod.arrays.stiffness * np.linspace(0.8, 1.2, 21)[:, None, None]
+    own = rod.equilibria(tension, start=one.c, numbers={"body": body, "stiffness": stiffness})
+    for k in (0, 7, 20):
+        close(one.c[k], rod.equilibrium(tension[k]).c, 1e-8)
+        rod.payload_kg = payloads[k]
+        kept, rod.arrays.stiffness[:] = rod.arrays.stiffness.copy(), stiffness[k]
+        found = rod.equilibrium(tension[k])
+        close(own.c[k], found.c, 1e-8)
+        close(own.hessian[k], found.hessian, 1e-7)
+        rod.arrays.stiffness[:], rod.payload_kg = kept, 0.0
+
+
+@needs_library
+def test_springs_of_many_have_the_lengths_of_their_own_routing():
+    robot = load_robot("two_segment")
+    segments = tuple(
+        dataclasses.replace(one, tendons=dataclasses.replace(one.tendons, pitch_radius_m=4e-3))
+        for one in robot.segments
+    )
+    other = Rod(robot.changed(segments=segments))
+    rod, spooled = Rod(robot), np.zeros(10)
+    other.arrays.path_rest[:, 5] = 1.02  # and its rod is longer
+    spooled[0] = 2e-3
+    found = rod.equilibria(np.zeros((2, 10)), stiffness=2e4, spooled=spooled, numbers=[rod.arrays, other.arrays])
+    for c, one in zip(found.c, (rod, other), strict=True):
+        one.rest_m[:] = one.lengths(np.zeros(4)).length_m
+        close(c, one.equilibrium(np.zeros(10), stiffness=2e4, spooled=spooled).c, 1e-7)
+
+
+@needs_library
+def test_equilibria_that_are_not_found_are_nan_and_hide_no_other():
+    rod = Rod(load_robot("opencr_five_tendon"))
+    tension = np.zeros((9, 5))
+    tension[3, 0] = 1e9
+    found = rod.equilibria(tension)
+    assert found.converged.tolist() == [k != 3 for k in range(9)]
+    assert np.isnan(found.c[3]).all()
+    assert not found.stable[3]
+    close(found.c[8], rod.equilibrium(np.zeros(5)).c, 1e-9)
+    fractions = []
+    rod.equilibria(np.zeros((100, 5)), progress=fractions.append)
+    assert fractions[-1] == 1.0
+    for wrong, key in (({"tension": np.zeros(5)}, "tension"), ({"tension": np.full((2, 5), np.nan)}, "tension"),
+                       ({"tension": tension, "start": np.zeros(3)}, "start"),
+                       ({"tension": tension, "numbers": {"weight": 0.0}}, "numbers"),
+                       ({"tension": tension, "numbers": {"gravity": [np.nan, 0, 0]}}, "numbers.gravity"),
+                       ({"tension": tension, "numbers": [rod.arrays]}, "numbers")):  # fmt: skip
+        with pytest.raises(ParameterError, match=key):
+            rod.equilibria(**wrong)
 
 
 @needs_library

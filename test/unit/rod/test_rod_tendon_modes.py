@@ -13,7 +13,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, StraightRouting
 from continuum_robot.robot.segments.tendons import RoutedTendon
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 
 GENERAL = ("rucker", "rucker_helical", "mixed_routing")
@@ -21,11 +21,11 @@ GENERAL = ("rucker", "rucker_helical", "mixed_routing")
 
 def compliance(robot):
     """From tensions to displacements and to the tip along x and y, at the straight rod."""
-    rod = StrainRod.from_robot(robot)
-    straight = np.zeros(rod.size)
-    J = rod.displacement_jacobian(straight)
-    compliant = np.linalg.solve(rod.stiffness, J.T)
-    return J @ compliant, rod.body_jacobian(straight, rod.length_m)[:2] @ compliant
+    rod = Rod(robot)
+    straight = np.zeros(rod.n)
+    J = rod.displacement_gradient(straight)
+    compliant = np.linalg.solve(rod.arrays.stiffness, J.T)
+    return J @ compliant, rod.jacobian(straight, rod.length_m)[:2] @ compliant
 
 
 def with_tendons(robot, *tendons):
@@ -64,15 +64,15 @@ def test_modes_are_forced_both_ways_and_told_from_all_tendons(name):
 @pytest.mark.parametrize("name", GENERAL)
 def test_a_shape_of_a_coordinate_has_it_and_no_other_at_least_energy(name):
     robot = load_robot(name)
-    rod, manifold, shape = StrainRod.from_robot(robot), controlled_manifold(robot), coefficients_from_clarke(robot)
-    onto = manifold.clarke_matrix @ rod.displacement_jacobian(np.zeros(rod.size))
+    rod, manifold, shape = Rod(robot), controlled_manifold(robot), coefficients_from_clarke(robot)
+    onto = manifold.clarke_matrix @ rod.displacement_gradient(np.zeros(rod.n))
     np.testing.assert_allclose(onto @ shape, np.eye(manifold.coordinate_count), atol=1e-9)
     desired = 1e-3 * np.arange(1, manifold.coordinate_count + 1)
-    scale = 1 / rod.strain_scale
+    scale = 1 / rod.scale
     found = minimize(
-        lambda y: 0.5 * (scale * y) @ rod.stiffness @ (scale * y),
+        lambda y: 0.5 * (scale * y) @ rod.arrays.stiffness @ (scale * y),
         scale * 0,
-        jac=lambda y: scale * (rod.stiffness @ (scale * y)),
+        jac=lambda y: scale * (rod.arrays.stiffness @ (scale * y)),
         constraints={
             "type": "eq",
             "fun": lambda y: 1e3 * (onto @ (scale * y) - desired),
@@ -81,7 +81,7 @@ def test_a_shape_of_a_coordinate_has_it_and_no_other_at_least_energy(name):
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-16},
     )
-    energy = 0.5 * (shape @ desired) @ rod.stiffness @ (shape @ desired)
+    energy = 0.5 * (shape @ desired) @ rod.arrays.stiffness @ (shape @ desired)
     assert found.fun == pytest.approx(energy, rel=1e-4)
 
 

@@ -10,13 +10,10 @@ import pytest
 from strain_rods import LENGTH_M, basis, cantilever, crooked_rod, derivative, path, some_coefficients
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, PolynomialRouting
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.loads import DistributedLoad, PointWrench
-from continuum_robot.rod.strain.loaded_chain import LoadedChain
-from continuum_robot.rod.strain.problem import StaticProblem
-from continuum_robot.rod.strain.rod import StrainRod
+from continuum_robot.rod.statics import Balance
 
 TENSION = np.array([1.0, 2.0, 0.5, 3.0])
 LOADS = (
@@ -27,46 +24,39 @@ LOADS = (
 
 
 @pytest.mark.parametrize("turn", [0.01, 1.0, 3.0])
-def test_lengths_have_their_gradient_and_hessian(turn):
-    rod = crooked_rod()
-    c = some_coefficients(rod, 1, turn)
-    lengths, jacobian, gradient, hessian = rod.tendons.weighted(c, TENSION)
-    np.testing.assert_allclose(lengths, rod.tendons.lengths(c), rtol=1e-14)
-    np.testing.assert_allclose(jacobian, derivative(rod.tendons.lengths, c), atol=1e-12)
-    np.testing.assert_allclose(gradient, TENSION @ jacobian, atol=1e-14)
-    exact = derivative(lambda x: rod.tendons.weighted(x, TENSION)[2], c)
-    np.testing.assert_allclose(hessian, exact, atol=1e-10 * np.abs(exact).max())
+def test_tendons_and_loads_have_their_gradient_and_hessian(turn):
+    rod = crooked_rod(loads=LOADS, nodes=24)
+    c, plain = some_coefficients(rod, 1, turn), crooked_rod(nodes=24)
+    lengths = rod.lengths(c)
+    np.testing.assert_allclose(lengths.gradient, derivative(lambda x: rod.lengths(x).length_m, c), atol=1e-12)
+    for one in (rod, plain):
+        balance = Balance(one)
+        state = balance.pulled(c, TENSION)
 
+        def force(x, balance=balance):
+            return balance.root @ balance.pulled(x, TENSION).force
 
-@pytest.mark.parametrize("turn", [0.01, 1.0, 3.0])
-def test_loads_have_their_gradient_and_stiffness(turn):
-    rod = crooked_rod()
-    c = some_coefficients(rod, 2, turn)
-    every = LoadedChain(rod, [*rod.weight, *LOADS])
-    terms = every.terms(c)
-    exact = -derivative(lambda x: every.terms(x).force, c)
-    np.testing.assert_allclose(terms.stiffness, exact, atol=1e-9 * np.abs(exact).max())
-    weight = LoadedChain(rod, rod.weight)
-    terms = weight.terms(c)
-    np.testing.assert_allclose(terms.force, -derivative(lambda x: weight.terms(x).potential_j, c), atol=1e-11)
-    np.testing.assert_allclose(terms.stiffness, terms.stiffness.T, atol=1e-12)
-    assert weight.conservative
-    assert not every.conservative
+        exact = derivative(force, c)
+        np.testing.assert_allclose(state.own_hessian, exact, atol=1e-8 * np.abs(exact).max())
+    slope = derivative(lambda x: balance.pulled(x, TENSION).energy, c)
+    np.testing.assert_allclose(force(c), slope, atol=1e-8 * np.abs(slope).max())
+    assert plain.conservative
+    assert not rod.conservative
 
 
 def test_length_of_a_helix():
     rod = cantilever(basis(0), (path(HelicalRouting(turns=2.0)),))
     rate = 2 * math.pi * 2.0 / LENGTH_M * 0.008
-    np.testing.assert_allclose(rod.tendon_lengths(np.zeros(6)), LENGTH_M * math.sqrt(1 + rate**2), rtol=1e-12)
+    np.testing.assert_allclose(rod.lengths(np.zeros(6)).length_m, LENGTH_M * math.sqrt(1 + rate**2), rtol=1e-12)
     # Torsion that unwinds it makes it straight.
     unspooled = np.array([0, 0, -2 * math.pi * 2.0 / LENGTH_M, 0, 0, 0])
-    np.testing.assert_allclose(rod.tendon_lengths(unspooled), LENGTH_M, rtol=1e-12)
+    np.testing.assert_allclose(rod.lengths(unspooled).length_m, LENGTH_M, rtol=1e-12)
 
 
 def test_a_straight_tendon_on_a_twisted_rod_is_a_helix():
     rod = cantilever(basis(0), (path(),))
     np.testing.assert_allclose(
-        rod.tendon_lengths([0, 0, 12.0, 0, 0, 0.1]), LENGTH_M * math.hypot(1.1, 12.0 * 0.008), rtol=1e-13
+        rod.lengths([0, 0, 12.0, 0, 0, 0.1]).length_m, LENGTH_M * math.hypot(1.1, 12.0 * 0.008), rtol=1e-13
     )
 
 
@@ -76,7 +66,7 @@ def test_length_through_holes_is_a_sum_of_chords():
     angles, radii = 0.4 + np.array(holes.angles_rad), np.array(holes.radii_m)
     points = np.stack([radii * np.cos(angles), radii * np.sin(angles), np.array(holes.arc_lengths_m)], axis=1)
     expected = 0.05 + np.linalg.norm(np.diff(points, axis=0), axis=1).sum() + LENGTH_M - 0.20
-    np.testing.assert_allclose(rod.tendon_lengths(np.zeros(6)), expected, rtol=1e-13)
+    np.testing.assert_allclose(rod.lengths(np.zeros(6)).length_m, expected, rtol=1e-13)
 
 
 def test_the_polynomial_path_is_that_of_equation_28():
@@ -91,44 +81,33 @@ def test_the_polynomial_path_is_that_of_equation_28():
         np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), atol=1e-8)
 
 
-# Both at once: segments in a row, and a basis of higher order.
-BOTH = pytest.param("vanderbilt_two_segment", marks=pytest.mark.long)
-
-
-@pytest.mark.parametrize("name", ["two_segment", "vanderbilt_segment", BOTH])
-def test_energies_of_a_robot_that_bends_alone_are_those_of_its_dynamics(name):
-    robot = load_robot(name)
-    bending = RodDynamics(robot, compile="never", rotational_energy=True, actuator_inertia=False)
-    rod = StrainRod.from_robot(robot, magnus_steps=12)
-    c = np.random.default_rng(5).normal(size=rod.size)
-    energy, gradient, hessian = StaticProblem(rod).terms(c, np.zeros(rod.tendon_count))
-    expected = bending.potential(c)
-    at_rest = StaticProblem(rod).terms(np.zeros(rod.size), np.zeros(rod.tendon_count))[0]
-    np.testing.assert_allclose(
-        energy - at_rest, expected[0] - bending.potential(np.zeros(rod.size))[0], atol=1e-7 * abs(expected[0]) + 1e-9
-    )
-    np.testing.assert_allclose(gradient, expected[1], atol=5e-6 * np.abs(expected[1]).max())
-    np.testing.assert_allclose(hessian, expected[2], atol=5e-6 * np.abs(expected[2]).max())
-    np.testing.assert_allclose(rod.displacement_jacobian(c), bending.displacement_jacobian(), atol=1e-15)
-    np.testing.assert_allclose(rod.tendon_displacement(c), bending.tendon_displacement(c), atol=1e-15)
-    np.testing.assert_allclose(rod.string_extension(c), bending.string_extension(c), atol=1e-15)
-    np.testing.assert_allclose(rod.string_jacobian(c), bending.symbolic.string_matrix, atol=1e-15)
-    mass = bending.mass_matrix(c)
-    np.testing.assert_allclose(rod.mass_matrix(c), mass, atol=5e-6 * np.abs(mass).max())
-
-
 def test_a_distributed_load_is_the_sum_of_its_parts():
-    rod = crooked_rod()
-    c = some_coefficients(rod, 6)
-    whole = LoadedChain(rod, [DistributedLoad(force_n_per_m=(1.0, -2.0, 0.5), start_m=0.05, end_m=0.42)]).terms(c)
+    load = DistributedLoad(force_n_per_m=(1.0, -2.0, 0.5), start_m=0.05, end_m=0.42)
+    whole, plain = crooked_rod(loads=[load]), crooked_rod()
+    c = some_coefficients(whole, 6)
     count = 400
     width = 0.37 / count
-    parts = [
-        PointWrench(s_m=0.05 + (k + 0.5) * width, force_n=(1.0 * width, -2.0 * width, 0.5 * width))
-        for k in range(count)
-    ]
-    np.testing.assert_allclose(whole.force, LoadedChain(rod, parts).terms(c).force, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(whole.wrench[:, 3:].sum(axis=0), [0.37, -0.74, 0.185])
+    parts = crooked_rod(
+        loads=[
+            PointWrench(s_m=0.05 + (k + 0.5) * width, force_n=(1.0 * width, -2.0 * width, 0.5 * width))
+            for k in range(count)
+        ]
+    )
+    still = np.zeros(whole.n)
+    weight, summed, found = (rod.terms(c, still).force for rod in (plain, parts, whole))
+    np.testing.assert_allclose(found - weight, summed - weight, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(whole.arrays.body[:, 13:16].sum(axis=0), [0.37, -0.74, 0.185])
+
+
+def test_loads_change_at_their_places():
+    first = PointWrench(s_m=0.3, force_n=(1.0, 0.0, 0.0), offset_m=(0.0, 0.01, 0.0))
+    rod = crooked_rod(loads=[first, PointWrench(s_m=0.3, moment_nm=(0.1, 0.0, 0.0), frame="body")])
+    second = PointWrench(s_m=0.3, force_n=(0.0, 2.0, 0.0), offset_m=(0.0, 0.01, 0.0))
+    c, still = some_coefficients(rod, 7), np.zeros(rod.n)
+    rod.load([second])
+    np.testing.assert_allclose(rod.terms(c, still).force, crooked_rod(loads=[second]).terms(c, still).force, rtol=1e-6)
+    with pytest.raises(ParameterError, match="loads"):
+        rod.load([PointWrench(s_m=0.31, force_n=(1.0, 0.0, 0.0))])
 
 
 @pytest.mark.parametrize(
@@ -138,11 +117,11 @@ def test_a_distributed_load_is_the_sum_of_its_parts():
         lambda: PointWrench(s_m=0.1, force_n=(1.0, math.nan, 0.0)),
         lambda: PointWrench(s_m=0.1, moment_nm=(1.0, 2.0)),
         lambda: DistributedLoad(force_n_per_m=(math.inf, 0, 0)),
-        lambda: LoadedChain(crooked_rod(), [DistributedLoad(start_m=0.3, end_m=0.1)]),
-        lambda: LoadedChain(crooked_rod(), [DistributedLoad(end_m=0.6)]),
-        lambda: LoadedChain(crooked_rod(), [PointWrench(s_m=0.6, force_n=(1.0, 0, 0))]),
+        lambda: crooked_rod(loads=[DistributedLoad(start_m=0.3, end_m=0.1)]),
+        lambda: crooked_rod(loads=[DistributedLoad(end_m=0.6)]),
+        lambda: crooked_rod(loads=[PointWrench(s_m=0.6, force_n=(1.0, 0, 0))]),
         lambda: cantilever(basis(0), (path(end_m=0.3),)),
-        lambda: StrainRod([]),
+        lambda: RodDescription(segments=()),
     ],
 )
 def test_wrong_loads_and_paths_are_refused(wrong):

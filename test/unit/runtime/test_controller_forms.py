@@ -19,6 +19,8 @@ from continuum_robot.robot.control_settings import (
 )
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.kernel import library as kernel
+from continuum_robot.rod.rod import Rod
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 
 
@@ -30,7 +32,7 @@ def compiled():
         pytest.skip(str(error))
 
 
-def test_the_compiled_form_refuses_a_feedforward_in_python(compiled):
+def test_the_compiled_form_refuses_a_feedforward_in_python(compiled, monkeypatch):
     robot = robot_with(feedforward_stiffness=1.0)
 
     def feedforward(clarke):
@@ -39,8 +41,11 @@ def test_the_compiled_form_refuses_a_feedforward_in_python(compiled):
     assert ClarkeController(robot, feedforward).needs_python
     with pytest.raises(ParameterError, match="machine code"):
         compiled.ClarkeController(robot, feedforward)
+    monkeypatch.setattr(kernel, "library", lambda: None)
     with pytest.raises(ParameterError, match="machine code"):
-        compiled.ClarkeController(robot, clarke_feedforward(robot, compile="never"))
+        compiled.ClarkeController(robot, clarke_feedforward(robot))
+    with pytest.raises(ParameterError, match="the kernel's library"):
+        compiled.KernelCall(Rod(robot))
 
 
 def everything(loop):

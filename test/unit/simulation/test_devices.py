@@ -10,7 +10,7 @@ import pytest
 from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.model import RodModel
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, PlantLinkWriter
@@ -348,13 +348,15 @@ def test_a_device_fault_is_reported_takes_the_current_and_latches(device, plant)
 def test_the_mirror_rests_at_the_linear_static_response(name):
     robot = load_robot(name)
     mirror = Mirror(robot)
-    model = RodModel(robot)
+    rod, step = Rod(robot), 1e-5
     tension = np.linspace(0.5, 2.5, robot.tendon_count)
     for _ in range(400):
         mirror.advance(tension, 0.1)
-    stiffness = np.array(model.potential(np.zeros(model.size))[2])
-    c = np.linalg.solve(stiffness, model.tendon_matrix.T @ tension)
-    np.testing.assert_allclose(mirror.displacement, model.tendon_matrix @ c, rtol=1e-6, atol=1e-12)
+    steps = step * np.eye(rod.n)
+    weight = [(rod.terms(one, 0 * one).force - rod.terms(-one, 0 * one).force) / (2 * step) for one in steps]
+    lever = rod.displacement_gradient(np.zeros(rod.n))
+    c = np.linalg.solve(rod.arrays.stiffness - np.array(weight), lever.T @ tension)
+    np.testing.assert_allclose(mirror.displacement, lever @ c, rtol=1e-6, atol=1e-12)
     assert not mirror.limited.any()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plant of a general rod: as the other plant where both can do it, at rest as the statics say, faults, contacts."""
+"""The plant of a general rod: as that of a rod that only bends, at rest as the statics say, faults, contacts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 
@@ -67,28 +67,6 @@ def test_the_same_trajectory_as_the_plant_of_a_bending_rod(actuation):
     assert abs(general.c[2]) * 0.2 < 0.03
 
 
-@pytest.mark.parametrize("order", [0, 2])
-def test_a_bending_rod_may_take_implicit_steps(order):
-    robot = with_basis(Basis(kind="chebyshev_bending", order=order))
-    former = Plant(robot)
-    general = Plant(replace(robot, simulation=replace(robot.simulation, time_steps="implicit")))
-    assert general.substep_s == 1e-3
-    assert former.substep_s < general.substep_s
-    assert former.c.size == general.c.size
-    goes_the_same_way(former, general)
-
-
-def test_explicit_steps_are_refused_where_the_rod_does_more_than_bend():
-    robot = load_robot("rucker_helical")
-    with pytest.raises(RobotFileError, match=r"auto or implicit with the basis of backbone"):
-        replace(robot, simulation=replace(robot.simulation, time_steps="explicit"))
-
-
-def test_it_runs_without_a_compiler(helical):
-    compiled, plain = (at_rest(Plant(helical, compile=compile), 0.02) for compile in ("auto", "never"))
-    assert plain.c == pytest.approx(compiled.c, rel=1e-6, abs=1e-7)
-
-
 def test_helical_tendons_bring_it_to_the_static_equilibrium(helical):
     """With ideal tendons to the tensions that are commanded, with motors to those that friction leaves."""
     for actuation in ("ideal", "motors"):
@@ -96,7 +74,7 @@ def test_helical_tendons_bring_it_to_the_static_equilibrium(helical):
         assert np.abs(plant.c_rate).max() < 1e-2
         if actuation == "ideal":
             assert plant.tension == pytest.approx(COMMAND)
-        rod = StrainRod.from_robot(helical)
+        rod = Rod(helical)
         tip = rod.poses(equilibrium(rod, plant.tension, start=plant.c).c, [helical.length_m])[0]
         assert plant.pose(helical.length_m) == pytest.approx(tip, abs=2e-4)
         bent = np.linalg.norm(plant.pose(helical.length_m)[:2, 3])
@@ -107,8 +85,9 @@ def test_a_push_moves_it_to_the_equilibrium_with_that_load(helical):
     plant = at_rest(Plant(helical, actuation="ideal"), 1.0)
     plant.push(0.2, [0.0, 0.1, 0.0])
     at_rest(plant, 4.0)
-    rod = StrainRod.from_robot(helical)
-    state = equilibrium(rod, COMMAND, [PointWrench(s_m=0.2, force_n=(0.0, 0.1, 0.0))], start=plant.c)
+    rod = Rod(helical)
+    pushed = rod.loaded([PointWrench(s_m=0.2, force_n=(0.0, 0.1, 0.0))])
+    state = equilibrium(pushed, COMMAND, start=plant.c)
     assert plant.pose(0.242)[:3, 3] == pytest.approx(rod.poses(state.c, [0.242])[0, :3, 3], abs=2e-4)
     plant.release()
     assert at_rest(plant, 0.05).pose(0.242)[1, 3] < rod.poses(state.c, [0.242])[0, 1, 3]
@@ -157,13 +136,25 @@ def test_the_result_does_not_hang_on_how_a_time_is_cut(helical):
     assert parts.displacement == pytest.approx(whole.displacement, abs=2e-4)
 
 
+def test_capstans_move_a_rod_that_twists_as_one_that_hardly_does():
+    """Their friction is that of a rod that only bends, as long as it hardly twists; without it the way is longer."""
+    robot = load_robot("vanderbilt_segment")
+    basis = Basis(kind="chebyshev", bending_order=2, torsion_order=0)
+    twisting = replace(robot, segments=(replace(robot.segments[0], basis=basis),))
+    plants = [Plant(one, actuation=actuation) for actuation in ("ideal", "motors") for one in (robot, twisting)]
+    for plant in plants:
+        for k in range(400):
+            plant.advance(208.0 + 80.0 * np.sin(2 * np.pi * k * CYCLE_S) * np.array([1.0, 0.5, -1.0, -0.5]), CYCLE_S)
+    for bending, general in (plants[:2], plants[2:]):
+        size_m = np.abs(bending.displacement).max()
+        assert general.displacement == pytest.approx(bending.displacement, abs=0.01 * size_m)
+        assert general.friction_torque == pytest.approx(bending.friction_torque, rel=0.05, abs=2e-3)
+        assert np.abs(general.friction_torque).max() > 0.01
+
+
 def test_what_it_cannot_do_is_refused(helical):
     with pytest.raises(ParameterError, match="actuation"):
         Plant(helical, actuation="magic")
-    robot = load_robot("vanderbilt_segment")
-    twisting = replace(robot, segments=(replace(robot.segments[0], basis=replace(SAME, torsion_order=0)),))
-    with pytest.raises(ParameterError, match="capstans"):
-        Plant(twisting)
     plant = Plant(helical)
     with pytest.raises(ParameterError, match="tension_command"):
         plant.advance([1.0], CYCLE_S)

@@ -13,8 +13,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.loads import PointWrench
-from continuum_robot.rod.strain.rod import StrainRod
-from continuum_robot.rod.strain.statics import equilibrium
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.plant_body import Drive
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.mujoco.body import ChainBody
@@ -90,8 +89,8 @@ def test_between_disks_the_backbone_is_a_column_under_the_tendons_tension():
 def test_with_tendons_guided_everywhere_the_chain_is_where_the_rod_is():
     """Helical tendons, which bend and twist: two models that share the section's stiffness and no formula of a rod."""
     robot = load_robot("rucker_helical")
-    rod, body, tension = StrainRod.from_robot(robot), ChainBody(robot, None), np.array([2.0, 0.5, 0.5, 0.5])
-    c = equilibrium(rod, tension).c
+    rod, body, tension = Rod(robot), ChainBody(robot, None), np.array([2.0, 0.5, 0.5, 0.5])
+    c = rod.equilibrium(tension).c
     chain_equilibrium(body, tension)
     places = np.linspace(0.05, robot.length_m, 6)
     there = body.kinematics.poses((), places)
@@ -116,16 +115,16 @@ def test_lengths_of_straight_tendons_are_those_of_their_paths(name):
 def test_displacements_of_the_bent_chain_approach_those_of_the_rod():
     """Of an arc: r theta cos(psi - phi), less what straight pieces between disks leave out."""
     c = np.array([1.5, 3.0])
-    rod = StrainRod.from_robot(ROBOT)
+    rod = Rod(ROBOT)
     body = ChainBody(WEIGHTLESS, None, links=80)
     body.reset(c)
     theta = np.linalg.norm(c) * LENGTH_M / ROBOT.segments[0].disks.count
     chord = 2 * np.sin(theta / 2) / theta  # of each stretch between disks
-    displacement = rod.tendon_displacement(c)
+    displacement = rod.displacement(c)
     expected = LENGTH_M - (LENGTH_M - displacement) * chord
     np.testing.assert_allclose(body.rod_displacement, expected, atol=2e-6)
     np.testing.assert_allclose(body.c, c, rtol=1e-12)
-    np.testing.assert_allclose(body.string_extension, rod.string_extension(c), atol=2e-4)
+    np.testing.assert_allclose(body.string_extension, rod.strings.displacement(c), atol=2e-4)
 
 
 def test_the_rates_of_tendons_are_the_derivatives_of_their_lengths():

@@ -5,12 +5,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from bending_statics import equilibrium
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.dynamics import RodDynamics
-from continuum_robot.simulation.motors import tendon_tension
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import equilibrium
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -39,7 +38,7 @@ def total_energy(plant, rod):
     state = plant.state
     stretch = np.maximum(plant.displacement - plant.rod_displacement, 0.0)
     return (
-        rod.energies(state.c, state.c_rate).total
+        rod.energies(state.c, state.c_rate).total_j
         + plant.motor.mass_kg / 2 * state.motor_velocity_m_per_s @ state.motor_velocity_m_per_s
         + plant.robot.simulation.tendon_stiffness_n_per_m / 2 * stretch @ stretch
     )
@@ -51,7 +50,7 @@ def test_it_settles_where_the_statics_say(actuation):
     robot = changed(SMOOTH, damping=0.005)
     plant = Plant(robot, actuation=actuation)
     plant.advance(TENSION, 8.0)
-    rest = equilibrium(RodDynamics(robot, compile="never"), TENSION)
+    rest = equilibrium(Rod(robot), TENSION)
     np.testing.assert_allclose(plant.c, rest.c, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(plant.tension, TENSION, rtol=1e-5)
     if actuation == "motors":
@@ -61,24 +60,24 @@ def test_it_settles_where_the_statics_say(actuation):
 
 
 def test_without_any_loss_the_energy_stays():
+    """By the midpoint rule; tendons go slack and tight again on the way, which are kinks that it steps over."""
     robot = changed(
         SMOOTH,
         damping=0.0,
-        simulation={"tendon_damping_ns_per_m": 0.0},
+        simulation={"tendon_damping_ns_per_m": 0.0, "method": "midpoint", "substep_s": 2e-4},
         actuators={"viscous_friction_nms": 0.0},
     )
-    plant, rod = Plant(robot), RodDynamics(robot, compile="never")
+    plant, rod = Plant(robot), Rod(robot)
     plant.reset(np.array([2.0, -4.0]))
     before = total_energy(plant, rod)
     for _ in range(20):
         plant.advance(np.zeros(5), 0.05)
-        # Tendons go slack and tight again on the way; each is a kink that the integrator steps over.
-        assert total_energy(plant, rod) == pytest.approx(before, rel=1e-5)
+        assert total_energy(plant, rod) == pytest.approx(before, rel=1e-3)
     assert np.abs(plant.c - [2.0, -4.0]).max() > 0.1
 
 
 def test_with_losses_the_energy_only_falls(smooth):
-    rod = RodDynamics(SMOOTH, compile="never")
+    rod = Rod(SMOOTH)
     smooth.reset(np.array([3.0, 5.0]))
     energies = []
     for _ in range(400):
@@ -88,27 +87,17 @@ def test_with_losses_the_energy_only_falls(smooth):
     assert energies[-1] < energies[0] / 2
 
 
-def test_the_integrator_is_of_fourth_order():
+@pytest.mark.parametrize("method", ["sdirk", "midpoint"])
+def test_the_integrator_is_of_second_order(method):
     results = []
     for substep_s in (1e-3, 5e-4, 3.125e-5):
-        plant = Plant(changed(SMOOTH, simulation={"substep_s": substep_s}), actuation="ideal", compile="never")
+        plant = Plant(changed(SMOOTH, simulation={"substep_s": substep_s, "method": method}), actuation="ideal")
         assert plant.substep_s == substep_s
         for _ in range(20):
             plant.advance(TENSION, 5e-3)
         results.append(np.concatenate([plant.c, plant.c_rate]))
     coarse, fine = (np.abs(result - results[-1]).max() for result in results[:2])
-    assert 12 < coarse / fine < 20
-
-
-def test_machine_code_and_virtual_machine_agree(smooth):
-    slow = Plant(SMOOTH, compile="never")
-    assert not slow.compiled
-    smooth.reset()
-    for plant in (smooth, slow):
-        for _ in range(10):
-            plant.advance(TENSION, 1.7e-3)
-    np.testing.assert_allclose(smooth.c, slow.c, rtol=1e-9)
-    np.testing.assert_allclose(smooth.tension, slow.tension, rtol=1e-9)
+    assert 3 < coarse / fine < 5
 
 
 def test_a_duration_in_pieces_gives_nearly_the_same(smooth):
@@ -119,7 +108,7 @@ def test_a_duration_in_pieces_gives_nearly_the_same(smooth):
             smooth.advance(TENSION, max(0.0, piece))
         results.append((smooth.state.time_s, smooth.c))
     assert results[0][0] == pytest.approx(0.05)
-    np.testing.assert_allclose(results[2][1], results[0][1], rtol=1e-6)
+    np.testing.assert_allclose(results[2][1], results[0][1], rtol=1e-4)
 
 
 def test_bending_goes_towards_the_pulled_tendon(smooth):
@@ -129,7 +118,7 @@ def test_bending_goes_towards_the_pulled_tendon(smooth):
     smooth.advance(tension, 0.5)
     assert smooth.displacement[0] > 1e-3
     assert smooth.c[1] > 0.1
-    assert abs(smooth.c[0]) < 1e-9
+    assert abs(smooth.c[0]) < 1e-6
     assert smooth.string_extension[0] > 0  # the string at 0.3 rad leaves the body
 
 
@@ -157,7 +146,7 @@ def test_commands_beyond_the_motors_are_limited_and_reported(smooth):
     smooth.advance(np.array([1.0, 2 * largest, 1, 1, 1]), 1e-2)
     assert list(smooth.limited) == [False, True, False, False, False]
     assert smooth.current.max() <= SMOOTH.actuators.maximum_current_a
-    ideal = Plant(ROBOT, actuation="ideal", compile="never")
+    ideal = Plant(ROBOT, actuation="ideal")
     ideal.advance(np.array([-1.0, 1, 1, 1, 1]), 1e-3)
     assert list(ideal.limited) == [True, False, False, False, False]
     assert ideal.tension[0] == 0.0
@@ -197,21 +186,18 @@ def test_stuck_motors_and_cut_tendons(smooth):
     assert smooth.stiffness_fraction.min() == 1.0
 
 
-def test_a_substep_too_long_for_the_fastest_mode_is_cut_and_said():
-    lines = []
-    stiff = changed(simulation={"tendon_stiffness_n_per_m": 2e6, "substep_s": 2e-3})
-    plant = Plant(stiff, progress=lines.append, compile="never")
-    assert plant.substep_s < 2e-3
-    assert (2e-3 / plant.substep_s) == pytest.approx(round(2e-3 / plant.substep_s))
-    assert any("substep_s" in line for line in lines)
+def test_tendons_however_stiff_need_no_shorter_steps():
+    plant = Plant(changed(simulation={"tendon_stiffness_n_per_m": 2e6, "substep_s": 2e-3}))
     for _ in range(50):
-        plant.advance(TENSION, 1e-3)
-    assert np.isfinite(plant.c).all()
+        plant.advance(TENSION, 2e-3)
+    stretch = plant.displacement - plant.rod_displacement
+    np.testing.assert_allclose(np.maximum(2e6 * stretch, 0), plant.tension, rtol=0.05, atol=0.05)
+    assert plant.tension.max() > 1.0
 
 
 def test_it_starts_at_rest_where_gravity_bends_it():
     sideways = changed(SMOOTH, gravity_m_per_s2=(9.81, 0.0, 0.0))
-    plant = Plant(sideways, compile="never")
+    plant = Plant(sideways)
     start = plant.c
     assert np.abs(start).max() > 0.05
     assert plant.tension.max() == 0.0
@@ -220,7 +206,7 @@ def test_it_starts_at_rest_where_gravity_bends_it():
 
 
 def test_the_generator_alone_decides_on_the_rotors():
-    one, same, other = (Plant(ROBOT, rng=np.random.default_rng(seed), compile="never") for seed in (3, 3, 4))
+    one, same, other = (Plant(ROBOT, rng=np.random.default_rng(seed)) for seed in (3, 3, 4))
     assert np.array_equal(one.motor.cogging_phase_rad, same.motor.cogging_phase_rad)
     assert not np.array_equal(one.motor.cogging_phase_rad, other.motor.cogging_phase_rad)
 
@@ -259,13 +245,14 @@ def test_divergence_is_an_error_and_leaves_the_last_good_state(smooth):
 
 
 def test_tendons_that_stiffen_pull_as_the_law_of_their_stiffness_says():
-    """dT/ds = k (1 + a T), integrated independently, and the linear spring where a is 0."""
-    settings = dataclasses.replace(ROBOT.simulation, tendon_stiffening_per_n=0.1)
-    stretch, steps = 3e-4, 20000
-    tension = 0.0
+    """dT/ds = k (1 + a T), integrated independently, at rest; none pushes."""
+    robot = changed(SMOOTH, damping=0.02, simulation={"tendon_stiffening_per_n": 0.1})
+    plant = Plant(robot)
+    plant.advance(TENSION, 8.0)
+    stretch, steps = plant.displacement - plant.rod_displacement, 20000
+    tension = np.zeros(5)
     for _ in range(steps):
-        tension += settings.tendon_stiffness_n_per_m * (1 + 0.1 * tension) * stretch / steps
-    assert float(tendon_tension(settings, stretch, 0.0, 0.0, 1.0)) == pytest.approx(tension, rel=1e-3)
-    assert float(tendon_tension(settings, -stretch, 0.0, 0.0, 1.0)) == 0.0
-    linear = settings.tendon_stiffness_n_per_m * stretch
-    assert float(tendon_tension(ROBOT.simulation, stretch, 0.0, 0.0, 1.0)) == linear
+        tension += robot.simulation.tendon_stiffness_n_per_m * (1 + 0.1 * tension) * stretch / steps
+    np.testing.assert_allclose(plant.tension, tension, rtol=1e-3)
+    plant.advance(np.zeros(5), 0.3)
+    assert plant.tension.min() >= 0.0

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rod of a capstan-driven robot under recorded torques, with stiffnesses, friction and masses as parameters.
+
+johnston (41): M c'' + C c' + g + K c + D c' = J_qc^T (tau - tau_F). The implicit midpoint rule takes the robot from
+sample to sample: it stays stable where friction holds a capstan, which an explicit method would follow in steps of a
+millisecond.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.fit import Parameters
+from continuum_robot.identification.robot_keys import usual_damping_nms, value_of, with_values
+from continuum_robot.identification.rod_parts import RodParts
+from continuum_robot.identification.simulated_motion import Forces, SimulatedMotion
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.description import WITH_CAPSTANS
+from continuum_robot.rod.friction.capstan_friction import TANH_PER_RADIAN, CapstanFriction
+from continuum_robot.rod.friction.capstans import driven_segments, drives
+from continuum_robot.rod.kernel.reference import Terms
+
+Array = NDArray[np.float64]
+
+STEP_S = 0.01
+_TOLERANCE = 1e-8
+_FRICTION_STEP = 1e-6
+
+
+class CapstanRod:
+    """The rod, with friction of its capstans.
+
+    Parameters
+    ----------
+    robot : with capstans
+    keys : of stiffness, friction, mass, inertia and damping, see :func:`~.dynamics_fit.looked_for`
+
+    Attributes
+    ----------
+    size : number n of coefficients
+    usual : by kind, what the factors on the robot file's values multiply
+    """
+
+    def __init__(self, robot: Robot, keys: Mapping[str, Sequence[str]]) -> None:
+        own = [robot.segments[index] for index in driven_segments(robot)]
+        stiffnesses = [EI for one in own for EI in one.backbone.bending_stiffnesses_nm2]
+        stated = with_values(robot, dict(zip(keys["stiffness"], stiffnesses, strict=True)))
+        self.usual = {kind: np.array([value_of(robot, key) for key in keys[kind]]) for kind in ("mass", "inertia")}
+        self.usual["damping"] = np.array([usual_damping_nms(one) for one in own])
+        self._friction, self._drives = CapstanFriction(robot), drives(robot)
+        kinds = ("stiffness", *self.usual)
+        units = np.concatenate([np.ones(len(keys["stiffness"])), *self.usual.values()])
+        places = np.cumsum([0, *(len(keys[kind]) for kind in (*kinds, "friction"))])
+        self._at = {kind: slice(*places[k : k + 2]) for k, kind in enumerate((*kinds, "friction"))}
+        self._parts = RodParts(
+            stated, [key for kind in kinds for key in keys[kind]], units, parts=WITH_CAPSTANS,
+            stations_m=self._friction.stations_m.tolist(),
+        )  # fmt: skip
+        self.size, self._x = self._parts.rod.n, np.append(self._parts.in_file, self._friction.coefficients)
+        self._motion = SimulatedMotion(self._parts, _TOLERANCE)
+
+    def take(self, parameters: Parameters, x: Array) -> None:
+        """Give the rod other values.
+
+        Parameters
+        ----------
+        parameters : of which those of the rod's kinds count; the others are those of the file
+        x : of all
+        """
+        for kind, at in self._at.items():
+            if kind in parameters.at:
+                self._x[at] = x[parameters.at[kind]]
+        self._parts.take(self._x[: self._at["friction"].start])
+        self._friction.coefficients[:] = self._x[self._at["friction"]]
+
+    def columns(self, parameters: Parameters, count: int) -> NDArray[np.intp]:
+        """Where the first ``count`` parameters stand in the slopes of :meth:`simulate`."""
+        every = np.concatenate([np.arange(self._x.size)[self._at[kind]] for kind in parameters.at if kind in self._at])
+        return every[:count]
+
+    def missing_forces(self, c: Array, rate: Array, acceleration: Array, torque: Array) -> Callable[[], Array]:
+        """A function that says what does not balance in T states with the values taken last, (T, n), N.m^2.
+
+        Parameters
+        ----------
+        c, rate, acceleration : shape (T, n)
+        torque : on the capstans, shape (T, k), N.m
+        """
+        parts, still = self._parts.forces(c, rate, acceleration), np.zeros(self.size)
+
+        def missing() -> Array:
+            asked = np.tensordot(np.append(self._x[: self._at["friction"].start], 1.0), parts, 1)
+            states = zip(c, rate, torque, strict=True)
+            driven = [
+                self._driven(self._motion.terms(one, still), *state, slopes=False).force for one, *state in states
+            ]
+            return np.asarray(asked - driven)
+
+        return missing
+
+    def simulate(
+        self, start: Array, torque: Array, steps: Sequence[tuple[int, float]], span: range, *, slopes: bool = True
+    ) -> tuple[Array, Array]:
+        """Coefficients from sample to sample, (K + 1, n), and their derivative by the rod's values and the start.
+
+        Parameters
+        ----------
+        start : c and c_rate, shape (2n,), 1/m and 1/(m.s)
+        torque : on the capstans from each sample on, shape (T, k), N.m
+        steps : from each sample on, their number and length
+        span : of samples to go on from
+        slopes : False: no derivative, and where the motion runs away, it ends
+
+        Raises
+        ------
+        ConvergenceError : the motion runs away
+        """
+        n, count = self.size, self._x.size
+        first = np.zeros((2 * n, count + 2 * n))
+        first[:, count:] = np.eye(2 * n)
+        rate = start[n:]
+        state = self._motion.begin(start[:n], rate, first[:n], first[n:])
+        states, by = [state.c], [state.c_by]
+        for k in span:
+            number, step_s = steps[k]
+
+            def drive(_c: Array, v: Array, at: Terms, torque: Array = torque[k]) -> Forces:
+                return self._driven(at, v, torque, slopes=True)
+
+            try:
+                for _ in range(number):
+                    state, _, rate, _ = self._motion.step(state, rate, step_s, drive, slopes)
+            except ConvergenceError:
+                if slopes:
+                    raise
+                break
+            states.append(state.c)
+            by.append(state.c_by)
+        return np.array(states), np.array(by)
+
+    def tips(self, c: Array) -> Array:
+        """Tip at coefficients (T, n), (T, 3), m; NaN where they are."""
+        rod = self._parts.rod
+        return np.array(
+            [
+                rod.poses(one, [rod.arrays.bodies_m[-1]])[0, :3, 3] if np.isfinite(one).all() else np.full(3, np.nan)
+                for one in c
+            ]
+        )
+
+    def _driven(self, at: Terms, rate: Array, torque: Array, *, slopes: bool) -> Forces:
+        """What torques do against friction, J_qc^T (tau - tau_F), with derivatives."""
+        friction, J, rod = self._friction, self._friction.jacobian, self._parts.rod
+        wires, none = friction.wires_of_torque(torque), np.zeros((0, 0))
+        kept = friction.kept(at, rod, slopes=slopes)
+        lost, by_c, by_rate = friction.force(kept, rate, wires)
+        fractions = kept[0].copy()
+        if not slopes:
+            return Forces(J.T @ torque - lost, none, none, none)
+        by = np.zeros((self.size, self._x.size + 2 * self.size))
+        friction.coefficients += _FRICTION_STEP
+        more, _ = friction.kept(at, rod, slopes=False)
+        friction.coefficients -= _FRICTION_STEP
+        sense = np.tanh(TANH_PER_RADIAN * (J @ rate))
+        radii_m = np.array([drive.capstans.radius_m for drive in self._drives])
+        less = np.einsum("ki,ik->k", (fractions - more) / _FRICTION_STEP, wires.reshape(2, -1))
+        by[:, self._at["friction"]] = -J.T * (sense * radii_m * less)
+        return Forces(J.T @ torque - lost, -by_c, -by_rate, by)
+
+
+def steps_of(time_s: Array, longest_s: float) -> list[tuple[int, float]]:
+    """For each interval between samples, the number of equal steps and their length, none above ``longest_s``."""
+    counts = [max(1, math.ceil(interval / longest_s - 1e-9)) for interval in np.diff(time_s)]
+    return [(count, float(interval) / count) for count, interval in zip(counts, np.diff(time_s), strict=True)]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fits of a motion share: forces of the samples, what a model leaves of them, and how these are weighed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.identification.fit import Parameters, by_differences
+from continuum_robot.identification.motion.motors import Motors
+from continuum_robot.identification.motion.parameters import MotionFitSettings, looked_for
+from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.robot.description import Robot
+
+Vector = NDArray[np.float64]
+
+
+class ForceEquations(ABC):
+    """The forces of the samples, filtered, and what a model makes of them.
+
+    Parameters
+    ----------
+    robot : as its file describes it
+    samples : at even times
+    settings : how they are used
+    chords, swings, swinging : what else is looked for, see :func:`~.parameters.looked_for`
+
+    Attributes
+    ----------
+    parameters : that are looked for
+    forces : measured ones less their means, on the coordinates and across them, shape (T, N), N
+    pulled : on the coordinates as they are, shape (T, 2m), N
+    time_s : shape (T,), s
+    """
+
+    forces: Vector
+    pulled: Vector
+    time_s: Vector
+
+    def __init__(
+        self,
+        robot: Robot,
+        samples: DriveSamples,
+        settings: MotionFitSettings,
+        *,
+        chords: bool = False,
+        swings: int = 0,
+        swinging: bool = True,
+    ) -> None:
+        usual_n = float(np.abs(samples.force_n).mean())
+        self.parameters: Parameters = looked_for(
+            robot, usual_n, settings.prior, chords=chords, swings=swings, swinging=swinging
+        )
+        self.motors = Motors(robot, samples, self.parameters, settings)
+
+    @abstractmethod
+    def left(self, x: Vector) -> Vector:
+        """What is left of the forces, (T, N), N.
+
+        Parameters
+        ----------
+        x : parameters, shape (P,)
+        """
+
+    def linearised(self, x: Vector) -> tuple[Vector, Vector]:
+        """The same, and its slopes, (T, N, P).
+
+        Parameters
+        ----------
+        x : parameters, shape (P,)
+
+        Raises
+        ------
+        ConvergenceError : what cannot be simulated with these
+        """
+        shape = self.forces.shape
+        rows, slopes = by_differences(lambda at: self.left(at).ravel(), self.motors.steps)(x)
+        return rows.reshape(shape), slopes.reshape(*shape, -1)

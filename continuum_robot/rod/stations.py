@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places along a rod that are no bodies of its arrays: their strain, pose and Jacobian, many at once."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ParameterError, ReachError
+from continuum_robot.geometry import se3
+from continuum_robot.geometry.so3 import hat
+from continuum_robot.rod.kernel.arrays import GAUSS, RodArrays, integrals
+
+Vector = NDArray[np.float64]
+
+REACH_RAD = 2.5
+"""Turn of a step up to which the kernel's series hold."""
+
+
+class Frames(NamedTuple):
+    """Where a rod's bodies are.
+
+    Attributes
+    ----------
+    rotation, position : of each body, (bodies, 3, 3), (bodies, 3)
+    jacobian : of each body, (linear, angular) in its axes, (bodies, 6, n)
+    """
+
+    rotation: Vector
+    position: Vector
+    jacobian: Vector
+
+
+class Strains:
+    """The strains at which a rod's frames are computed, linear in its coefficients.
+
+    Parameters
+    ----------
+    arrays : of the rod
+    """
+
+    def __init__(self, arrays: RodArrays) -> None:
+        self._arrays, phi = arrays, iter(arrays.phi)
+        self.basis = np.zeros((len(arrays.place), 3, 6, arrays.n))
+        place = 0
+        for first, count, places, _, _ in arrays.piece:
+            own = np.arange(first, first + count)
+            for k in range(place, place + places):
+                for g in range(3):
+                    self.basis[k, g, arrays.rows[own], own] = [next(phi) for _ in own]
+            place += places
+
+    def at(self, c: Vector) -> Vector:
+        """At the three Gauss points of each place's step, (places, 3, 6)."""
+        return np.asarray(self._arrays.rest + self.basis @ c)
+
+    def check_reach(self, c: Vector) -> None:
+        """Refuse coefficients that turn a step further than the kernel's series hold.
+
+        Raises
+        ------
+        ReachError : names the segment, and how far it turns
+        """
+        arrays = self._arrays
+        turn_rad = np.linalg.norm(self.at(c)[..., :3], axis=2).max(axis=1) * arrays.step_m
+        worst = int(turn_rad.argmax())
+        if turn_rad[worst] <= REACH_RAD:
+            return
+        piece = arrays.pieces[int(np.searchsorted(np.cumsum(arrays.piece[:, 2]), worst, side="right"))]
+        longest = piece.length_m / (piece.high - piece.low) / arrays.step_m[worst]
+        raise ReachError(
+            f"bending and torsion of segment {piece.segment + 1}",
+            float(turn_rad[worst] * longest),
+            f"at most {REACH_RAD * longest:.3g} rad, to which the rod's frames hold: unload it, or describe it by more"
+            " segments or nodes",
+        )
+
+
+class Stations:
+    """Some places of a rod.
+
+    Parameters
+    ----------
+    arrays : of the rod
+    places_m : arc lengths from the base, (k,), m; where two pieces meet, on the first
+
+    Attributes
+    ----------
+    rest_strains : without load, (k, 6)
+
+    Raises
+    ------
+    ParameterError : an arc length off the rod
+    """
+
+    def __init__(self, arrays: RodArrays, places_m: Vector) -> None:
+        end_m = arrays.bodies_m[-1]
+        if not np.all((places_m >= 0) & (places_m <= end_m * (1 + 1e-9))):
+            raise ParameterError("arc_lengths_m", places_m.tolist(), f"arc lengths in [0, {end_m:g}] m")
+        self._arrays, count = arrays, len(places_m)
+        ends_m = np.array([piece.start_m + piece.length_m for piece in arrays.pieces])
+        self._piece = np.minimum(np.searchsorted(ends_m * (1 + 1e-12), places_m), len(ends_m) - 1)
+        self._before = np.searchsorted(arrays.bodies_m, places_m * (1 + 1e-12), side="right") - 1
+        from_m = np.where(self._before >= 0, arrays.bodies_m[self._before], 0.0)
+        self._step_m = np.maximum(places_m - from_m, 0.0)
+        self._rest, self._basis = np.zeros((count, 3, 6)), np.zeros((count, 3, 6, arrays.n))
+        self._own_basis, self.rest_strains = np.zeros((count, 6, arrays.n)), np.zeros((count, 6))
+        place_of = np.searchsorted(np.cumsum(arrays.step_m), places_m * (1 - 1e-12))
+        for k, (s_m, number) in enumerate(zip(places_m, self._piece, strict=True)):
+            piece = arrays.pieces[number]
+            own = np.arange(piece.first, piece.first + piece.count)
+            place = min(int(place_of[k]), len(arrays.place) - 1)
+            start_m = float(np.sum(arrays.step_m[:place]))
+            for g, at_m in enumerate((*(from_m[k] + part * self._step_m[k] for part in GAUSS), float(s_m))):
+                ratio = min(max((at_m - piece.start_m) / piece.length_m, 0.0), 1.0)
+                into = (at_m - start_m) / arrays.step_m[place] if arrays.step_m[place] > 0 else 0.5
+                rest = _through(arrays.rest[place], into)
+                basis, to = (self._basis[k, g], self._rest[k]) if g < 3 else (self._own_basis[k], self.rest_strains)
+                basis[arrays.rows[own], own] = piece.values(ratio)
+                to[g if g < 3 else k] = rest
+        self._weights: list[Vector] | None = None
+        self._places_m = places_m
+
+    def strains(self, c: Vector) -> Vector:
+        """Strain (u, v) at each, 1/m and dimensionless, (k, 6)."""
+        return np.asarray(self.rest_strains + self._own_basis @ c)
+
+    def poses(self, at: Frames, c: Vector) -> Vector:
+        """Poses, (k, 4, 4), of the frames at ``c``."""
+        poses = np.tile(np.eye(4), (len(self._before), 1, 1))
+        known = self._before >= 0
+        poses[known, :3, :3] = at.rotation[self._before[known]]
+        poses[known, :3, 3] = at.position[self._before[known]]
+        moved = self._step_m > 0
+        if moved.any():
+            twists = _magnus(self._rest[moved] + self._basis[moved] @ c, self._step_m[moved])
+            poses[moved] = poses[moved] @ se3.exp(np.roll(twists, 3, axis=1))  # se3 has the linear part first
+        return poses
+
+    def jacobians(self, at: Frames, poses: Vector) -> Vector:
+        """Body Jacobians (linear, angular), (k, 6, n), of the frames and poses at the same coefficients."""
+        arrays = self._arrays
+        if self._weights is None:
+            parts = zip(self._places_m, self._piece, strict=True)
+            self._weights = [
+                integrals(piece.nodes, (s_m - piece.start_m) / piece.length_m) * piece.length_m
+                for s_m, piece in ((s_m, arrays.pieces[number]) for s_m, number in parts)
+            ]
+        found = np.zeros((len(poses), 6, arrays.n))
+        for k, (pose, number, weights) in enumerate(zip(poses, self._piece, self._weights, strict=True)):
+            piece = arrays.pieces[number]
+            own = np.arange(piece.first, piece.first + piece.count)
+            begin = int(arrays.piece[:number, 2].sum())
+            spatial = np.zeros((6, arrays.n))  # angular part first, about the base's origin
+            if begin:
+                spatial += _spatial(at, begin - 1)
+            for place in range(begin, begin + int(arrays.piece[number, 2])):
+                node, body = arrays.place[place]
+                if node >= 0:
+                    R, x = at.rotation[body], at.position[body]
+                    axes = np.block([[R, np.zeros((3, 3))], [hat(x) @ R, R]])
+                    spatial[:, own] += weights[node] * piece.values(piece.nodes[node]) * axes[:, arrays.rows[own]]
+            R, x = pose[:3, :3], pose[:3, 3]
+            found[k, :3] = R.T @ (spatial[3:] - hat(x) @ spatial[:3])
+            found[k, 3:] = R.T @ spatial[:3]
+        return found
+
+
+def _through(values: Vector, at: float) -> Vector:
+    """The quadratic function through values at the Gauss points of a step, at a fraction of it."""
+    return np.asarray(
+        sum(
+            value * math.prod((at - other) / (one - other) for other in GAUSS if other != one)
+            for one, value in zip(GAUSS, values, strict=True)
+        )
+    )
+
+
+def _spatial(at: Frames, body: int) -> Vector:
+    """Jacobian of a body as spatial twists, angular part first."""
+    turning = at.rotation[body] @ at.jacobian[body, 3:]
+    return np.vstack([turning, at.rotation[body] @ at.jacobian[body, :3] + hat(at.position[body]) @ turning])
+
+
+def _bracket(x: Vector, y: Vector) -> Vector:
+    """Adjoint ad(x) y of twists (k, 6), angular part first."""
+    turn = np.cross(x[:, :3], y[:, :3])
+    return np.hstack([turn, np.cross(x[:, :3], y[:, 3:]) + np.cross(x[:, 3:], y[:, :3])])
+
+
+def _magnus(strains: Vector, steps_m: Vector) -> Vector:
+    """Twists of steps (k,), from strains at their Gauss points (k, 3, 6): Blanes, Casas and Ros (2000), sixth order."""
+    h = steps_m[:, None]
+    first, middle, last = strains[:, 0], strains[:, 1], strains[:, 2]
+    a, b, c = h * middle, math.sqrt(15) / 3 * h * (last - first), 10 / 3 * h * (last - 2 * middle + first)
+    inner = _bracket(b, a)
+    outer = b + _bracket(a, 2 * c + inner) / 60
+    return np.asarray(a + c / 12 - _bracket(inner - 20 * a - c, outer) / 240)
