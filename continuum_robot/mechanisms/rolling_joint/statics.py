@@ -33,9 +33,9 @@ Array = NDArray[np.float64]
 
 TOLERANCE = 1e-12
 """Of the moment left on each link, relative to the sum of tensions and loads times the size of a link."""
-STARTS = 100
+STARTS = 60
 """Poses, spread over the surfaces, from which all equilibria are looked for."""
-_ITERATIONS = 60
+_ITERATIONS, _SEARCHING = 60, 20  # at most, the latter from each of many starts
 _HALVINGS = 30
 _DECREASE = 1e-4
 _INSIDE = 0.9
@@ -317,11 +317,11 @@ class RollingStatics:
         scale = float(self.linkage.size_m * force + np.abs(on_links.moment_nm).sum())
         return tension, place, Case(pull, on_links, float(place[2]), scale)
 
-    def _newton(self, start: Array, case: Case) -> _Found:
+    def _newton(self, start: Array, case: Case, most: int = _ITERATIONS) -> _Found:
         low, high = self.linkage.limits_m.T
         balance = Balance(self.linkage, start, case)
         iterations = 0
-        while (left := float(np.abs(balance.moment_nm).max()) / case.scale_nm) > TOLERANCE and iterations < _ITERATIONS:
+        while (left := float(np.abs(balance.moment_nm).max()) / case.scale_nm) > TOLERANCE and iterations < most:
             iterations += 1
             contact = balance.contact_m
             direction = balance.joints.rolled_m * balance.turned(balance.moment_nm)
@@ -359,7 +359,7 @@ class RollingStatics:
         found: list[_Found] = []
         low, high = self.linkage.limits_m.T
         for place in np.random.default_rng(0).random((STARTS, self.linkage.joint_count)):
-            one = self._newton(low + place * (high - low), case)
+            one = self._newton(low + place * (high - low), case, _SEARCHING)
             contact = one.balance.contact_m
             if one.converged and all(np.abs(contact - other.balance.contact_m).max() > _ALIKE_M for other in found):
                 found.append(one)
