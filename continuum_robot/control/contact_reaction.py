@@ -27,7 +27,7 @@ from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import COMPLY, GUIDE, HOLD, IGNORE, PRESS, RETRACT, ReactionSettings
-from continuum_robot.rod.inertia import stiffness_matrix
+from continuum_robot.rod.description import RodDescription
 
 Vector = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class ContactReaction:
         self._kinematics = TipKinematics(robot)
         self._size, self._range_m = robot.coordinate_count, robot.limits.maximum_displacement_m
         shapes, straight = self._kinematics.shape, self._kinematics.place(np.zeros(self._size))[1]
-        own_n_per_m = np.trace(shapes.T @ stiffness_matrix(robot) @ shapes) / self._size
+        own_n_per_m = np.trace(shapes.T @ RodDescription.of_robot(robot).stiffness @ shapes) / self._size
         self._own_n_per_m = float(own_n_per_m / np.linalg.norm(straight, 2) ** 2)
         # A controller with a damping ratio of 0.7: p = M w^2, d = 1.4 M w.
         follows = [1.4 * gain.p / gain.d for gain in robot.control.gains if gain.d > 0]

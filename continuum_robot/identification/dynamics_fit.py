@@ -278,15 +278,15 @@ def fit_dynamics(
             kinds[kind] = Parameter(keys, values, settings.prior, scale=rod.usual[kind], low=0.5 * _LEAST_FACTOR)
     windows = Windows(rod, record, settings, kinds, say)
     parameters, count = windows.parameters, len(windows.parameters) - windows.starts.size
-    upper, lower = parameters.high[: len(first.x)], parameters.expected.copy()
-    lower[: len(first.x)] = np.clip(first.x, 0.01 * upper, 0.99 * upper)
-    lower[len(first.x) : count] = np.maximum(lower[len(first.x) : count], _LEAST_FACTOR)
-    found = fit(parameters, windows, start=lower, tolerance=3e-3, evaluations=settings.iterations)
+    paper, start = len(first.x), parameters.expected.copy()
+    start[:paper] = np.clip(first.x, 0.01 * parameters.high[:paper], 0.99 * parameters.high[:paper])
+    start[paper:count] = np.maximum(start[paper:count], _LEAST_FACTOR)
+    found = fit(parameters, windows, start=start, tolerance=3e-3, evaluations=settings.iterations)
     rows, _ = windows(found.x)
     window_c = windows.trajectory
     errors = max(1.0, math.sqrt(float(np.mean(rows**2)))) * record.reading_errors[windows.samples]
     spread = found.covariance(errors.reshape(len(rows), -1))[:count, :count]
-    deviations, scale, paper = np.sqrt(np.diag(spread)), parameters.scale[:count], len(first.x)
+    deviations, scale = np.sqrt(np.diag(spread)), parameters.scale[:count]
     shown = np.arange(count) < paper
     shown |= deviations < 0.5 * parameters.deviation[:count]
     measured_tip = rod.tips(record.c)

@@ -221,7 +221,11 @@ def fit(
     """
     known = parameters.known
     tie = (np.eye(len(parameters)) / parameters.deviation[:, None])[known]
-    none, count = np.zeros(len(parameters), dtype=bool), 0
+    none, count = np.zeros(len(parameters), dtype=bool), 1
+    start = parameters.expected if start is None else start
+    rows, slopes = residuals(start)
+    accepted = latest = Fit(parameters, start.copy(), rows, slopes, float(rows @ rows) / 2, 1, none)
+    progress(latest)
 
     def evaluate(x: Vector) -> Fit:
         nonlocal count, latest
@@ -243,13 +247,8 @@ def fit(
         accepted = evaluate(x)
         return np.vstack([accepted.slopes, tie]) / size
 
-    start = parameters.expected if start is None else start
-    rows, slopes = residuals(start)
-    accepted = latest = Fit(parameters, start.copy(), rows, slopes, float(rows @ rows) / 2, 1, none)
-    count = 1
-    progress(latest)
     # Where x begins with 0, the first step changes the rows by 1: by all of them, or little where errors are large.
-    size = (float(np.linalg.norm(rows)) or 1.0) if loss == LINEAR else 1.0
+    size = (float(np.linalg.norm(accepted.rows)) or 1.0) if loss == LINEAR else 1.0
     solution = least_squares(
         lambda x: np.append(evaluate(x).rows, ((x - parameters.expected) / parameters.deviation)[known]) / size,
         start,

@@ -48,7 +48,7 @@ class CrossSections:
         starts_m, segments = rod.description.starts_m, rod.description.segments
         index = np.searchsorted(starts_m, self.places_m, side="right") - 1
         ratios = [(s_m - starts_m[k]) / segments[k].length_m for s_m, k in zip(self.places_m, index, strict=True)]
-        self._stiffness = np.array([segments[k].at(ratio).stiffness for k, ratio in zip(index, ratios, strict=True)])
+        self._stiffness = np.array([segments[k].stiffness_at(ratio) for k, ratio in zip(index, ratios, strict=True)])
         self._paths = [path.at(self.places_m) for path in paths]
         self._runs = [(path.start_m < self.places_m) & (self.places_m < path.end_m) for path in paths]
 

@@ -24,6 +24,7 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.defect import defect
 from continuum_robot.rod.friction.dry import stop_force
 from continuum_robot.rod.kernel import library as kernel
+from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.slopes import length_slope, terms_slope
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Balance:
 
     def __init__(self, rod: Rod) -> None:
         self.rod, n, count, bodies = rod, rod.n, rod.tendon_count, len(rod.arrays.body)
-        self._library = rod.compiled()
+        self._library = kernel.library()
         self.root = np.linalg.cholesky(rod.arrays.stiffness)
         self.inverse_root = np.tril(np.linalg.inv(self.root))
         self._flexibility = rod.scale[:, None] * self.inverse_root.T
@@ -218,8 +219,37 @@ class Balance:
         """Energy, force out of balance and Hessian at coefficients (n,)."""
         self._set(case)
         self._c[:] = c
-        self._library.rod_at_rest(*self._given, ct.byref(self._at))
+        if self._library is None:
+            self._evaluate()
+        else:
+            self._library.rod_at_rest(*self._given, ct.byref(self._at))
         return self._found()
+
+    def _evaluate(self) -> None:
+        """What the library does, in NumPy."""
+        case = self._case
+        assert case is not None
+        arrays = replace(self.rod.arrays, gravity=case.gravity, body=case.body)
+        stops = None if case.stops is None else self._stops
+        found = reference.at_rest(arrays, self._c, self._tendons, self.rod.rest_m, stops)
+        self._hessian[:], self._force[:], self._length[:] = found.hessian, found.force, found.length
+        self._tension[:], self._gradient[:], self._at.energy = found.tension, found.gradient, found.energy
+
+    def _newton(self, tolerance: float) -> int:
+        """The library's rod_equilibrium with the forms in NumPy; without its search along the energy."""
+        self._evaluate()
+        for iteration in range(1, _ITERATIONS + 1):
+            if self.conservative and np.linalg.eigvalsh((self._hessian + self._hessian.T) / 2)[0] <= 0:
+                return -iteration
+            step = np.linalg.solve(self._hessian, self._force)
+            size = float(np.abs(self.rod.scale * step).max())
+            if not size < 1e9:
+                return -iteration
+            self._c += min(1.0, 0.8 / size if size > 0 else 1.0) * step
+            self._evaluate()
+            if size <= tolerance:
+                return iteration
+        return -_ITERATIONS
 
     def hessian(self, c: Vector, tension: ArrayLike = 0.0) -> Vector:
         """Stiffness of the rod, its weight, loads and tensions (N,), N, at coefficients (n,): (n, n)."""
@@ -234,6 +264,9 @@ class Balance:
         """The kernel's Newton method from a guess: where it ended, and its iterations, negative where it failed."""
         self._set(case)
         self._c[:] = c
+        if self._library is None:
+            taken = self._newton(tolerance)
+            return self._found(), taken
         iterations = self._library.rod_equilibrium(
             *self._given, int(self.conservative), ct.c_double(tolerance), _ITERATIONS, ct.byref(self._at)
         )

@@ -2,8 +2,8 @@
 """A rod that moves in implicit steps, with its tendons, spools, motors, capstans and what touches it.
 
 What moves is the rod of rucker (21)-(27) on its strain basis; motors and tendons are those of
-:mod:`continuum_robot.simulation.motors`, friction of capstans is that of johnston (37) on both of their tendons (32),
-or (38) on the rod where tensions are given. All is solved together by rod/kernel/plant.hpp.
+:mod:`continuum_robot.simulation.motors`, friction of capstans is that of johnston (37), on both of their tendons (32)
+or, where tensions are given, on the rod (38). All is solved together by rod/kernel/plant.hpp.
 """
 
 from __future__ import annotations

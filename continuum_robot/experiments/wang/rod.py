@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.wang.rod_model import ModulatedRod
 from continuum_robot.experiments.wang.segment import IDEAL, MM, UM, in_plane, load_segment
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
-from continuum_robot.mechanisms.equilibrium_modulation.rod_model import ModulatedRod
 from continuum_robot.robot.schema import quantity
 
 Array = NDArray[Any]

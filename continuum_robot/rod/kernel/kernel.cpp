@@ -4,6 +4,7 @@
 #include "batch.hpp"
 #include "capstans.hpp"
 #include "gradient.hpp"
+#include "newton.hpp"
 #include "plant.hpp"
 #include "statics.hpp"
 
@@ -90,21 +91,38 @@ struct Equilibria : Batch {
 
   template <class S> int run(int first, int count) const {
     const std::size_t n = r.n, N = r.paths;
-    reserve<S>(n + n * n + 2 * N);
+    reserve<S>(2 * n + 2 * n * n + 4 * N + N * n + 12 * r.bodies);
     Arena<S> memory;
     S *C = memory.raw(n), *curve = memory.raw(n * n), *pulled = memory.raw(N), *wound = memory.raw(N);
     gather(c + first * n, n, count, n, C);
     gather(tension + first * N, N, count, N, pulled);
     gather(spooled + first * N, N, count, N, wound);
-    const int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
+    int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
       typedef std::remove_const_t<std::remove_pointer_t<decltype(q.body)>> P;
-      return equilibrium<S, P>(r, q, scale, Pull<S>{pulled, k, wound, slack}, C, tolerance, most, curve);
+      const Pull<S> pull{pulled, k, wound, slack};
+      if constexpr (std::is_same_v<S, double>) {
+        const int along = along_energy(q, pull, C, curve, memory);
+        if (along > 0) return along;
+        std::copy(c + first * n, c + (first + 1) * n, C);
+      }
+      return newton<S, P>(r, q, scale, pull, C, tolerance, most, curve);
     });
     if (took < 0 && !std::is_same_v<S, double>) return 1;
     std::fill(iterations + first, iterations + first + count, took);
     scatter(C, n, count, n, c + first * n);
     scatter(curve, n * n, count, n * n, hessian + first * n * n);
     return took < 0;
+  }
+
+private:
+  int along_energy(const Numbers<double> &q, const Pull<double> &pull, double *C, double *curve,
+                   Arena<double> &memory) const {
+    const std::size_t n = r.n, N = r.paths;
+    AtRest at{curve, memory.raw(n), memory.raw(N), memory.raw(N), memory.raw(N * n), memory.raw(12 * r.bodies), nullptr, 0};
+    bool conservative = true; // moments and loads that follow have no energy
+    for (int k = 0; k < r.bodies; k++)
+      for (int i = 16; i < BODY; i++) conservative &= q.body[BODY * k + i] == 0;
+    return Equilibrium(r, q, scale, pull, at).run(C, conservative, tolerance, most);
   }
 };
 

@@ -87,8 +87,10 @@ public:
   void forget() { made_for = 0; }
 
   // From a guess in c: c, v and the momentum at the stage. False where it does not converge. `forces(c, v, out)` gives
-  // terms with the whole force, `forces.changed(stage)` adds to the matrix what changed in it since it was made, `damping`
-  // (n, n) is minus the part of dF/dv that is not momentum_by_c^T.
+  // terms with the whole force, `forces.changed(stage)` adds to the matrix what changed in it since it was made,
+  // `forces.follow(g, change, p)` adds to p what g F changes by with the last change of c, as far as it is linear: else
+  // damping would make a small error there a large one of the momentum. `damping` (n, n) is minus the part of dF/dv that
+  // is not momentum_by_c^T.
   template <class P, class Forces>
   bool run(double g, const S *c0, const S *p0, S *c, S *v, S *p_end, Forces &forces, const P *damping,
            double tolerance) {
@@ -125,7 +127,7 @@ public:
         learn();
         left = std::sqrt(largest(along(change, change)));
       }
-      const bool there = left <= tolerance || (rate < 0.3 && left * rate / (1 - rate) <= 0.3 * tolerance);
+      const bool there = left <= tolerance || (rate < 0.3 && left * rate / (1 - rate) <= tolerance);
       part = left > LARGEST ? LARGEST / left : 1.0;
       std::copy(c, c + n, last);
       for (int i = 0; i < n; i++) c[i] += part * change[i];
@@ -135,6 +137,7 @@ public:
           v[i] = (c[i] - c0[i]) / g;
           p_end[i] = p0[i] + g * force[i];
         }
+        forces.follow(g, change, p_end);
         return true;
       }
       exact = fresh;
@@ -276,6 +279,14 @@ private:
   }
 };
 
+// p -= (g K + D) change
+template <class S, class P> void resist(int n, const Numbers<P> &q, double g, const S *change, S *p) {
+  for (int i = 0; i < n; i++) {
+    add_scaled(-(g * change[i]), q.stiffness + i * n, p, n);
+    add_scaled(-change[i], q.damping + i * n, p, n);
+  }
+}
+
 // Forces of tendons that pull as they are told.
 template <class S, class P> struct Pulled {
   const Shape &r;
@@ -286,6 +297,7 @@ template <class S, class P> struct Pulled {
   void operator()(const S *c, const S *v, const Terms<S> &out) { forces<S, P>(r, q, c, v, pull, out, length); }
   void stage(int, double, double, double) {}
   bool changed(Stage<S> &) { return false; }
+  void follow(double g, const S *change, S *p) const { resist(r.n, q, g, change, p); }
 };
 
 // Motion over steps of h with inputs that are constant in each: tension and spooled, (steps, paths). Ends in c and v.

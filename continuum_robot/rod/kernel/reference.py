@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -187,22 +188,92 @@ def ad_columns(twists: Vector) -> Vector:
     return np.array([ad(twist) for twist in twists.T])
 
 
-def lengths(arrays: RodArrays, c: Vector, count: int) -> tuple[Vector, Vector]:
-    """Lengths of ``count`` paths, and their gradient, (count,) and (count, n): rucker (11)."""
-    length, gradient = np.zeros(count), np.zeros((count, arrays.n))
+def _path_nodes(arrays: RodArrays, c: Vector) -> Iterator[tuple[slice, Vector, Vector, list[tuple[int, Vector]]]]:
+    """Of each node of the paths: its coefficients, their functions there, the strain, and which paths are where."""
     phi, index, path = iter(arrays.path_phi), iter(arrays.path_index), iter(arrays.path)
     for (piece, paths), strain in zip(arrays.path_node, arrays.path_rest.copy(), strict=True):
         own = slice(arrays.piece[piece, 0], arrays.piece[piece, 0] + arrays.piece[piece, 1])
-        rows = arrays.rows[own]
-        values = np.array([next(phi) for _ in rows])
-        np.add.at(strain, rows, values * c[own])
-        for _ in range(paths):
-            j, (weight, x, y, x_rate, y_rate, chord) = next(index), next(path)
-            r = np.array([x, y, 0.0])
-            t = strain[3:] + np.cross(strain[:3], r) + [x_rate, y_rate, 0.0]
-            size = float(np.linalg.norm(t))
-            by_strain = np.concatenate([np.cross(r, t), t]) / size
+        values = np.array([next(phi) for _ in arrays.rows[own]])
+        np.add.at(strain, arrays.rows[own], values * c[own])
+        yield own, values, strain, [(next(index), next(path)) for _ in range(paths)]
+
+
+def _tangent(strain: Vector, place: Vector) -> tuple[float, Vector, Vector]:
+    """Length of a path per metre of the backbone, its derivative by the strain (6,), and the tangent's (3, 6)."""
+    _, x, y, x_rate, y_rate, _ = place
+    by = np.hstack([-hat(np.array([x, y, 0.0])), np.eye(3)])
+    t = by @ strain + [x_rate, y_rate, 0.0]
+    size = float(np.linalg.norm(t))
+    return size, by.T @ t / size, by
+
+
+def lengths(arrays: RodArrays, c: Vector, count: int) -> tuple[Vector, Vector]:
+    """Lengths of ``count`` paths, and their gradient, (count,) and (count, n): rucker (11)."""
+    length, gradient = np.zeros(count), np.zeros((count, arrays.n))
+    for own, values, strain, paths in _path_nodes(arrays, c):
+        for j, place in paths:
+            weight, chord = place[0], place[5]
+            size, by_strain, _ = _tangent(strain, place)
             length[j] += weight * (size - chord * strain[:2] @ strain[:2])
             by_strain[:2] -= 2 * chord * strain[:2]
-            gradient[j, own] += weight * values * by_strain[rows]
+            gradient[j, own] += weight * values * by_strain[arrays.rows[own]]
     return length, gradient
+
+
+def curvature(arrays: RodArrays, c: Vector, tension: Vector) -> Vector:
+    """Sum of tension times second derivative of length over the paths, (n, n)."""
+    total = np.zeros((arrays.n, arrays.n))
+    for own, values, strain, paths in _path_nodes(arrays, c):
+        by_strains = np.zeros((6, 6))
+        for j, place in paths:
+            size, slope, by = _tangent(strain, place)
+            by_strains += place[0] * tension[j] * (by.T @ by - np.outer(slope, slope)) / size
+            by_strains[[0, 1], [0, 1]] -= 2 * place[0] * tension[j] * place[5]
+        rows = arrays.rows[own]
+        total[own, own] += np.outer(values, values) * by_strains[np.ix_(rows, rows)]
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class AtRest:
+    """As in statics.hpp."""
+
+    hessian: Vector
+    force: Vector
+    length: Vector
+    tension: Vector
+    gradient: Vector
+    energy: float
+
+
+def at_rest(arrays: RodArrays, c: Vector, tendons: Vector, slack_m: Vector, stops: Vector | None) -> AtRest:
+    """Force out of balance, Hessian, tendons and energy of a rod at rest in c, as in forces.hpp and statics.hpp.
+
+    Parameters
+    ----------
+    arrays : of the rod
+    c : coefficients, (n,)
+    tendons : given tensions N, stiffness N/m and what was taken in m, (3, N)
+    slack_m : lengths at c = 0, (N,)
+    stops : stiffness N/m, anchor m and limit N, (3, N); None: none
+    """
+    found = terms(arrays, c, np.zeros(arrays.n))
+    length, gradient = lengths(arrays, c, len(slack_m))
+    shorter = slack_m - length
+    stretch = tendons[2] - shorter
+    slope = tendons[1] * (stretch > 0)
+    tension = tendons[0] + slope * stretch
+    energy = float(c @ arrays.stiffness @ c / 2 + (slope * stretch**2 / 2 - tendons[0] * shorter).sum())
+    if stops is not None:
+        k, anchor_m, limit = stops
+        elastic = k * (shorter - anchor_m)
+        friction = np.clip(elastic, -limit, limit)
+        tension, slope = tension - friction, slope + k * (np.abs(elastic) < limit)
+        energy += float((friction * (elastic - friction / 2) / np.where(k > 0, k, 1.0)).sum())
+    for body, R, x in zip(arrays.body, found.rotation, found.position, strict=True):
+        point = x + R @ body[10:13]
+        energy -= float(arrays.gravity @ (body[0] * x + R @ body[1:4]) + body[13:16] @ point)
+    hessian = arrays.stiffness - found.force_by_c + curvature(arrays, c, tension)
+    hessian = hessian + gradient.T @ (slope[:, None] * gradient)
+    force = found.force - arrays.stiffness @ c - tension @ gradient
+    return AtRest(hessian, force, length, tension, gradient, energy)

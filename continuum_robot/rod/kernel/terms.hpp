@@ -297,14 +297,13 @@ private:
     for (int i = 0; i < 18; i++) beyond[i] += t.sum[i];
   }
 
-  void add_inertia() {
-    for (int i = 0; i < n; i++)
-      for (int j = 0; j < n; j++) {
-        const P I = q.inertia[i * n + j];
-        if (out.momentum) out.momentum[i] += I * v[j];
-        if (out.bias && a) out.bias[i] += I * a[j];
-        if (out.mass) out.mass[i * n + j] += S{} + I;
-      }
+  void add_inertia() { // it is symmetric
+    for (int i = 0; i < n; i++) {
+      const P *I = q.inertia + i * n;
+      if (out.momentum) add_scaled(v[i], I, out.momentum, n);
+      if (out.bias && a) add_scaled(a[i], I, out.bias, n);
+      if (out.mass) add_scaled(1.0, I, out.mass + i * n, n);
+    }
   }
 };
 

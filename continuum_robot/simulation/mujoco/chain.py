@@ -108,6 +108,9 @@ class Chain:
     def __init__(self, robot: Robot, links: int | Sequence[int] | None = None) -> None:
         if robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "a robot that is a rod: a mechanism has no chain of links")
+        for one in robot.segments:
+            if one.backbone.taper or any(one.backbone.rest_curvature_per_m):
+                raise ParameterError("backbone", one.name, "no taper and no rest curvature in MuJoCo")
         self.robot = robot
         if links is None:
             counts = default_links(robot)

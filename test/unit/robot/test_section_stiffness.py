@@ -11,7 +11,7 @@ import pytest
 from continuum_robot.identification.robot_keys import STIFFNESS, with_factor
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Backbone
-from continuum_robot.rod.inertia import stiffness_matrix
+from continuum_robot.rod.description import RodDescription
 
 ROD = {"youngs_modulus_pa": 60e9, "poisson_ratio": 0.3, "density_kg_per_m3": 6400, "outer_diameter_m": 0.001}
 
@@ -54,5 +54,5 @@ def test_a_factor_on_the_stiffness_is_one_on_all_strains(name):
     count = robot.segments[0].basis.coefficient_count
     tendons = robot.segments[0].tendons.bending_stiffness_nm2
     assert tendons == 0
-    one, other = (stiffness_matrix(rod)[:count, :count] for rod in (robot, stiffer))
+    one, other = (RodDescription.of_robot(rod).stiffness[:count, :count] for rod in (robot, stiffer))
     np.testing.assert_allclose(other, 1.5 * one, rtol=1e-12, atol=1e-15 * one.max())

@@ -322,7 +322,7 @@ def test_without_a_library_one_line_says_so_once_and_numpy_serves():
         "from continuum_robot import Rod, load_robot\n"
         "rods = [Rod(load_robot('two_segment')) for _ in range(2)]\n"
         "print(rods[1].terms([1, 2, 3, 4], [0, 0, 0, 0]).mass[0, 0])\n"
-        "try:\n    rods[0].equilibrium(1.0)\nexcept ImportError as error:\n    print(error)\n"
+        "try:\n    rods[0].equilibria([[1.0] * 10])\nexcept ImportError as error:\n    print(error)\n"
     )
     environment = os.environ | {"CONTINUUM_ROBOT_KERNEL": "/nowhere"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)

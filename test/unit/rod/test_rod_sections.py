@@ -10,6 +10,7 @@ from scipy.optimize import root
 
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Backbone, Disks, TaperPoint
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.segments.tendons import Tendons
@@ -17,6 +18,7 @@ from continuum_robot.rod import Rod
 from continuum_robot.rod.accuracy import rod_accuracy
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
+from continuum_robot.rod.statics import Stops
 
 TAPER = (
     TaperPoint(at=0.0),
@@ -163,6 +165,26 @@ def test_the_library_computes_what_numpy_does():
     lengths, (length_m, gradient) = rod.lengths(c), reference.lengths(rod.arrays, c, rod.tendon_count)
     np.testing.assert_allclose(lengths.length_m, length_m, rtol=1e-13)
     np.testing.assert_allclose(lengths.gradient, gradient, atol=1e-13 * np.abs(gradient).max())
+
+
+@needs_library
+@pytest.mark.parametrize("name", ["two_segment", "rucker_helical", "ftdcr_v4"])
+def test_statics_in_numpy_are_those_of_the_library(name, monkeypatch):
+    robot = load_robot(name)
+    rod, count = Rod(robot), robot.tendon_count
+    tension = np.random.default_rng(0).uniform(0.2, 2.0, count)
+    springs = {"stiffness": 2e4, "spooled": np.where(np.arange(count) % 3 == 0, 1e-3, -1e-3)}
+    stops = Stops(stiffness=np.full(count, 5e3), anchor_m=np.zeros(count), limit_n=np.full(count, 0.3))
+    cases = ({"tension": tension}, springs, {"tension": tension, "stops": stops})
+    expected = [rod.equilibrium(**case) for case in cases]
+    monkeypatch.setattr(kernel, "library", lambda: None)
+    plain = Rod(robot)
+    for case, one in zip(cases, expected, strict=True):
+        found = plain.equilibrium(**case)
+        np.testing.assert_allclose(found.c * rod.scale, one.c * rod.scale, atol=1e-7)
+        np.testing.assert_allclose(found.tension, one.tension, atol=1e-5)
+        np.testing.assert_allclose(found.hessian, one.hessian, atol=1e-5 * np.abs(one.hessian).max())
+        assert found.energy_j == pytest.approx(one.energy_j, rel=1e-7)
 
 
 def test_a_taper_counts_in_an_update():

@@ -14,9 +14,9 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
-from continuum_robot.rod.inertia import stiffness_matrix
 from continuum_robot.rod.tendons import tendon_matrix
 from continuum_robot.simulation.hung_weight import HungWeightBench
 from continuum_robot.simulation.plant import Plant
@@ -71,7 +71,7 @@ def test_a_lagging_backbone_stays_bent_by_what_its_moment_holds(name):
         for _ in range(1500):
             plant.advance(least + more_n * np.eye(5)[0], CYCLE_S)
             force = hysteresis.move(plant.c)
-    balance = stiffness_matrix(robot) @ plant.c + force - tendon_matrix(robot).T @ least
+    balance = RodDescription.of_robot(robot).stiffness @ plant.c + force - tendon_matrix(robot).T @ least
     bent = np.abs(plant.c).max()
     assert bent > 0.05
     assert np.abs(balance).max() < 0.1 * np.abs(force).max()
