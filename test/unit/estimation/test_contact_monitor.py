@@ -51,7 +51,7 @@ def without_friction(robot):
 
 @pytest.fixture(scope="module")
 def monitor_of(robot, without_friction):
-    """A monitor without tendon friction; all share the terms of the rod, which take as long to derive as a test."""
+    """A monitor without tendon friction; all share the terms of the rod."""
     functions = ContactMonitor(robot).functions
     return functools.partial(ContactMonitor, robot, functions=functions, friction=without_friction)
 
