@@ -126,8 +126,8 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None, *, compliant
     sigma_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
     sensors = np.vstack([-at_rest.gradient, fiber_readings(robot, rod)])
     weighted = sensors / sigma_m[:, None]
-    compliant = np.linalg.solve(stiffness, weighted.T)
-    compliance = weighted @ compliant
+    moved = np.linalg.solve(stiffness, weighted.T)
+    compliance = weighted @ moved
     tip = rod.moved(rest)[1][:2]
     force_n = force_balanced_at_tip_n(robot)
     softest = float(np.linalg.eigvalsh(tip @ np.linalg.solve(stiffness, tip.T)).max())
@@ -144,9 +144,9 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None, *, compliant
     noise_m = sensor_noise_m(robot, settings)
     scale = np.where(rod.arrays.rows < 3, 1 / rod.scale, 0.0)  # of a rod that turns by 1 rad
     found = SeenModes(
-        compliant @ U / values,
+        moved @ U / values,
         coordinates,
-        sensors @ compliant @ U / values,
+        sensors @ moved @ U / values,
         np.sqrt(((U * (noise_m / sigma_m)[:, None]) ** 2).sum(axis=0)),
         settings.bending_jerk_rad * np.sqrt(((coordinates * scale) ** 2).sum(axis=1)),
         np.sqrt(values * energy_j),
@@ -178,7 +178,8 @@ def robots_coefficients(robot: Robot, rod: Rod) -> NDArray[np.intp]:
     ----------
     robot, rod : see there
     """
-    found, first = [], 0
+    found: list[int] = []
+    first = 0
     for segment, own in zip(robot.segments, rod.description.segments, strict=True):
         found += range(first, first + segment.basis.coefficient_count)
         first += own.basis.coefficient_count

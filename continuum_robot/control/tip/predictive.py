@@ -136,7 +136,7 @@ class PredictiveTip:
         self._length_m, self._scale_m = robot.length_m, coordinate_scale_m(robot)
         self._size = size = robot.coordinate_count
         self._points_m = robot.length_m * np.arange(1, self.settings.points + 1) / self.settings.points
-        self._rod = Rod(robot, stations_m=self._points_m)
+        self._rod = Rod(robot, stations_m=self._points_m.tolist())
         self._stations = np.array([int(np.abs(self._rod.arrays.bodies_m - s_m).argmin()) for s_m in self._points_m])
         self._radius_m = _surface_radius_m(robot, self._points_m)
         self._motion = motion_limits(robot)
