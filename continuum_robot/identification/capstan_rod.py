@@ -91,13 +91,13 @@ class CapstanRod:
         c, rate, acceleration : shape (T, n)
         torque : on the capstans, shape (T, k), N.m
         """
-        parts, rod = self._parts.forces(c, rate, acceleration), self._parts.rod
-        shapes = [rod.terms(one, np.zeros(self.size)) for one in c]
+        parts, still = self._parts.forces(c, rate, acceleration), np.zeros(self.size)
 
         def missing() -> Array:
             asked = np.tensordot(np.append(self._x[: self._at["friction"].start], 1.0), parts, 1)
+            states = zip(c, rate, torque, strict=True)
             driven = [
-                self._driven(one, *state, slopes=False).force for one, *state in zip(shapes, rate, torque, strict=True)
+                self._driven(self._motion.terms(one, still), *state, slopes=False).force for one, *state in states
             ]
             return np.asarray(asked - driven)
 
@@ -159,6 +159,7 @@ class CapstanRod:
         wires, none = friction.wires_of_torque(torque), np.zeros((0, 0))
         kept = friction.kept(at, rod, slopes=slopes)
         lost, by_c, by_rate = friction.force(kept, rate, wires)
+        fractions = kept[0].copy()
         if not slopes:
             return Forces(J.T @ torque - lost, none, none, none)
         by = np.zeros((self.size, self._x.size + 2 * self.size))
@@ -167,7 +168,7 @@ class CapstanRod:
         friction.coefficients -= _FRICTION_STEP
         sense = np.tanh(TANH_PER_RADIAN * (J @ rate))
         radii_m = np.array([drive.capstans.radius_m for drive in self._drives])
-        less = np.einsum("ki,ik->k", (kept[0] - more) / _FRICTION_STEP, wires.reshape(2, -1))
+        less = np.einsum("ki,ik->k", (fractions - more) / _FRICTION_STEP, wires.reshape(2, -1))
         by[:, self._at["friction"]] = -J.T * (sense * radii_m * less)
         return Forces(J.T @ torque - lost, -by_c, -by_rate, by)
 

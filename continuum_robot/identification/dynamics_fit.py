@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.capstan_rod import STEP_S, CapstanRod, steps_of
 from continuum_robot.identification.dynamics_recordings import DynamicsRecording
-from continuum_robot.identification.fit import Fit, Parameter, Parameters, by_differences, fit
+from continuum_robot.identification.fit import ROBUST, Fit, Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
@@ -278,15 +278,15 @@ def fit_dynamics(
             kinds[kind] = Parameter(keys, values, settings.prior, scale=rod.usual[kind], low=0.5 * _LEAST_FACTOR)
     windows = Windows(rod, record, settings, kinds, say)
     parameters, count = windows.parameters, len(windows.parameters) - windows.starts.size
-    upper, lower = parameters.high[: len(first.x)], parameters.expected.copy()
-    lower[: len(first.x)] = np.clip(first.x, 0.01 * upper, 0.99 * upper)
-    lower[len(first.x) : count] = np.maximum(lower[len(first.x) : count], _LEAST_FACTOR)
-    found = fit(parameters, windows, start=lower, tolerance=3e-3, evaluations=settings.iterations)
+    paper, start = len(first.x), parameters.expected.copy()
+    start[:paper] = np.clip(first.x, 0.01 * parameters.high[:paper], 0.99 * parameters.high[:paper])
+    start[paper:count] = np.maximum(start[paper:count], _LEAST_FACTOR)
+    found = fit(parameters, windows, start=start, tolerance=3e-3, evaluations=settings.iterations)
     rows, _ = windows(found.x)
     window_c = windows.trajectory
     errors = max(1.0, math.sqrt(float(np.mean(rows**2)))) * record.reading_errors[windows.samples]
     spread = found.covariance(errors.reshape(len(rows), -1))[:count, :count]
-    deviations, scale, paper = np.sqrt(np.diag(spread)), parameters.scale[:count], len(first.x)
+    deviations, scale = np.sqrt(np.diag(spread)), parameters.scale[:count]
     shown = np.arange(count) < paper
     shown |= deviations < 0.5 * parameters.deviation[:count]
     measured_tip = rod.tips(record.c)
@@ -401,7 +401,7 @@ def _fit_forces(rod: CapstanRod, record: SmoothedRecord, parameters: Parameters)
 
     scale = np.sqrt(np.mean(forces(parameters.expected) ** 2, axis=0)) + 1e-12
     residuals = by_differences(lambda x: (forces(x) / scale).ravel())
-    return fit(parameters, residuals, loss="soft_l1", evaluations=40)
+    return fit(parameters, residuals, loss=ROBUST, evaluations=40)
 
 
 def _open_loop(rod: CapstanRod, record: SmoothedRecord) -> Array:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all fits share: parameters with what is expected of them, least squares of residuals, error bars, blocks.
 
-A parameter has a key, mostly that of the robot's file, a transform, and what is expected of it before the data. A
-residual is a function of the vector x of all parameters. Its rows are differences of simulated and measured values
-over their sizes; what is expected gives further rows.
+A parameter has a key, mostly that of the robot's file, a unit, and what is expected of it before the data. A residual
+is a function of the vector x of all parameters. Its rows are differences of simulated and measured values over their
+sizes; what is expected gives further rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Vector = NDArray[np.float64]
 Residuals = Callable[[Vector], tuple[Vector, Vector]]
 """x -> rows (R,), and their slopes (R, P)."""
 
-LINEAR, LOG = "linear", "log"
+LINEAR, ROBUST = "linear", "soft_l1"
+"""Loss: half of the squares of rows, or sqrt(1 + z^2) - 1 of each, in which large ones weigh less and less."""
+
 _REFUSED = 1e3  # of rows where nothing can be simulated: worse than anything, so that the search goes back
 _LEAST, _MOST = 1e-4, 0.01  # of the way between bounds, or of the only one, that counts as at the lower, at the upper
 _CONDITION = 1e5  # of slopes at length 1: above, rounding and noise decide on the parameters
@@ -37,17 +39,15 @@ class Parameter:
     ----------
     keys : of the robot's file, or what is said of them, one for each
     expected : before the data, one for all or one for each, in the unit of the keys
-    deviation : of that in x; infinite: nothing is expected
-    transform : linear: the value is scale times x; log: scale times exp(x)
-    scale : unit of x; None: 1
+    deviation : of that, of x; infinite: nothing is expected
+    scale : unit of x, which is the value over it
     low, high : bounds of x
     """
 
     keys: tuple[str, ...]
     expected: ArrayLike
     deviation: ArrayLike = np.inf
-    transform: str = LINEAR
-    scale: ArrayLike | None = None
+    scale: ArrayLike = 1.0
     low: float = -np.inf
     high: ArrayLike = np.inf
 
@@ -68,24 +68,18 @@ class Parameters:
     """
 
     def __init__(self, kinds: Mapping[str, Parameter]) -> None:
-        ends = np.cumsum([len(kind.keys) for kind in kinds.values()])
-        self.at = {
-            name: slice(int(end) - len(kind.keys), int(end))
-            for (name, kind), end in zip(kinds.items(), ends, strict=True)
-        }
-        self.keys = tuple(key for kind in kinds.values() for key in kind.keys)
+        self.at: dict[str, slice] = {}
+        self.keys: tuple[str, ...] = ()
+        for name, kind in kinds.items():
+            self.at[name] = slice(len(self.keys), len(self.keys) + len(kind.keys))
+            self.keys += kind.keys
 
-        def column(values: Sequence[ArrayLike]) -> Vector:
-            each = [np.broadcast_to(value, len(kind.keys)) for value, kind in zip(values, kinds.values(), strict=True)]
-            return np.concatenate([np.zeros(0), *each]).astype(float)
+        def column(attribute: str) -> Vector:
+            each = [np.broadcast_to(getattr(kind, attribute), len(kind.keys)) for kind in kinds.values()]
+            return np.concatenate([np.zeros(0), *each])
 
-        every = list(kinds.values())
-        self.scale = column([1.0 if kind.scale is None else kind.scale for kind in every])
-        self._log = column([kind.transform == LOG for kind in every]) > 0
-        self.deviation = column([kind.deviation for kind in every])
-        self.low, self.high = column([kind.low for kind in every]), column([kind.high for kind in every])
-        expected = column([kind.expected for kind in every]) / self.scale
-        self.expected = np.where(self._log, np.log(np.where(self._log, expected, 1.0)), expected)
+        self.scale, self.deviation, self.low, self.high = map(column, ("scale", "deviation", "low", "high"))
+        self.expected = column("expected") / self.scale
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -102,11 +96,7 @@ class Parameters:
 
     def values(self, x: Vector) -> Vector:
         """The numbers in the units of their keys, shape (P,)."""
-        return self.scale * np.where(self._log, np.exp(np.where(self._log, x, 0.0)), x)
-
-    def units(self, x: Vector) -> Vector:
-        """What a small change of x changes them by, shape (P,)."""
-        return self.scale * np.where(self._log, np.exp(np.where(self._log, x, 0.0)), 1.0)
+        return self.scale * x
 
 
 @dataclass(frozen=True)
@@ -207,7 +197,7 @@ def fit(
     residuals: Residuals,
     *,
     start: Vector | None = None,
-    loss: str = "linear",
+    loss: str = LINEAR,
     tolerance: float = 1e-8,
     x_tolerance: float = 1e-8,
     evaluations: int = 200,
@@ -220,7 +210,7 @@ def fit(
     parameters : P, with what is expected of them
     residuals : of the data; what cannot be simulated with some parameters may raise ConvergenceError, but at the start
     start : of x; None: what is expected
-    loss : linear, or soft_l1: large rows weigh less and less
+    loss : LINEAR or ROBUST
     tolerance, x_tolerance : relative changes of the cost and of x of which either ends it
     evaluations : most of them
     progress : receives each
@@ -229,35 +219,41 @@ def fit(
     ------
     ConvergenceError : nothing can be simulated at the start
     """
-    known, last, start = parameters.known, dict[bytes, Fit](), parameters.expected if start is None else start
-    precise = 1 / parameters.deviation[known]
+    known = parameters.known
     tie = (np.eye(len(parameters)) / parameters.deviation[:, None])[known]
-    count = 0
+    none, count = np.zeros(len(parameters), dtype=bool), 0
 
     def evaluate(x: Vector) -> Fit:
-        nonlocal count
-        if x.tobytes() in last:
-            return last[x.tobytes()]
+        nonlocal count, latest
+        for one in (accepted, latest):
+            if np.array_equal(one.x, x):
+                return one
         count += 1
         try:
             rows, slopes = residuals(x)
         except ConvergenceError:
-            if not last:
-                raise
-            size = next(iter(last.values())).rows.size
-            return Fit(parameters, x, np.full(size, _REFUSED), np.zeros((size, x.size)), np.inf, count, x < -np.inf)
-        found = Fit(parameters, x.copy(), rows, slopes, float(rows @ rows) / 2, count, x < -np.inf)
-        last.clear()
-        last[x.tobytes()] = found
-        progress(found)
-        return found
+            refused = np.full_like(accepted.rows, _REFUSED)
+            return Fit(parameters, x, refused, np.zeros_like(accepted.slopes), np.inf, count, none)
+        latest = Fit(parameters, x.copy(), rows, slopes, float(rows @ rows) / 2, count, none)
+        progress(latest)
+        return latest
 
+    def slope(x: Vector) -> Vector:
+        nonlocal accepted
+        accepted = evaluate(x)
+        return np.vstack([accepted.slopes, tie]) / size
+
+    start = parameters.expected if start is None else start
+    rows, slopes = residuals(start)
+    accepted = latest = Fit(parameters, start.copy(), rows, slopes, float(rows @ rows) / 2, 1, none)
+    count = 1
+    progress(latest)
     # Where x begins with 0, the first step changes the rows by 1: by all of them, or little where errors are large.
-    size = (float(np.linalg.norm(evaluate(start).rows)) or 1.0) if loss == "linear" else 1.0
+    size = (float(np.linalg.norm(rows)) or 1.0) if loss == LINEAR else 1.0
     solution = least_squares(
-        lambda x: np.append(evaluate(x).rows, (x - parameters.expected)[known] * precise) / size,
+        lambda x: np.append(evaluate(x).rows, ((x - parameters.expected) / parameters.deviation)[known]) / size,
         start,
-        lambda x: np.vstack([evaluate(x).slopes, tie]) / size,
+        slope,
         bounds=(parameters.low, parameters.high),
         loss=loss,
         f_scale=1 / size,

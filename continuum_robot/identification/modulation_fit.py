@@ -224,7 +224,8 @@ class PoseErrors:
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Weighted errors (rows,), and their Jacobian (rows, p), at scaled parameters ``x`` (p,)."""
-        found = jacobians(self._segment, *self._state, self._moment_error(x))
+        theta, delta, insertion = self._state
+        found = jacobians(self._segment, theta, delta, insertion, self._moment_error(x))
         error = self._position - found.pose[:, :3, 3]  # wang (73)
         slope = -found.identification  # wang (81)
         if self._rotation is not None:

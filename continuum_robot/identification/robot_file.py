@@ -106,10 +106,12 @@ def _(fit: DynamicsFit, robot: Robot) -> Found:
         if not index < len(robot.segments) or robot.segments[index].capstans is None:
             raise RobotFileError(robot.file_name or None, "segments", index, "a fit of segments with capstans")
     rows = zip(fit.keys, fit.values.tolist(), fit.shown, strict=True)
-    found = file_keys(robot, {key: value for key, value, shown in rows if shown})
+    # A file has the coefficients of both capstans of a segment as one list.
+    found = file_keys(robot, {key: value for key, value, shown in rows if shown and not key.endswith("]")})
     ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
     for place, index in enumerate(fit.segments):
         stiffness, friction, masses = fit.of_segment(place)
+        found[f"segments[{index}].capstans.friction_coefficients"] = fit.values[friction].tolist()
         found[f"segments[{index}].calibration"] = {
             "date": fit.date,
             "file": fit.file.name,
@@ -204,7 +206,7 @@ def _put(mapping: dict[str, Any], dotted: str, value: Any) -> None:
     place: Any = mapping
     for name in way:
         place = place[int(name)] if isinstance(place, list) else place.setdefault(name, {})
-    place[int(last) if isinstance(place, list) else last] = value
+    place[last] = value
 
 
 class _Plain(yaml.SafeDumper):

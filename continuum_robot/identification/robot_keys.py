@@ -68,7 +68,7 @@ def file_keys(robot: Robot, values: Mapping[str, Any]) -> dict[str, Any]:
     robot : whose file it is
     values : by key, as of :func:`value_of`
     """
-    found = {}
+    found: dict[str, Any] = {}
     for key, value in values.items():
         if match := _OF_SEGMENT.fullmatch(key):
             factor = value / value_of(robot, key)

@@ -34,6 +34,7 @@ class RodParts:
     rod : with the numbers of the file, or what :meth:`take` made of them
     stiffness, damping : by each parameter, and what none changes, shape (P + 1, n, n)
     in_file : the parameters by the robot's file, in their units, shape (P,)
+    moving : rods with what moves by one parameter alone, and at P by none; those that are not there move nothing
     """
 
     def __init__(self, robot: Robot, keys: Sequence[str], units: ArrayLike, **rod: Any) -> None:
@@ -54,7 +55,6 @@ class RodParts:
             self._parts[name] = np.append(each, [whole - np.tensordot(self.in_file, each, 1)], axis=0)
         self.stiffness, self.damping = self._parts["stiffness"], self._parts["damping"]
         self.moving: dict[int, Rod] = {}
-        """Rods with what moves by one parameter alone, and at P by none."""
         for k in range(len(keys) + 1):
             own = {name: part[k] for name, part in self._parts.items() if name in ("body", "inertia")}
             if any(part.any() for part in own.values()):

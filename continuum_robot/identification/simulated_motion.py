@@ -59,11 +59,15 @@ class SimulatedMotion:
     ----------
     parts : of the rod; its P parameters are the first of the S that are looked for
     tolerance : last correction of a coefficient in a step, as angle or strain over its segment
+
+    Attributes
+    ----------
+    terms : what the kernel says at c and rates, until its next call
     """
 
     def __init__(self, parts: RodParts, tolerance: float) -> None:
         self._parts, self._tolerance = parts, tolerance
-        self._terms, self._scale = parts.rod.prepared(), parts.rod.scale
+        self.terms, self._scale = parts.rod.prepared(), parts.rod.scale
         self._parted = {k: rod.prepared() for k, rod in parts.moving.items() if k < len(parts.in_file)}
 
     def begin(self, c: Vector, rate: Vector, c_by: Vector, rate_by: Vector) -> State:
@@ -74,7 +78,7 @@ class SimulatedMotion:
         c, rate : shape (n,)
         c_by, rate_by : shape (n, S)
         """
-        at = self._terms(c, rate)
+        at = self.terms(c, rate)
         by = at.momentum_by_c @ c_by + at.mass @ rate_by
         for k, terms in self._parted.items():
             by[:, k] += terms(c, rate).momentum
@@ -104,11 +108,11 @@ class SimulatedMotion:
         """
         g, arrays = step_s / 2, self._parts.rod.arrays
         c0, p0 = state.c, state.momentum
-        c, best, change = c0 + g * rate, np.inf, np.zeros(len(c0))
-        halvings = 0
+        c, best, halvings = c0 + g * rate, np.inf, 0
+        change: Vector = np.zeros(len(c0))
         for iteration in range(_ITERATIONS):
             v = (c - c0) / g
-            at = self._terms(c, v)
+            at = self.terms(c, v)
             own = forces(c, v, at)
             force = at.force + own.force - arrays.stiffness @ c - arrays.damping @ v
             missing = p0 + g * force - at.momentum
@@ -121,7 +125,7 @@ class SimulatedMotion:
                 c = c - change
                 continue
             matrix = at.momentum_by_c + at.mass / g - g * by_c - by_rate
-            best, halvings, change = size, 0, np.linalg.solve(matrix, missing)
+            best, halvings, change = size, 0, np.asarray(np.linalg.solve(matrix, missing), dtype=float)
             turned = float(np.abs(change * self._scale).max())
             if not turned < _FARTHEST or float(np.abs(c * self._scale).max()) > _FARTHEST:
                 raise ConvergenceError("the simulated motion ran away", turned, self._tolerance, iteration)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import least_squares
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.identification.fit import Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.weighing_motion import ARCS
 from continuum_robot.robot.basis import BENDING_KINDS, Basis
 from continuum_robot.robot.description import Robot
@@ -35,6 +35,7 @@ BENDING_ORDER = 2
 """Of the model, where the robot file has a lower one; a third order changes the force by a few thousandths."""
 _STIFFNESS_RANGE = 0.2, 5.0
 _LEAST_LEVER_N_PER_KG = 1.0
+_SMALL_KG = 1e-3
 
 
 @dataclass(frozen=True)
@@ -160,45 +161,7 @@ def weigh(robot: Robot, empty: Turn, loaded: Turn, bending_order: int = BENDING_
         weight at the tip
     """
     model = WeighingModel(robot, bending_order)
-    stiffness_ratio = _stiffness_ratio(model, empty)
-    # What the model misses without payload, friction too, it misses with it.
-    missed = model.measured(empty) - model.force(empty, 0.0, stiffness_ratio)
-    desired = model.measured(loaded) - missed
-
-    def residual(mass: Array) -> Array:
-        return np.asarray(model.force(loaded, float(mass[0]), stiffness_ratio) - desired)
-
-    scale_kg = _scale_kg(model, loaded, stiffness_ratio, desired)
-    found = least_squares(lambda mass: residual(mass).ravel(), [scale_kg], x_scale=abs(scale_kg) or 1e-3, xtol=1e-6)
-    lever = found.jac.reshape(desired.shape)
-    left = residual(found.x)
-    return Weighing(float(found.x[0]), _jackknife_kg(lever, left), stiffness_ratio, float(math.sqrt(np.mean(left**2))))
-
-
-def _stiffness_ratio(model: WeighingModel, empty: Turn) -> float:
-    measured = model.measured(empty)
-    low, high = _STIFFNESS_RANGE
-    found = least_squares(
-        lambda ratio: (model.force(empty, 0.0, float(ratio[0])) - measured).ravel(),
-        [1.0],
-        bounds=(low, high),
-        xtol=1e-5,
-    )
-    ratio = float(found.x[0])
-    if not 1.01 * low < ratio < high / 1.01:
-        raise ParameterError(
-            "stiffness of the rod over the robot file's",
-            round(ratio, 3),
-            f"between {low:g} and {high:g}: check the file",
-        )
-    return ratio
-
-
-def _scale_kg(model: WeighingModel, loaded: Turn, stiffness_ratio: float, desired: Array) -> float:
-    """The mass by the lever at no payload, where there is one."""
-    step_kg = 1e-3
-    nothing = model.force(loaded, 0.0, stiffness_ratio)
-    lever = (model.force(loaded, step_kg, stiffness_ratio) - nothing) / step_kg
+    lever = (model.force(loaded, _SMALL_KG, 1.0) - model.force(loaded, 0.0, 1.0)) / _SMALL_KG
     size = math.sqrt(float(np.mean(lever**2)))
     if size < _LEAST_LEVER_N_PER_KG:
         raise ParameterError(
@@ -206,18 +169,29 @@ def _scale_kg(model: WeighingModel, loaded: Turn, stiffness_ratio: float, desire
             round(size, 3),
             f"at least {_LEAST_LEVER_N_PER_KG:g}: turn with a larger bend, or hold the robot in another direction",
         )
-    return float(np.sum(lever * (desired - nothing)) / np.sum(lever**2))
+    stiffness_ratio = _stiffness_ratio(model, empty)
+    # What the model misses without payload, friction too, it misses with it.
+    desired = model.measured(loaded) - (model.measured(empty) - model.force(empty, 0.0, stiffness_ratio))
+
+    def left(mass: Array) -> Array:
+        return (model.force(loaded, float(mass[0]), stiffness_ratio) - desired).ravel()
+
+    residuals = by_differences(left, _SMALL_KG)
+    found = fit(Parameters({"mass": Parameter(("payload_kg",), 0.0)}), residuals, x_tolerance=1e-6)
+    # Without each arc, both ways of it at once.
+    arcs = np.repeat(np.arange(len(desired)) % ARCS, desired.shape[1])
+    deviation_kg = math.sqrt(found.covariance(blocks=arcs)[0, 0])
+    return Weighing(float(found.x[0]), deviation_kg, stiffness_ratio, math.sqrt(np.mean(found.rows**2)))
 
 
-def _jackknife_kg(lever: Array, left: Array) -> float:
-    """Standard deviation of the mass, from what it becomes without each arc, both ways of it at once."""
-    parts = np.arange(len(lever)) % ARCS
-    changes = []
-    for part in range(ARCS):
-        kept = parts != part
-        changes.append(-np.sum(lever[kept] * left[kept]) / np.sum(lever[kept] ** 2))
-    spread = np.array(changes) - np.mean(changes)
-    return float(math.sqrt((ARCS - 1) / ARCS * np.sum(spread**2)))
+def _stiffness_ratio(model: WeighingModel, empty: Turn) -> float:
+    measured, (low, high) = model.measured(empty), _STIFFNESS_RANGE
+    residuals = by_differences(lambda ratio: (model.force(empty, 0.0, float(ratio[0])) - measured).ravel(), 1e-4)
+    stiffness = Parameter(("stiffness of the rod over the robot file's",), 1.0, low=low, high=high)
+    ratio = float(fit(Parameters({"stiffness": stiffness}), residuals, x_tolerance=1e-5).x[0])
+    if not 1.01 * low < ratio < high / 1.01:
+        raise ParameterError(stiffness.keys[0], round(ratio, 3), f"between {low:g} and {high:g}: check the file")
+    return ratio
 
 
 def sagging(robot: Robot, bending_order: int) -> Robot:

@@ -134,7 +134,8 @@ class RodConstruction:
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
             nonlinear_lengths=nonlinear_lengths,
-            # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how the rod bends across it.
+            # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how
+            # the rod bends across it.
             shape_from=STATICS if nonlinear_lengths or planar else LENGTHS,
         )
 

@@ -45,8 +45,10 @@ class CrossSections:
         self._weights = np.outer(steps_m, _WEIGHTS).ravel()
         self._stations = Stations(rod.arrays, self.places_m)
         self._beyond = bodies_m[None, :] > self.places_m[:, None]
-        index = np.searchsorted(rod.description.starts_m, self.places_m, side="right") - 1
-        self._stiffness = np.array([segment.stiffness for segment in rod.description.segments])[index]
+        starts_m, segments = rod.description.starts_m, rod.description.segments
+        index = np.searchsorted(starts_m, self.places_m, side="right") - 1
+        ratios = [(s_m - starts_m[k]) / segments[k].length_m for s_m, k in zip(self.places_m, index, strict=True)]
+        self._stiffness = np.array([segments[k].at(ratio).stiffness for k, ratio in zip(index, ratios, strict=True)])
         self._paths = [path.at(self.places_m) for path in paths]
         self._runs = [(path.start_m < self.places_m) & (self.places_m < path.end_m) for path in paths]
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +14,10 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import check_values
-from continuum_robot.robot.segments.backbone import Backbone
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.bases import REFERENCE_STRAIN, strain_matrix
-from continuum_robot.rod.inertia import (
-    TENDONS,
-    Parts,
-    distributed_mass,
-    section_damping,
-    section_stiffness,
-    tendon_mass,
-)
+from continuum_robot.rod.bases import REFERENCE_STRAIN, Weights, strain_matrix
+from continuum_robot.rod.inertia import Parts, distributed_mass, section_damping, section_stiffness, tendon_mass
 
 Vector = NDArray[np.float64]
 
@@ -47,9 +41,8 @@ class RodSegment:
     linear_density_kg_per_m : mass per length, kg/m
     rotary_inertia_kg_m : moments of inertia per length about x, y and z, kg.m
     rest_strain : xi* = (u*, v*), (6,), 1/m and dimensionless
-    taper : the backbone by whose factors its section changes along it; None: it does not
-    tendon_stiffness_nm2, tendon_density_kg_per_m, tendon_rotary_kg_m : what of the above is the tendons', which do not
-        taper: against bending, mass per length, and moment of inertia per length about a diameter
+    taper : the segment with its section at a fraction of its length; None: it is the same all along
+    breaks : fractions of its length, inside (0, 1), where the section's slope jumps
     name : for messages
     """
 
@@ -60,10 +53,8 @@ class RodSegment:
     linear_density_kg_per_m: float = 0.0
     rotary_inertia_kg_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     rest_strain: tuple[float, ...] = REFERENCE_STRAIN
-    taper: Backbone | None = None
-    tendon_stiffness_nm2: float = 0.0
-    tendon_density_kg_per_m: float = 0.0
-    tendon_rotary_kg_m: float = 0.0
+    taper: Callable[[float], RodSegment] | None = None
+    breaks: tuple[float, ...] = ()
     name: str = "segment"
 
     def __post_init__(self) -> None:
@@ -73,32 +64,13 @@ class RodSegment:
         if values.shape != (6,) or not np.isfinite(values).all() or (values <= 0).any():
             raise ParameterError(f"stiffness of {self.name}", self.stiffness, "six positive numbers")
 
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Fractions of its length, inside (0, 1), where functions of its basis or the slope of its taper jump."""
-        return tuple(sorted({*self.basis.breaks, *(() if self.taper is None else self.taper.breaks)}))
+    def at(self, ratio: float) -> RodSegment:
+        """The segment with its section at a fraction of its length."""
+        return self if self.taper is None else self.taper(ratio)
 
-    def stiffness_at(self, ratio: float) -> Vector:
-        """Of the strains at a fraction of its length, (6,)."""
-        stiffness = np.array(self.stiffness)
-        if self.taper is None:
-            return stiffness
-        fixed = self.tendon_stiffness_nm2 * np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
-        return fixed + self.taper.factors(ratio).stiffness * (stiffness - fixed)
-
-    def damping_at(self, ratio: float) -> Vector:
-        """Of the strains at a fraction of its length, (6,): it changes as the backbone's stiffness."""
-        damping = np.array(self.damping)
-        return damping if self.taper is None else self.taper.factors(ratio).stiffness * damping
-
-    def mass_at(self, ratio: float) -> tuple[float, Vector]:
-        """Mass per length (kg/m) and moments of inertia per length (3,) (kg.m) at a fraction of its length."""
-        density, rotary = self.linear_density_kg_per_m, np.array(self.rotary_inertia_kg_m)
-        if self.taper is None:
-            return density, rotary
-        factors, fixed = self.taper.factors(ratio), self.tendon_rotary_kg_m * np.array([1.0, 1.0, 2.0])
-        own = factors.mass * (density - self.tendon_density_kg_per_m)
-        return own + self.tendon_density_kg_per_m, fixed + factors.rotary * (rotary - fixed)
+    def along(self, name: str) -> Weights:
+        """Its stiffness or damping, as it changes along it."""
+        return getattr(self, name) if self.taper is None else (lambda ratio: getattr(self.at(ratio), name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +82,7 @@ class RodDescription:
     segments : from the base to the tip
     tendon_paths, string_paths : what runs along it
     masses : bodies fixed to it, at arc lengths from the base
+    payload_kg, payload_offset_m : of these what the tip carries, kg, and where its centre of mass is in the tip's frame
     tendon_mass_kg : what moves with the tendons: kinetic energy q'^T m q' / 2 of their displacements, (N, N), with
         those that the straight rod's rates have; None: nothing
     gravity_m_per_s2 : in the base frame
@@ -124,6 +97,8 @@ class RodDescription:
     tendon_paths: tuple[RoutedPath, ...] = ()
     string_paths: tuple[RoutedPath, ...] = ()
     masses: tuple[LumpedMass, ...] = ()
+    payload_kg: float = 0.0
+    payload_offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     tendon_mass_kg: Vector | None = None
     gravity_m_per_s2: tuple[float, float, float] = (0.0, 0.0, 0.0)
     name: str = "rod"
@@ -151,17 +126,15 @@ class RodDescription:
     @property
     def stiffness(self) -> Vector:
         """Of the coefficients, (n, n): elastic energy c^T K c / 2; muhmann (19), johnston (29)."""
-        return strain_matrix(
-            (one.basis, one.length_m, one.stiffness_at if one.taper else one.stiffness, one.breaks)
-            for one in self.segments
-        )
+        return self._matrix("stiffness")
 
     @property
     def damping(self) -> Vector:
         """Of the coefficients, (n, n)."""
-        return strain_matrix(
-            (one.basis, one.length_m, one.damping_at if one.taper else one.damping, one.breaks) for one in self.segments
-        )
+        return self._matrix("damping")
+
+    def _matrix(self, name: str) -> Vector:
+        return strain_matrix((one.basis, one.length_m, one.along(name), one.breaks) for one in self.segments)
 
     @classmethod
     def of_robot(cls, robot: Robot, parts: Parts = ALL, *, compliant: bool = False) -> RodDescription:
@@ -178,48 +151,52 @@ class RodDescription:
 
         Raises
         ------
-        ParameterError : a mechanism, or a value of the description that no robot file may have
+        ParameterError : a mechanism
         """
         if not robot.segments:
             raise ParameterError("robot", robot.name, "a rod with segments")
         check_values(robot)
-        segments: list[RodSegment] = []
-        masses: list[LumpedMass] = []
         softness = robot.displaced_tendons.compliance_per_n if compliant and robot.displaced_tendons else 0.0
-        for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
-            parted = distributed_mass(robot, index, parts)
-            along, (density, moment) = list(parted.values()), parted.get(TENDONS, (0.0, 0.0))
-            rotary = sum(moment for _, moment in along) if parts.rotational_energy else 0.0
-            stiffness, basis = section_stiffness(robot, index), segment.basis
-            if softness and 5 not in basis.rows:
-                stiffness[5], basis = 1 / softness, basis.extended
-            segments.append(
-                RodSegment(
-                    length_m=segment.length_m,
-                    basis=basis,
-                    stiffness=_floats(stiffness),
-                    damping=_floats(section_damping(robot, index)),
-                    linear_density_kg_per_m=float(sum(density for density, _ in along)),
-                    rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
-                    rest_strain=segment.backbone.rest_strain,
-                    taper=segment.backbone if segment.backbone.taper else None,
-                    tendon_stiffness_nm2=float(stiffness[0] - segment.backbone.bending_stiffnesses_nm2[0]),
-                    tendon_density_kg_per_m=density,
-                    tendon_rotary_kg_m=moment if parts.rotational_energy else 0.0,
-                    name=segment.name,
-                )
-            )
-            if parts.disk_inertia:
-                masses += [_placed(body, float(start_m) + body.s_m, parts) for body in lumped_masses(robot, index)]
+        masses = [
+            _placed(body, float(start_m) + body.s_m, parts)
+            for index, start_m in enumerate(robot.segment_starts_m)
+            for body in (lumped_masses(robot, index) if parts.disk_inertia else ())
+        ]
+        x, y, z = robot.payload_offset_m
         return cls(
-            segments=tuple(segments),
+            segments=tuple(_segment(robot, index, parts, softness) for index in range(len(robot.segments))),
             tendon_paths=tuple(robot.tendon_paths),
             string_paths=tuple(string.path for string in robot.strings),
             masses=tuple(masses),
+            payload_kg=robot.payload_kg if parts.disk_inertia else 0.0,
+            payload_offset_m=(x, y, z),
             tendon_mass_kg=tendon_mass(robot, parts),
             gravity_m_per_s2=robot.gravity_m_per_s2,
             name=robot.name,
         )
+
+
+def _segment(robot: Robot, index: int, parts: Parts, softness: float, ratio: float | None = None) -> RodSegment:
+    """A segment of a robot, with its section at a fraction of its length where that is not None."""
+    segment = robot.segments[index]
+    along = list(distributed_mass(robot, index, parts, ratio).values())
+    rotary = sum(moment for _, moment in along) if parts.rotational_energy else 0.0
+    stiffness, basis = section_stiffness(robot, index, ratio), segment.basis
+    if softness and 5 not in basis.rows:
+        stiffness[5], basis = 1 / softness, basis.extended
+    tapers = segment.backbone.taper and ratio is None
+    return RodSegment(
+        length_m=segment.length_m,
+        basis=basis,
+        stiffness=_floats(stiffness),
+        damping=_floats(section_damping(robot, index, ratio)),
+        linear_density_kg_per_m=float(sum(density for density, _ in along)),
+        rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
+        rest_strain=_floats(np.asarray(segment.backbone.rest_strain)),
+        taper=partial(_segment, robot, index, parts, softness) if tapers else None,
+        breaks=segment.backbone.breaks,
+        name=segment.name,
+    )
 
 
 def _placed(body: LumpedMass, s_m: float, parts: Parts) -> LumpedMass:

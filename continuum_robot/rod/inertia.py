@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.backbone import Factors
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.friction.capstans import drives, tension_from_torque
 
@@ -39,19 +40,23 @@ class Parts:
     rotor_inertia: bool = False
 
 
-def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[float, float]]:
+def distributed_mass(
+    robot: Robot, index: int, parts: Parts, ratio: float | None = None
+) -> dict[str, tuple[float, float]]:
     """Mass per length (kg/m) and rho I about a diameter (kg.m) of what lies all along segment ``index``, by part.
-
-    Of a backbone that tapers: what it states, by which its taper's factors are meant.
 
     Parameters
     ----------
     parts : what has inertia
+    ratio : fraction of the segment's length; None: as if it did not taper
     """
     found = {}
     if parts.backbone_inertia:
         backbone = robot.segments[index].backbone
-        found[BACKBONE] = (backbone.linear_density_kg_per_m, backbone.rotary_inertia_kg_m)  # muhmann (10)
+        factors = Factors() if ratio is None else backbone.factors(ratio)
+        found[BACKBONE] = (  # muhmann (10)
+            factors.mass * backbone.linear_density_kg_per_m, factors.rotary * backbone.rotary_inertia_kg_m
+        )  # fmt: skip
     if parts.tendon_inertia:
         # Tendons of this and of all later segments run through here; as in (11) at the backbone's place.
         passing = [later.tendons for later in passing_segments(robot, index)]
@@ -94,40 +99,45 @@ def tendon_mass(robot: Robot, parts: Parts) -> Vector | None:
     return found if found.any() else None
 
 
-def section_stiffness(robot: Robot, index: int) -> Vector:
+def section_stiffness(robot: Robot, index: int, ratio: float | None = None) -> Vector:
     """Stiffness of a segment's cross-section: E I_x, E I_y, G J (N.m^2), G A, G A, E A (N); shape (6,).
 
     Of the backbone, and against bending of every tendon that runs through the segment. muhmann (19) counts the
-    segment's own tendons only; those of later segments bend with it as well, as in his (11). Of a backbone that tapers:
-    what it states, by which its taper's factors are meant.
+    segment's own tendons only; those of later segments bend with it as well, as in his (11).
 
     Parameters
     ----------
     robot : a rod
     index : of the segment, from 0
+    ratio : fraction of the segment's length; None: as if it did not taper
     """
     backbone = robot.segments[index].backbone
     of_tendons_nm2 = sum(
         later.tendons.count * later.tendons.bending_stiffness_nm2 for later in passing_segments(robot, index)
     )
-    stiffness = np.array(backbone.section_stiffnesses)
+    factors = Factors() if ratio is None else backbone.factors(ratio)
+    stiffness = factors.stiffness * backbone.section_stiffnesses
     stiffness[:2] += of_tendons_nm2
     return stiffness
 
 
-def section_damping(robot: Robot, index: int) -> Vector:
+def section_damping(robot: Robot, index: int, ratio: float | None = None) -> Vector:
     """Damping of a segment's strains, N.m^2.s and N.s, shape (6,).
 
     Dissipation 1/2 integral of d_theta l |kappa'|^2 ds over the segment. For a constant basis this is d_theta l^2, in
     Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)). The other strains are damped in the same
     time against their own stiffness, which no robot file states.
 
+    A taper changes it as the backbone's stiffness.
+
     Parameters
     ----------
     robot : a rod
     index : of the segment, from 0
+    ratio : fraction of the segment's length; None: as if it did not taper
     """
     segment, stiffness = robot.segments[index], section_stiffness(robot, index)
     bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)
     time_s = 2 * bending_nm2s / (stiffness[0] + stiffness[1])
-    return np.array([bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])])
+    factors = Factors() if ratio is None else segment.backbone.factors(ratio)
+    return factors.stiffness * [bending_nm2s, bending_nm2s, *(time_s * stiffness[2:])]

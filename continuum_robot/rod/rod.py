@@ -27,7 +27,7 @@ from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import MASS, RodArrays, body_of, point_loads, rod_arrays
+from continuum_robot.rod.kernel.arrays import RodArrays, add_mass, point_loads, rod_arrays
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
@@ -152,7 +152,7 @@ class CycleFunction:
         self.run: Callable[[], object] = self._run_numpy
         if library is None:
             return
-        values = {name: getattr(numbers, name) for name, _ in numbers._fields_}
+        values = {name: getattr(numbers, name) for name in _NUMBERS}
         if not elastic:
             values |= {"stiffness": None, "damping": None}
         self._numbers = kernel.Numbers(**values)
@@ -168,19 +168,16 @@ class CycleFunction:
     def _run_numpy(self) -> None:
         rod = self._rod
         found = rod.terms(self.c, self.rate, self.acceleration)
-        held = 0.0
+        held: Vector = np.zeros(rod.n)
         if self._elastic:
             held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
         self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
 
 
 METHODS = {"midpoint": 0, "sdirk": 1}
-MOST_ITERATIONS = 60
 _STATIONS_KEPT = 32
-_SHAPE = (
-    *("rows", "piece", "place", "step_m", "phi", "at_node", "weight"),
-    *("path_node", "path_m", "path_phi", "path_index", "bodies_m"),
-)
+MOST_ITERATIONS = 60
+_SHAPE = ("rows", "piece", "place", "step_m", "phi", "at_node", "weight", "path_node", "path_phi", "path_index")
 _NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
 
 
@@ -262,10 +259,11 @@ class Rod:
         parts: Parts = ALL,
         compliant: bool = False,
     ) -> None:
-        self._of = {"parts": parts, "compliant": compliant}
-        self._describe(robot)
-        self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
-        self._made_with = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self._parts, self._compliant = parts, compliant
+        self.description = self._described(robot)
+        self._made_with: dict[str, Any] = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
+        self.arrays = rod_arrays(self.description, **self._made_with)
+        self._payload_kg = self.description.payload_kg
         self.scale = np.concatenate(
             [np.where(np.array(one.basis.rows) < 3, one.length_m, 1.0) for one in self.description.segments]
         )
@@ -300,25 +298,17 @@ class Rod:
     @property
     def payload_kg(self) -> float:
         """Mass of what the tip carries, at the robot's payload_offset_m, kg. What is set counts in the next call."""
-        return self._payload.mass_kg
+        return self._payload_kg
 
     @payload_kg.setter
     def payload_kg(self, mass_kg: float) -> None:
         if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
             raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
         tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
-        more = replace(self._payload, mass_kg=mass_kg - self._payload.mass_kg)
-        self.arrays.body[tip, MASS] += body_of(more)[1][MASS]
-        self._payload = replace(self._payload, mass_kg=float(mass_kg))
-
-    def _describe(self, robot: Robot | RodDescription) -> None:
-        self._payload = LumpedMass(s_m=0.0, mass_kg=0.0)
-        if isinstance(robot, RodDescription):
-            self.description = robot
-            return
-        self.description = RodDescription.of_robot(robot, **self._of)
-        x, y, z = robot.payload_offset_m
-        self._payload = LumpedMass(s_m=0.0, mass_kg=robot.payload_kg, center_of_mass_m=(x, y, z))
+        x, y, z = self.description.payload_offset_m
+        more = LumpedMass(s_m=0.0, mass_kg=mass_kg - self._payload_kg, center_of_mass_m=(x, y, z))
+        add_mass(self.arrays.body[tip], more)
+        self._payload_kg = float(mass_kg)
 
     def update(self, robot: Robot | RodDescription) -> None:
         """Take the numbers of a changed description: masses, stiffness, damping, gravity, routing, in milliseconds.
@@ -331,24 +321,29 @@ class Rod:
         ------
         ParameterError : any of these differs: that takes a new rod
         """
-        kept = self.description, self._payload
-        self._describe(robot)
-        arrays = rod_arrays(self.description, **self._made_with)
-        if not all(np.array_equal(getattr(arrays, name), getattr(self.arrays, name)) for name in _SHAPE):
-            self.description, self._payload = kept
-            raise ParameterError("robot", robot.name, "the same lengths, bases and places; else make a new Rod")
+        description = self._described(robot)
+        arrays = rod_arrays(description, **self._made_with)
+        for name in _SHAPE:
+            if not np.array_equal(getattr(arrays, name), getattr(self.arrays, name)):
+                raise ParameterError("robot", robot.name, "the same lengths, bases and places; else make a new Rod")
         for name in _NUMBERS:
             getattr(self.arrays, name)[...] = getattr(arrays, name)
+        self.description, self._payload_kg = description, description.payload_kg
         for name in ("_finer", "strings", "cross_sections"):
-            self.__dict__.pop(name, None)
+            vars(self).pop(name, None)
         self.rest_m[:] = self.lengths(np.zeros(self.n)).length_m
 
+    def _described(self, robot: Robot | RodDescription) -> RodDescription:
+        if isinstance(robot, RodDescription):
+            return robot
+        return RodDescription.of_robot(robot, self._parts, compliant=self._compliant)
+
     def __getstate__(self) -> dict[str, object]:
-        kept = ("description", "arrays", "scale", "rest_m", "_made_with", "_of", "_payload")
+        kept = ("description", "arrays", "scale", "rest_m", "_made_with", "_payload_kg", "_parts", "_compliant")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        vars(self).update(state)
         self._prepare()
 
     def with_gravity(self, gravity_m_per_s2: ArrayLike) -> Rod:
@@ -482,7 +477,7 @@ class Rod:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
-        for name, _ in out._fields_ if wanted else ():
+        for name in [field[0] for field in out._fields_] if wanted else ():
             if name not in wanted:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)

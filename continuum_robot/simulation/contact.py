@@ -265,8 +265,8 @@ class _Touch:
 class PlantContacts:
     """Contacts as the plant integrates them.
 
-    At the start of each step the geometry (gap, normal, Jacobians) is taken at the shape of that moment; within the step
-    the gap changes linearly with the strain coefficients, so that stiffness, dissipation and friction are part of the
+    At the start of each step the geometry (gap, normal, Jacobians) is taken at the shape of that moment; within it the
+    gap changes linearly with the strain coefficients, so that stiffness, dissipation and friction are part of the
     equations that are solved (rod/kernel/plant.hpp) and not a force that lags behind.
 
     Parameters
@@ -296,8 +296,8 @@ class PlantContacts:
         self.size = self._n + len(self._compliant) * self._slot if self.contacts else 0
 
     def parameters(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[Vector, Vector]:
-        """For a step from the state ``c``: c and of each wall and sphere gap (m), law, gradient of the gap (n,) and of the
-        slip (2, n); and the pushes' force (n,).
+        """For a step from the state ``c``: c and of each wall and sphere gap (m), law, gradient of the gap (n,) and of
+        the slip (2, n); and the pushes' force (n,).
 
         Parameters
         ----------

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rod that moves in implicit steps, with its tendons, spools, motors, capstans and what touches it."""
+"""A rod that moves in implicit steps, with its tendons, spools, motors, capstans and what touches it.
+
+What moves is the rod of rucker (21)-(27) on its strain basis; motors and tendons are those of
+:mod:`continuum_robot.simulation.motors`, friction of capstans is that of johnston (37), on both of their tendons (32) or,
+where tensions are given, on the rod (38). All is solved together by rod/kernel/plant.hpp.
+"""
 
 from __future__ import annotations
 
@@ -177,8 +182,9 @@ class MovingRod:
         if motor is None:
             self.motor_free[:] = 0.0
             return spool
-        spool.newton_per_ampere, spool.mass, spool.viscous = motor.newton_per_ampere, motor.mass_kg, motor.viscous_ns_per_m
-        spool.coulomb, spool.cogging = motor.coulomb_n, motor.cogging_n
+        spool.newton_per_ampere, spool.mass, spool.viscous, spool.coulomb, spool.cogging = (
+            motor.newton_per_ampere, motor.mass_kg, motor.viscous_ns_per_m, motor.coulomb_n, motor.cogging_n,
+        )  # fmt: skip
         spool.cogging_rad_per_m, spool.current_time_constant = motor.cogging_rad_per_m, motor.current_time_constant_s
         self._phase[:] = motor.cogging_phase_rad
         if self._slip is not None:

@@ -12,8 +12,8 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.robot.coordinates import clarke_from_curvature
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.dynamics import RodDynamics
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 DT = 1e-3
@@ -32,7 +32,7 @@ def robot():
 
 @pytest.fixture(scope="module")
 def rod(robot):
-    return RodDynamics(robot, compile="never")
+    return Rod(robot)
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +51,18 @@ def controller_of(robot, feedforward, fraction, **gains):
 def settled(robot, rod, controller, start, tension, duration_s):
     """Clarke coordinates after a time at a constant reference, and all tensions on the way from those at the start."""
     to_clarke = clarke_from_curvature(robot)
-    c, c_rate = np.linalg.solve(to_clarke, start), np.zeros(rod.size)
+    c, c_rate = np.linalg.solve(to_clarke, start), np.zeros(rod.n)
     reference = ClarkeReference.at_rest(TARGET)
     limiter = TensionLimiter(robot.limits, controlled_manifold(robot))
     limiter.reset(np.broadcast_to(tension, robot.tendon_count))
-    tensions = []
+    tensions, lever = [], -rod.lengths(c).gradient
     for _ in range(round(duration_s / DT)):
-        displacement, velocity = rod.tendon_displacement(c), rod.displacement_jacobian(c) @ c_rate
+        displacement, velocity = lever @ c, lever @ c_rate
         output = controller.update(displacement, velocity, reference, DT)
         limited = limiter.update(output.tension, DT)
         tensions.append(limited.tension)
         for _ in range(SUBSTEPS):
-            c_rate = c_rate + DT / SUBSTEPS * rod.forward_dynamics(c, c_rate, limited.tension)
+            c_rate = c_rate + DT / SUBSTEPS * rod.acceleration(c, c_rate, lever.T @ limited.tension)
             c = c + DT / SUBSTEPS * c_rate
     return to_clarke @ c, np.array(tensions)
 

@@ -30,11 +30,11 @@ from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.rod.dynamics import RodDynamics
+from continuum_robot.rod.rod import Rod
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
-ROD = RodDynamics(load_robot("two_segment"), compile="never")
+ROD = Rod(load_robot("two_segment"))
 REACHABLE_M = np.array([0.1, 0.05, 0.33])
 
 

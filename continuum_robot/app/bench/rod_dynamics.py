@@ -7,6 +7,7 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -47,11 +48,9 @@ def measure_dynamics(segments: Sequence[int] = (1, 2, 3), repeats: int = 2000) -
         inverse.c[:], inverse.rate[:], inverse.acceleration[:] = c, c_rate, 10 * c_rate
         key = f"rod_{count}_segments"
         results[f"{key}_inverse_us"] = _median_us(inverse.run, repeats)
-        results[f"{key}_everything_us"] = _median_us(lambda f=everything, c=c, v=c_rate: f(c, v), repeats)
-        arrays = rod.arrays
-        results[f"{key}_numpy_us"] = _median_us(
-            lambda arrays=arrays, c=c, v=c_rate: reference.terms(arrays, c, v), max(3, repeats // 200)
-        )
+        results[f"{key}_everything_us"] = _median_us(partial(everything, c, c_rate), repeats)
+        plain = partial(reference.terms, rod.arrays, c, c_rate)
+        results[f"{key}_numpy_us"] = _median_us(plain, max(3, repeats // 200))
     return results
 
 

@@ -67,7 +67,7 @@ def run_calibrate(
 
         if data is None:
             show("simulating the chirp ...")
-            run = simulate_calibration(loaded, np.random.default_rng(loaded.simulation.seed), progress=show)
+            run = simulate_calibration(loaded, np.random.default_rng(loaded.simulation.seed))
             recording = write_dynamics_recording(
                 loaded,
                 out.with_suffix(".csv"),

@@ -111,6 +111,7 @@ class TipInverse:
 
     def __init__(self, robot: Robot, kinematics: TipKinematics, limits: TendonUse, reachable_m: float) -> None:
         self._kinematics, self._limits, self._reachable_m = kinematics, limits, reachable_m
+        self._length_m = robot.length_m
         self._radius_m = np.repeat([segment.tendons.pitch_radius_m for segment in robot.segments], 2)
         self._uneven = _unevenness(robot)
 

@@ -12,9 +12,9 @@ from scipy.optimize import minimize_scalar
 
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
 from continuum_robot.experiments.ha import mechanism as ha
+from continuum_robot.experiments.ha.friction import equilibrium_with_friction
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
-from continuum_robot.mechanisms.rolling_joint.friction import equilibrium_with_friction
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
 from continuum_robot.robot.schema import quantity
 

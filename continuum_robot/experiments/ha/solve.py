@@ -15,9 +15,9 @@ import numpy as np
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.experiments.ha import mechanism as ha
+from continuum_robot.experiments.ha.friction import equilibrium_with_friction
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
-from continuum_robot.mechanisms.rolling_joint.friction import equilibrium_with_friction
 from continuum_robot.mechanisms.rolling_joint.loads import Load
 from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
@@ -100,7 +100,6 @@ def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[s
             raise ParameterError("case", sorted(case), "tensions tau_l and tau_r, or lengths tendon_len_l_r")
     except (NoEquilibriumError, ConvergenceError) as problem:
         result["problem"] = str(problem)
-        result["proved_none"] = bool(getattr(problem, "proved", False))
         converged = False
     if found is not None:
         result |= ha.in_figures_units(found)

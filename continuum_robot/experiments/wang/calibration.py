@@ -63,7 +63,7 @@ class CalibrationSettings:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """What the figure shows: the single trajectory, and its fits as printed and by Levenberg and Marquardt.
+    """What the figure shows: the single trajectory, and its fits as printed and by least squares.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[0].invert_yaxis()
         axes[0].legend()
         axes[1].semilogy(series.printed.history_rmse_m * UM, color=COLOURS[0], label="Algorithm 1, step as given")
-        axes[1].semilogy(series.lm.history_rmse_m * UM, "o-", color=COLOURS[1], label="Levenberg and Marquardt")
+        axes[1].semilogy(series.lm.history_rmse_m * UM, "o-", color=COLOURS[1], label="least squares")
         paper = np.array([(0, 42.27), (5, 15.71), (20, 7.72), (30, 6.07), (45, 5.82)])
         axes[1].semilogy(*paper.T, "x", color=REFERENCE, label="paper's table 3, its own data")
         axes[1].set_xlabel("iteration")

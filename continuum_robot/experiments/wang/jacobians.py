@@ -21,7 +21,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import (
     jacobians,
     macro_jacobian,
 )
-from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError, MomentError
+from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
 from continuum_robot.robot.schema import quantity
 
@@ -30,7 +30,8 @@ Array = NDArray[Any]
 _ANGLES = 12
 _DEPTHS = 12
 _CURVE = 200
-_STEP = 1e-30  # of complex steps: nothing is subtracted
+_STEP_RAD, _STEP_M = 1e-5, 1e-6
+_PARAMETER_STEPS = {"k_lambda0": 1e-6, "k_lambdaq": 1e-4, "k_lambda_theta": 1e-6}
 _BACKBONE_STEP_M = 1e-7
 _SPREAD = 0.1  # of a parameter, in the perturbed paths
 
@@ -69,20 +70,23 @@ def _run(settings: JacobiansSettings, progress: Progress) -> Result:
     progress("macro motion")
     macro = jacobians(segment, angles, 0.0, depth, LINEAR)
     numbers["macro_configuration_error"] = _error(
-        macro.macro_psi[:, :3, 0], _slope(lambda step: (angles + step, 0.0, depth, LINEAR), segment)
+        macro.macro_psi[:, :3, 0], _slope(lambda step: (angles + step, 0.0, depth, LINEAR), segment, _STEP_RAD)
     )
     numbers["macro_backbones_error"] = _backbones_error(segment, angles, depth, macro)
     for name, moment_error in (("lambda0", IDEAL), ("lambda_linear", LINEAR)):
         progress(f"micro motion, {name}")
         micro = jacobians(segment, theta, 0.0, depths, moment_error)
-        slope = _slope(lambda step, error=moment_error: (theta, 0.0, depths + step, error), segment)
+        slope = _slope(lambda step, error=moment_error: (theta, 0.0, depths + step, error), segment, _STEP_M)
         numbers[f"micro_{name}_error"] = _error(micro.micro[:, :3], slope)
         numbers[f"micro_{name}_speed_um_per_mm"] = (np.linalg.norm(micro.micro[:, :3], axis=1) * 1e3).tolist()
     linear = jacobians(segment, theta, 0.0, depths, LINEAR)
     worst, angle = 0.0, []
-    for column, name in enumerate(("k_lambda0", "k_lambdaq", "k_lambda_theta")):
-        moved = _slope(lambda step, name=name: (theta, 0.0, depths, _Stepped(LINEAR, name, step)), segment)
-        worst = max(worst, _error(linear.identification[:, :3, column], moved))
+    for column, (name, step) in enumerate(_PARAMETER_STEPS.items()):
+
+        def moved(change: float, name: str = name) -> tuple[Any, ...]:
+            return theta, 0.0, depths, replace(LINEAR, **{name: getattr(LINEAR, name) + change})
+
+        worst = max(worst, _error(linear.identification[:, :3, column], _slope(moved, segment, step)))
     numbers["identification_error"] = worst
     # Where the wire is in, and away from the turn, where the path has no direction.
     for row in range(2, _DEPTHS):
@@ -96,28 +100,15 @@ def _run(settings: JacobiansSettings, progress: Progress) -> Result:
     return Result(numbers, Tangents(segment, theta, depth, angles, depths))
 
 
-class _Stepped:
-    """Lambda with a complex step in one parameter."""
+def _slope(arguments: Any, segment: ModulatedSegment, step: float) -> Array:
+    """Derivative of the tip's position in direct kinematics, by differences of second order on one side.
 
-    def __init__(self, error: LinearMomentError, name: str, step: complex) -> None:
-        self._error, self._step, self._name = error, step, name
-
-    def value(self, theta_rad: Array, insertion_m: Array) -> Array:
-        factors: dict[str, Any] = {"k_lambda0": 1.0, "k_lambdaq": insertion_m, "k_lambda_theta": theta_rad}
-        by = factors[self._name]
-        return self._error.value(theta_rad, insertion_m) + self._step * by
-
-    def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        return self._error.by_theta(theta_rad, insertion_m)
-
-    def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        return self._error.by_insertion(theta_rad, insertion_m)
-
-
-def _slope(arguments: Any, segment: ModulatedSegment) -> Array:
-    """Derivative of the tip's position by a complex step in direct kinematics."""
-    pose = end_pose(modulated_equilibrium(segment, *arguments(1j * _STEP)), segment)
-    return np.asarray(np.imag(pose[..., :3, 3]) / _STEP)
+    On one side, as the insertion cannot be less than nothing.
+    """
+    tips = [
+        end_pose(modulated_equilibrium(segment, *arguments(index * step)), segment)[..., :3, 3] for index in range(3)
+    ]
+    return np.asarray((4 * tips[1] - 3 * tips[0] - tips[2]) / (2 * step))
 
 
 def _backbones_error(segment: ModulatedSegment, angles: Array, depth: float, macro: ModulatedJacobians) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.identification.displaced.model import DisplacedModel
 from continuum_robot.identification.displaced.parameters import Values, values_of, vector_of
-from continuum_robot.identification.fit import Parameters, fit, inverse_of
+from continuum_robot.identification.fit import ROBUST, Parameters, fit, inverse_of
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
 from continuum_robot.identification.replay import rmse_m
 from continuum_robot.robot.description import Robot
@@ -98,7 +98,7 @@ def solve(
         parameters,
         residuals,
         start=vector_of(parameters, start),
-        loss="soft_l1",
+        loss=ROBUST,
         tolerance=1e-4,
         x_tolerance=1e-4,
         evaluations=evaluations,

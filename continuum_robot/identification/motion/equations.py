@@ -25,7 +25,7 @@ class ForceEquations(ABC):
     robot : as its file describes it
     samples : at even times
     settings : how they are used
-    beside : what else is looked for, see :func:`~.parameters.looked_for`
+    chords, swings, swinging : what else is looked for, see :func:`~.parameters.looked_for`
 
     Attributes
     ----------
@@ -39,9 +39,20 @@ class ForceEquations(ABC):
     pulled: Vector
     time_s: Vector
 
-    def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings, **beside: object) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        samples: DriveSamples,
+        settings: MotionFitSettings,
+        *,
+        chords: bool = False,
+        swings: int = 0,
+        swinging: bool = True,
+    ) -> None:
         usual_n = float(np.abs(samples.force_n).mean())
-        self.parameters: Parameters = looked_for(robot, usual_n, settings.prior, **beside)  # type: ignore[arg-type]
+        self.parameters: Parameters = looked_for(
+            robot, usual_n, settings.prior, chords=chords, swings=swings, swinging=swinging
+        )
         self.motors = Motors(robot, samples, self.parameters, settings)
 
     @abstractmethod

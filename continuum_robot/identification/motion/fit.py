@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ class MotionFit:
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
 
-        def by_name(values: Vector) -> dict[str, Any]:
+        def by_name(values: NDArray[Any]) -> dict[str, Any]:
             return dict(zip(self.names, values.tolist(), strict=True))
 
         return {
@@ -185,10 +186,14 @@ def fit_forces(
     for number, one in enumerate(stages, 1):
         stage = f"stage {number} of {len(stages)}, " if len(stages) > 1 else ""
         change = _CHANGE if one is stages[-1] else _ROUGH
-        found, weights = _solution(one, x, settings.iterations, change, lambda text, stage=stage: say(stage + text))
+        found, weights = _solution(one, x, settings.iterations, change, partial(_say, say, stage))
         x = found.x
     say("deviations by leaving out blocks of time")
     return _result(robot, stages[-1], found, weights, settings)
+
+
+def _say(say: Progress, stage: str, text: str) -> None:
+    say(stage + text)
 
 
 def _solution(

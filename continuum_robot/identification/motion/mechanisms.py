@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,21 +93,6 @@ def mechanism_values(robot: Robot) -> dict[str, float]:
     """
     mechanism = _mechanism_of(robot)
     return {key: float(getattr(mechanism, key)) for key in _KEYS[robot.traits.kind]}
-
-
-def with_mechanism(robot: Robot, values: dict[str, float]) -> Robot:
-    """The robot with other values of its ``mechanism`` section.
-
-    Parameters
-    ----------
-    robot : a mechanism
-    values : by key, in the units of the keys
-
-    Raises
-    ------
-    ParameterError : a rod
-    """
-    return robot.changed(mechanism=dataclasses.replace(_mechanism_of(robot), **values))
 
 
 def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, null_space
 
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.parameters import MotionFitSettings, kinds_in_file
 from continuum_robot.identification.motion.samples import DriveSamples
@@ -29,7 +30,7 @@ from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.identification.simulated_motion import Forces, SimulatedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.kernel.reference import Terms
-from continuum_robot.rod.rod import NotConvergedError
+from continuum_robot.rod.rod import NotConvergedError, Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
@@ -55,14 +56,14 @@ class DrivenRod:
     """
 
     def __init__(self, robot: Robot, swings_hz: float) -> None:
-        rod = kinds_in_file(robot)["rod"]
+        rod = Parameters({"rod": kinds_in_file(robot)["rod"]})
         self._parts = RodParts(robot, rod.keys, rod.scale)
         straight = np.zeros(self._parts.rod.n)
         pulls = self._parts.rod.lengths(straight).gradient
         held = self._parts.rod.arrays.stiffness + robot.simulation.tendon_stiffness_n_per_m * pulls.T @ pulls
         squares, modes = eigh(held, self._parts.rod.terms(straight, straight).mass)
         slow = squares < (2 * np.pi * swings_hz) ** 2
-        self.swings = math.sqrt(_SWING_J) * np.array([modes[:, slow] / np.sqrt(squares[slow]), modes[:, slow]])
+        self.swings: Vector = math.sqrt(_SWING_J) * np.array([modes[:, slow] / np.sqrt(squares[slow]), modes[:, slow]])
 
     def tensions(
         self,
@@ -107,34 +108,57 @@ class DrivenRod:
         lengths_m, pulls, _ = rod.pulled(c, start_n)
         by_rest = -pulls.T @ given
         by_rest[:, :count] -= parts.forces(c[None], still[None], still[None])[:-1, 0].T
-        c_by = np.linalg.solve(rest.hessian, by_rest)
+        c_by = np.asarray(np.linalg.solve(rest.hessian, by_rest), dtype=float)
         lengths_by, rate_by = pulls @ c_by, np.zeros_like(c_by)
         c_by[:, own.stop : own.stop + modes], rate_by[:, own.stop + modes :] = self.swings
         rate = self.swings[1] @ swing[1]
         state = motion.begin(c + self.swings[0] @ swing[0], rate, c_by, rate_by)
-        before = rate
-        found, slopes = np.empty_like(place_m), np.empty((*place_m.shape, none.shape[1]))
+        springs = _Springs(rod, spring, start_n, lengths_m, given - stiffness * lengths_by, count)
+        found, slopes, before = np.empty_like(place_m), np.empty((*place_m.shape, none.shape[1])), rate
         for step, (place, pulling) in enumerate(zip(place_m - place_m[0], rate_m_per_s, strict=True)):
-
-            def pull(c: Vector, v: Vector, _at: Terms, place: Vector = place, pulling: Vector = pulling) -> Forces:
-                now_m, J, _ = rod.pulled(c, self._tension)
-                stretch, stretching = now_m - lengths_m + place, J @ v + pulling
-                self._tension = start_n + stiffness * stretch + damping * stretching
-                _, _, bent = rod.pulled(c, self._tension)
-                by = given - stiffness * lengths_by
-                by[:, count], by[:, count + 1] = stretch, stretching
-                self._by, self._pulls = by, J
-                square = J.T @ J
-                return Forces(-J.T @ self._tension, bent - stiffness * square, -damping * square, -J.T @ by)
-
-            self._tension = start_n
+            springs.place_m, springs.rate_m_per_s = place, pulling
             guess, before = 2 * rate - before, rate
-            state, _, rate, by = motion.step(state, guess, step_s, pull)
-            found[step] = self._tension
-            slopes[step] = self._by + self._pulls @ (
-                stiffness * by[:, : none.shape[1]] + damping * by[:, none.shape[1] :]
-            )
+            state, _, rate, by = motion.step(state, guess, step_s, springs)
+            c_by, rate_by = np.split(by, 2, axis=1)
+            found[step] = springs.tension
+            slopes[step] = springs.by + springs.pulls @ (stiffness * c_by + damping * rate_by)
         return found, slopes
+
+
+class _Springs:
+    """Tendons between the rod and given displacements, which may be written: what they pull with.
+
+    Parameters
+    ----------
+    rod : that they pull
+    spring : their stiffness (N/m) and damping (N.s/m)
+    start_n, lengths_m : tensions and lengths at rest, shape (N,)
+    by : derivative of the tensions at a given shape by all S that is looked for, but for the spring's, shape (N, S)
+    at : where stiffness and damping stand in it
+
+    Attributes
+    ----------
+    place_m, rate_m_per_s : displacements since the start, and their rates, shape (N,)
+    tension, pulls, by : of the latest call: tensions (N,), N, slopes of the lengths (N, n), and derivatives (N, S)
+    """
+
+    def __init__(
+        self, rod: Rod, spring: tuple[float, float], start_n: Vector, lengths_m: Vector, by: Vector, at: int
+    ) -> None:
+        self._rod, self._spring, self._start_n, self._lengths_m, self._at = rod, spring, start_n, lengths_m, at
+        self.place_m = self.rate_m_per_s = np.zeros(len(start_n))
+        self.tension, self.by, self.pulls = start_n, by, np.zeros((len(start_n), rod.n))
+
+    def __call__(self, c: Vector, rate: Vector, _terms: Terms) -> Forces:
+        """The force -J^T T on the coefficients."""
+        stiffness, damping = self._spring
+        lengths_m, J, _ = self._rod.pulled(c, self.tension)
+        stretch, stretching = lengths_m - self._lengths_m + self.place_m, J @ rate + self.rate_m_per_s
+        self.tension = self._start_n + stiffness * stretch + damping * stretching
+        _, self.pulls, bent = self._rod.pulled(c, self.tension)
+        self.by[:, self._at], self.by[:, self._at + 1] = stretch, stretching
+        square = J.T @ J
+        return Forces(-J.T @ self.tension, bent - stiffness * square, -damping * square, -J.T @ self.by)
 
 
 class TensionEquations(ForceEquations):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses and all Jacobians of a modulated segment: wang (24) to (28), (30) to (34), (53) to (71), appendix B.
+"""Poses and Jacobians of a modulated segment: wang (24) to (28), (53) to (62).
 
+Derivatives are complex steps through the equilibrium and the poses. They give at once what wang (30) to (41) and
+wang (63) to (71) compose, and the tests compare them with these matrices.
 Poses are in the base frame, twists (linear, angular) too. wang's angle delta runs from the bending plane to +x, so the
 tip moves towards phi = -delta, by the bend pi / 2 - theta. Written with x = theta - pi / 2 and sinc, nothing is divided
 by x: the straight segment is no special case.
@@ -15,13 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import ModulatedState, modulated_equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import (
+    ModulatedState,
+    balanced,
+    modulated_equilibrium,
+)
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
 
 Array = NDArray[Any]
 
-_SERIES_BELOW_RAD = 0.5
+_STEP = 1e-30  # of complex steps: nothing is subtracted
 _SINC_SERIES_BELOW_RAD = 1e-3
 
 
@@ -33,12 +39,6 @@ class ModulatedJacobians:
     ----------
     state : the equilibrium
     pose : of the end disk, (..., 4, 4); wang (28)
-    phi_theta, phi_delta, phi_insertion : derivatives of (theta_s, theta_epsilon), (..., 2); rad/rad, rad/rad, rad/m;
-        wang (37) to (39)
-    phi_k : by k_lambda0, k_lambdaq, k_lambda_theta, (..., 2, 3); wang (40)
-    xi_phi : Jacobian J_xi_phi, (..., 6, 2); wang (67)
-    xi_delta : Jacobian J_xi_delta at fixed phi, (..., 6); wang (71)
-    xi_insertion : Jacobian J_xi_qs at fixed phi, (..., 6); wang (34)
     macro_psi : Jacobian J_M_psi by theta and delta, (..., 6, 2); wang (55)
     micro : Jacobian J_mu by the insertion, (..., 6); wang (61)
     identification : J_k by k_lambda0 (N.m), k_lambdaq (N), k_lambda_theta (N.m/rad), (..., 6, 3); wang (62)
@@ -46,13 +46,6 @@ class ModulatedJacobians:
 
     state: ModulatedState
     pose: Array
-    phi_theta: Array
-    phi_delta: Array
-    phi_insertion: Array
-    phi_k: Array
-    xi_phi: Array
-    xi_delta: Array
-    xi_insertion: Array
     macro_psi: Array
     micro: Array
     identification: Array
@@ -125,58 +118,17 @@ def jacobians(
     ParameterError : as :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.modulated_equilibrium`
     """
     state = modulated_equilibrium(segment, theta_rad, delta_rad, insertion_m, moment_error)
-    delta = state.delta_rad
-    first, second = _parts(state, segment)
-    inserted, empty = (_arc(turn, delta, length) for turn, length in (first, second))
-    rotation = inserted[..., :3, :3]  # bR_c
-    lever = np.einsum("...ij,...j->...i", rotation, empty[..., :3, 3])
-
-    def at_end(twist: Array) -> Array:
-        """A twist of frame C moves the end disk with it."""
-        return np.concatenate([twist[..., :3] - np.cross(lever, twist[..., 3:]), twist[..., 3:]], axis=-1)
-
-    def in_base(twist: Array) -> Array:
-        turned = np.einsum("...ij,...kj->...ki", rotation, twist.reshape(*twist.shape[:-1], 2, 3))
-        return np.asarray(turned.reshape(twist.shape))
-
-    theta_1, delta_1 = _part_twists(first[0], delta, first[1])
-    theta_2, delta_2 = _part_twists(second[0], delta, second[1])
-    xi_phi = np.stack([at_end(theta_1), in_base(theta_2)], axis=-1)  # wang (67)
-    xi_delta = at_end(delta_1) + in_base(delta_2)  # wang (70), (71)
-    tangents = _chord(first[0], delta) - np.einsum("...ij,...j->...i", rotation, _chord(second[0], delta))
-    xi_insertion = np.concatenate([tangents, 0 * tangents], axis=-1)  # wang (34)
-
-    by = state.by_variable
-    through = xi_phi @ by
-    macro_psi = through[..., :2].copy()
-    macro_psi[..., 1] += xi_delta  # wang (55)
-    return ModulatedJacobians(
-        state,
-        inserted @ empty,  # wang (26), (27)
-        by[..., 0],
-        by[..., 1],
-        by[..., 2],
-        by[..., 3:],
-        xi_phi,
-        xi_delta,
-        xi_insertion,
-        macro_psi,
-        through[..., 2] + xi_insertion,  # wang (61)
-        through[..., 3:],  # wang (62)
-    )
-
-
-def backbone_jacobian(segment: ModulatedSegment, theta_rad: ArrayLike, delta_rad: ArrayLike) -> Array:
-    """J_q_psi: lengths q_i = L_i - L of the secondary backbones by theta and delta, (..., n, 2); wang (57).
-
-    Parameters
-    ----------
-    segment : what bends
-    theta_rad, delta_rad : configuration, (...), rad
-    """
-    sigma = segment.backbone_angles_rad(delta_rad)
-    bend = STRAIGHT_RAD - np.asarray(theta_rad)[..., None]
-    return segment.pitch_radius_m * np.stack([np.cos(sigma), bend * np.sin(sigma)], axis=-1)  # wang (57)
+    pose = end_pose(state, segment)
+    # By theta, delta, q_s, lambda: a complex step in one of them in each row.
+    steps = 1j * _STEP * np.eye(4).reshape(4, 4, *np.ones(state.theta_rad.ndim, dtype=int))
+    theta, delta, insertion = state.theta_rad + steps[0], state.delta_rad + steps[1], state.insertion_m + steps[2]
+    error = moment_error.value(theta, insertion) + steps[3]
+    slope = np.imag(end_pose(balanced(segment, theta, delta, insertion, error, state), segment)) / _STEP
+    spin = slope[..., :3, :3] @ np.swapaxes(pose[..., :3, :3], -1, -2)
+    twists = [*np.moveaxis(slope[..., :3, 3], -1, 0), spin[..., 2, 1], spin[..., 0, 2], spin[..., 1, 0]]
+    by = np.moveaxis(np.stack(twists), (0, 1), (-2, -1))
+    error_by = np.stack([np.ones(pose.shape[:-2]), state.insertion_m, state.theta_rad], axis=-1)  # wang (18)
+    return ModulatedJacobians(state, pose, by[..., :2], by[..., 2], by[..., 3:] * error_by[..., None, :])
 
 
 def macro_jacobian(segment: ModulatedSegment, found: ModulatedJacobians) -> Array:
@@ -238,36 +190,6 @@ def _arc(x: Array, delta: Array, length: Array) -> Array:
     return pose
 
 
-def _part_twists(x: Array, delta: Array, length: Array) -> tuple[Array, Array]:
-    """Twists of a part's end by its theta and its delta, each (..., 6), in the frame of its start; wang (64), B."""
-    c, s = np.cos(delta), np.sin(delta)
-    zero = 0 * (x + delta + length)
-    chi_a = _sinc(x / 2) ** 2 / 2 - _sinc(x)  # wang (B.3)
-    # wang (B.4) prints the cosine twice; the first must be the sine: ((theta - theta_0) sin + cos) / (...)^2.
-    chi_b = _chi_b(x)
-    chi_c = _versine_over(x)  # wang (B.4)
-    by_theta = np.stack([length * c * chi_a, -length * s * chi_a, length * chi_b, -s + zero, -c + zero, zero], axis=-1)
-    # wang (B.2) prints cos delta sin theta for the first entry of the rotation; it is cos delta cos theta.
-    by_delta = np.stack(
-        [
-            length * s * chi_c,
-            length * c * chi_c,
-            zero,
-            -c * np.sin(x) + zero,
-            s * np.sin(x) + zero,
-            -2 * np.sin(x / 2) ** 2 + zero,
-        ],
-        axis=-1,
-    )
-    return by_theta, by_delta
-
-
-def _chord(x: Array, delta: Array) -> Array:
-    """Derivative of (24) by the part's length at fixed angle: its chord over its length, (..., 3)."""
-    sideways = _versine_over(x)
-    return np.stack([-np.cos(delta) * sideways, np.sin(delta) * sideways, _sinc(x) + 0 * delta], axis=-1)
-
-
 def _sinc(x: Array) -> Array:
     """sin(x) / x; also of complex steps, whose quotient overflows near 0."""
     square = x * x
@@ -279,12 +201,3 @@ def _sinc(x: Array) -> Array:
 def _versine_over(x: Array) -> Array:
     """(1 - cos x) / x."""
     return x / 2 * _sinc(x / 2) ** 2
-
-
-def _chi_b(x: Array) -> Array:
-    """(x cos x - sin x) / x^2."""
-    small = np.abs(x) < _SERIES_BELOW_RAD
-    square = x * x
-    series = x * (-1 / 3 + square * (1 / 30 + square * (-1 / 840 + square * (1 / 45360 - square / 3991680))))
-    far = np.where(small, 1.0, x)
-    return np.where(small, series, (far * np.cos(far) - np.sin(far)) / far**2)

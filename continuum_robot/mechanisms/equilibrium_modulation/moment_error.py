@@ -32,24 +32,6 @@ class MomentError(Protocol):
         insertion_m : q_s, shape (...), m
         """
 
-    def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by theta, (...), N.m.
-
-        Parameters
-        ----------
-        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
-        insertion_m : q_s, shape (...), m
-        """
-
-    def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by q_s, (...), N.
-
-        Parameters
-        ----------
-        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
-        insertion_m : q_s, shape (...), m
-        """
-
 
 @dataclass(frozen=True)
 class LinearMomentError:
@@ -84,26 +66,6 @@ class LinearMomentError:
         insertion_m : q_s, shape (...), m
         """
         return self.k_lambda0 + self.k_lambdaq * insertion_m + self.k_lambda_theta * theta_rad  # wang (18)
-
-    def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by theta, (...), N.m.
-
-        Parameters
-        ----------
-        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
-        insertion_m : q_s, shape (...), m
-        """
-        return self.k_lambda_theta + 0 * (theta_rad + insertion_m)
-
-    def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by q_s, (...), N.
-
-        Parameters
-        ----------
-        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
-        insertion_m : q_s, shape (...), m
-        """
-        return self.k_lambdaq + 0 * (theta_rad + insertion_m)
 
 
 @dataclass(frozen=True)
@@ -143,27 +105,6 @@ class TabledMomentError:
         """
         parameters = self.at(theta_rad)
         return parameters[..., 0] + parameters[..., 1] * insertion_m
-
-    def by_theta(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by theta, (...), N.m.
-
-        Parameters
-        ----------
-        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
-        insertion_m : q_s, shape (...), m
-        """
-        slopes = self._curve.derivative()(self._inside(theta_rad))
-        return slopes[..., 0] + slopes[..., 1] * insertion_m
-
-    def by_insertion(self, theta_rad: Array, insertion_m: Array) -> Array:
-        """Its derivative by q_s, (...), N.
-
-        Parameters
-        ----------
-        theta_rad : nominal angle of the end disk from the base plane, shape (...), rad; straight is pi / 2
-        insertion_m : q_s, shape (...), m
-        """
-        return self.at(theta_rad)[..., 1] + 0 * insertion_m
 
     def at(self, theta_rad: ArrayLike) -> Array:
         """k_lambda0 (N.m) and k_lambdaq (N) at an angle, (..., 2).

@@ -14,7 +14,6 @@ from continuum_robot.errors import ParameterError
 Array = NDArray[Any]
 
 STRAIGHT_RAD = np.pi / 2  # theta_0: wang counts theta from the base plane
-EMPTY_LENGTHS = ("bent", "locked")
 _FEWEST_BACKBONES = 3
 
 
@@ -29,10 +28,6 @@ class ModulatedSegment:
     central_stiffness_nm2 : E_p I_p, N.m^2
     secondary_stiffness_nm2 : E_i I_i of each secondary backbone, (n,), N.m^2; the first stands on +x of the base
     modulation_stiffness_nm2 : E_s I_s of all that is inserted together, N.m^2
-    empty_lengths : which of the two lengths that wang (6) gives the empty part of a secondary backbone. Both are the
-        same only where theta' = theta. ``bent``: L - q_s + Delta_i (theta' - theta_s), of the shape that it takes; good
-        on the whole stroke. ``locked``: L_i - L_s,i with L_i of the nominal theta, which the paper's appendix A
-        differentiates; it falls to nothing before the modulation backbone reaches the end disk.
     """
 
     length_m: float
@@ -40,7 +35,6 @@ class ModulatedSegment:
     central_stiffness_nm2: float
     secondary_stiffness_nm2: tuple[float, ...]
     modulation_stiffness_nm2: float
-    empty_lengths: str = "bent"
 
     def __post_init__(self) -> None:
         for name in ("length_m", "pitch_radius_m", "central_stiffness_nm2"):
@@ -53,8 +47,6 @@ class ModulatedSegment:
             _check_positive("secondary_stiffness_nm2", value)
         if not (np.isfinite(self.modulation_stiffness_nm2) and self.modulation_stiffness_nm2 >= 0):
             raise ParameterError("modulation_stiffness_nm2", self.modulation_stiffness_nm2, "0 N.m^2 or more")
-        if self.empty_lengths not in EMPTY_LENGTHS:
-            raise ParameterError("empty_lengths", self.empty_lengths, "one of " + ", ".join(EMPTY_LENGTHS))
 
     @property
     def count(self) -> int:

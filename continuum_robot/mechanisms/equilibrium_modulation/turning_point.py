@@ -9,7 +9,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
 
@@ -18,6 +19,7 @@ Array = NDArray[Any]
 _SAMPLES = 400
 _END_FRACTION = 1e-4  # of the length: at 0 the tip has not yet gone anywhere, at L the last bit moves it no more
 _TOLERANCE_M = 1e-9
+_STEP_M = 1e-30  # complex: nothing is subtracted
 
 
 def turning_point(
@@ -45,12 +47,16 @@ def turning_point(
     None where the distance grows on the whole stroke
     """
     deepest = segment.length_m if stroke_m is None else stroke_m
-    start = jacobians(segment, theta_rad, 0.0, 0.0, moment_error).pose[:3, 3]
+
+    def tip(insertion: Any) -> Array:
+        state = modulated_equilibrium(segment, theta_rad, 0.0, insertion, moment_error)
+        return end_pose(state, segment)[..., :3, 3]
+
+    start = tip(0.0)
 
     def leaving(insertion: Any) -> Any:
         """Half the rate of the squared distance."""
-        found = jacobians(segment, theta_rad, 0.0, insertion, moment_error)
-        return np.sum((found.pose[..., :3, 3] - start) * found.micro[..., :3], axis=-1)
+        return np.imag(np.sum((tip(insertion + 1j * _STEP_M) - start) ** 2, axis=-1)) / (2 * _STEP_M)
 
     margin = _END_FRACTION * segment.length_m
     depths = np.linspace(margin, min(deepest, segment.length_m - margin), _SAMPLES)

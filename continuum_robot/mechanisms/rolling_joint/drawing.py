@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.geometry import se2
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.robot.description import Robot
 
@@ -112,7 +111,8 @@ class RollingParts:
 
 
 def _placed(points: Array, pose: Array) -> Array:
-    return np.asarray(points @ se2.rotation(pose[2]).T + pose[:2])
+    cosine, sine = np.cos(pose[2]), np.sin(pose[2])
+    return np.asarray(points @ [[cosine, sine], [-sine, cosine]] + pose[:2])
 
 
 def _in_space(points: Array) -> Array:

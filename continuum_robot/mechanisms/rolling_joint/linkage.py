@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that roll on each other, with the entry points of two tendons; all joints' contact frames in one call."""
+"""Links that roll on each other, with the entry points of two tendons; all joints in one call.
+
+Vectors in the plane are complex numbers, x + i y.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.geometry import se2
 from continuum_robot.mechanisms.rolling_joint.problems import IntersectingSurfacesError, OffSurfaceError, SurfaceError
-from continuum_robot.mechanisms.rolling_joint.surfaces import Surface, evaluate, with_curvature
+from continuum_robot.mechanisms.rolling_joint.surfaces import Surface
 
 Array = NDArray[np.float64]
+Vectors = NDArray[np.complex128]
 
-TENDONS = ("left", "right")
 _PIVOT_FRACTION = 1e-9
+_TOUCHING_M = 1e-13
+"""Length below which a tendon between two entry points, which then coincide, is taken along the normal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,49 @@ class Link:
     child_entries_m: Array
 
 
+class Joints(NamedTuple):
+    """Each joint at its contact; vectors in the lower link's frame unless said otherwise.
+
+    Attributes
+    ----------
+    angle_rad : of the upper link in the lower one, ha (9), shape (..., n - 1), rad
+    turn : exp(i angle), shape (..., n - 1)
+    place_m : of the upper link's origin, ha (9), shape (..., n - 1), m
+    child_m, parent_m : the contact, in the lower and in the upper link's frame, shape (..., n - 1), m
+    child_tangent, parent_tangent : of the surfaces there, in the same two frames, shape (..., n - 1)
+    rolled_m : change of the arc length with the angle, shape (..., n - 1), m/rad
+    gaps_m : the left and the right tendon between the links, v of ha (13), shape (..., 2, n - 1), m
+    lengths_m : of these, shape (..., 2, n - 1), m
+    levers_m : change of the lengths with the angle, ha (30), shape (..., 2, n - 1), m
+    lever_slopes_m : change of the levers with the angle, shape (..., 2, n - 1), m
+    """
+
+    angle_rad: Array
+    turn: Vectors
+    place_m: Vectors
+    child_m: Vectors
+    parent_m: Vectors
+    child_tangent: Vectors
+    parent_tangent: Vectors
+    rolled_m: Array
+    gaps_m: Vectors
+    lengths_m: Array
+    levers_m: Array
+    lever_slopes_m: Array
+
+    def poses(self, base: Array) -> Array:
+        """Poses of all links, ha (9): x (m), y (m), angle (rad), shape (n, 3).
+
+        Parameters
+        ----------
+        base : pose of link 1, shape (3,), m and rad
+        """
+        angles = np.cumsum(np.concatenate([base[2:], self.angle_rad]))
+        steps = np.exp(1j * angles[:-1]) * self.place_m
+        places = np.cumsum(np.concatenate([base[:1] + 1j * base[1:2], steps]))
+        return np.stack([places.real, places.imag, angles], axis=-1)
+
+
 class Linkage:
     """n links in a chain: link 1 is the base, joint k is between link k and link k + 1.
 
@@ -49,8 +97,6 @@ class Linkage:
     links : as given
     joint_count : n - 1
     limits_m : arc lengths between which each joint can roll, shape (n - 1, 2), m
-    entries_m : for each joint the left and right entry point of the lower link's child side, then those of the upper
-        link's parent side; shape (8, n - 1), m
     channel_length_m : length of both tendons inside of all links, shape (2,), m: the first sum of ha (28)
     size_m : mean distance of the entry points of a joint, which makes moments comparable with tensions, m
 
@@ -70,57 +116,63 @@ class Linkage:
                 if np.shape(entries) != (2, 2) or not np.all(np.isfinite(entries)):
                     raise ParameterError(f"entry points of link {number}", np.shape(entries), "finite, shape (2, 2)")
         self.joint_count = len(self.links) - 1
-        lower, upper = self.links[:-1], self.links[1:]
-        children, parents = [link.child for link in lower], [link.parent for link in upper]
-        pairs = list(zip(children, parents, strict=True))
-        self.limits_m = np.array(
-            [[max(a.limits_m[0], b.limits_m[0]), min(a.limits_m[1], b.limits_m[1])] for a, b in pairs]
-        )
-        for number, ((a, b), (low, high)) in enumerate(zip(pairs, self.limits_m, strict=True), start=1):
+        children, parents = [link.child for link in self.links[:-1]], [link.parent for link in self.links[1:]]
+        ends = np.array([[surface.limits_m for surface in side] for side in (children, parents)])
+        self.limits_m = np.stack([ends[..., 0].max(axis=0), ends[..., 1].min(axis=0)], axis=-1)
+        for number, (child, parent, (low, high)) in enumerate(zip(children, parents, self.limits_m, strict=True), 1):
             if not low < 0 < high:
                 raise SurfaceError(f"surfaces of joint {number}", (low, high), "common arc lengths around 0")
-            _check_rolling(number, a, b, low, high)
-        self._low, self._high = self.limits_m.T.copy()
-        self.entries_m = np.concatenate(
-            [
-                np.array([link.child_entries_m.ravel() for link in lower]).T,
-                np.array([link.parent_entries_m.ravel() for link in upper]).T,
-            ]
+            _check_rolling(number, child, parent, low, high)
+        below, above = (
+            np.array([getattr(link, name) for link in self.links]) @ [1, 1j]
+            for name in ("parent_entries_m", "child_entries_m")
         )
-        self.channel_length_m = np.sum(
-            [np.linalg.norm(link.child_entries_m - link.parent_entries_m, axis=1) for link in self.links], axis=0
-        )
-        apart = [link.child_entries_m[1] - link.child_entries_m[0] for link in lower]
-        self.size_m = float(np.mean(np.linalg.norm(apart, axis=1)))
-        surfaces = [*children, *parents]
+        self._holes, self._seats = above[:-1].T.copy(), below[1:].T.copy()
+        self.channel_length_m = np.abs(above - below).sum(axis=0)
+        self.size_m = float(np.mean(np.abs(self._holes[1] - self._holes[0])))
         # One search for all surfaces: each table is moved to a stretch of its own.
-        reach = 2 * max(max(abs(end) for end in surface.limits_m) for surface in surfaces)
-        self._shift = 2 * reach * np.arange(len(surfaces))
-        self._ends = np.concatenate(
-            [surface.knots_m[:-1] + shift for surface, shift in zip(surfaces, self._shift, strict=True)]
-        )
-        self._starts = np.concatenate([surface.knots_m[:-1] for surface in surfaces])
-        self._table = with_curvature(np.concatenate([surface.coefficients for surface in surfaces]))
-        offsets = np.cumsum([0] + [len(surface.knots_m) - 1 for surface in surfaces])
-        self._first, self._last = offsets[:-1], offsets[1:] - 1
+        curves = [surface.curve for surface in (*children, *parents)]
+        self._shift = 4 * np.abs(ends).max() * np.arange(len(curves))
+        self._starts = np.concatenate([curve.x[:-1] for curve in curves])
+        self._moved = np.concatenate([curve.x[:-1] + shift for curve, shift in zip(curves, self._shift, strict=True)])
+        places = np.concatenate([curve.c[::-1] for curve in curves], axis=1).transpose(1, 2, 0)
+        self._powers = np.arange(float(places.shape[-1]))
+        # The fourth polynomial is the curvature, the slope of the heading.
+        curvature = np.pad(places[:, 2, 1:] * self._powers[1:], ((0, 0), (0, 1)))
+        self._table = np.concatenate([places, curvature[:, None]], axis=1)
 
-    def frames(self, contact_m: Array) -> Array:
-        """Contact frames of all joints, without a check of the arc lengths.
+    def joints(self, contact_m: Array) -> Joints:
+        """All joints at their contacts, without a check of the arc lengths.
 
         Parameters
         ----------
-        contact_m : arc length of each joint's contact, shape (n - 1,), m
-
-        Returns
-        -------
-        shape (8, n - 1): x, y, heading, curvature of the lower link's child surface in its body frame, then of the
-        upper link's parent surface in its own
+        contact_m : arc length of each joint's contact, shape (..., n - 1), m
         """
-        s = np.concatenate([contact_m, contact_m])
-        index = np.searchsorted(self._ends, s + self._shift, side="right") - 1
-        index = np.minimum(np.maximum(index, self._first), self._last)
-        values = evaluate(self._table[index], s - self._starts[index]).T
-        return np.concatenate([values[:, : self.joint_count], values[:, self.joint_count :]])
+        n = self.joint_count
+        s = np.concatenate([contact_m, contact_m], axis=-1)
+        index = np.searchsorted(self._moved, s + self._shift, side="right") - 1
+        powers = (s - self._starts[index])[..., None] ** self._powers
+        values = (self._table[index] @ powers[..., None])[..., 0]
+        point, heading, curvature = values.view(complex)[..., 0], values[..., 2], values[..., 3]
+        tangent = np.exp(1j * heading)
+        child, parent = point[..., :n], point[..., n:]
+        child_tangent, parent_tangent = tangent[..., :n], tangent[..., n:]
+        turn = child_tangent * parent_tangent.conj()
+        place = child - turn * parent  # (9)
+        rolled = 1 / (curvature[..., :n] - curvature[..., n:])
+        seat = place[..., None, :] + turn[..., None, :] * self._seats
+        gaps = seat - self._holes  # (13)
+        lengths = np.abs(gaps)
+        if lengths.min() < _TOUCHING_M:
+            gaps = np.where(lengths < _TOUCHING_M, _TOUCHING_M * 1j * child_tangent[..., None, :], gaps)
+            lengths = np.abs(gaps)
+        away = gaps.conj() / lengths  # (12)
+        arm = away * (seat - child[..., None, :])  # the upper link turns about the contact
+        along = arm.real
+        slopes = along * (along / lengths - 1) + (away * (rolled * child_tangent)[..., None, :]).imag
+        angle = heading[..., :n] - heading[..., n:]
+        shared = (angle, turn, place, child, parent, child_tangent, parent_tangent, rolled)
+        return Joints(*shared, gaps, lengths, -arm.imag, slopes)  # (30)
 
     def check_contacts(self, contact_m: ArrayLike) -> Array:
         """Contacts as an array.
@@ -141,29 +193,13 @@ class Linkage:
         contact = np.asarray(contact_m, dtype=float)
         if contact.shape != (self.joint_count,):
             raise ParameterError("contact_m", contact.shape, f"shape ({self.joint_count},), one arc length a joint")
-        if ((self._low <= contact) & (contact <= self._high)).all():
-            return contact
-        for number, (s, (low, high)) in enumerate(zip(contact, self.limits_m, strict=True), start=1):
-            if not low <= s <= high:
-                raise OffSurfaceError(
-                    f"contact of joint {number}", float(s), f"on its surfaces, in [{low:g}, {high:g}] m"
-                )
+        low, high = self.limits_m.T
+        beyond = ~((low <= contact) & (contact <= high))
+        if beyond.any():
+            k = int(np.argmax(beyond))
+            allowed = f"on its surfaces, in [{low[k]:g}, {high[k]:g}] m"
+            raise OffSurfaceError(f"contact of joint {k + 1}", float(contact[k]), allowed)
         return contact
-
-    def relative_pose(self, frames: Array) -> tuple[Array, Array]:
-        """Pose of each joint's upper link in its lower one: T_c T_p^-1 of ha (9).
-
-        Parameters
-        ----------
-        frames : as :meth:`frames` gives them, shape (8, k)
-
-        Returns
-        -------
-        angle, shape (k,), rad; and position, shape (k, 2), m
-        """
-        angle = frames[2] - frames[6]
-        turned = np.einsum("kij,jk->ki", se2.rotation(angle), frames[4:6])
-        return angle, frames[:2].T - turned
 
     def poses(self, contact_m: ArrayLike, base: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
         """Poses of all links: ha (9).
@@ -181,33 +217,7 @@ class Linkage:
         ------
         ParameterError, OffSurfaceError : as :meth:`check_contacts`
         """
-        angle, place = self.relative_pose(self.frames(self.check_contacts(contact_m)))
-        result = np.empty((self.joint_count + 1, 3))
-        result[0] = base
-        result[1:, 2] = result[0, 2] + np.cumsum(angle)
-        steps = np.einsum("kij,kj->ki", se2.rotation(result[:-1, 2]), place)
-        result[1:, :2] = result[0, :2] + np.cumsum(steps, axis=0)
-        return result
-
-    def gaps(self, contact_m: ArrayLike) -> Array:
-        """Tendons between the links, seen from the lower one: v of ha (13).
-
-        Parameters
-        ----------
-        contact_m : shape (n - 1,), m
-
-        Returns
-        -------
-        shape (n - 1, 2, 2): joint, tendon, x and y (m)
-
-        Raises
-        ------
-        ParameterError, OffSurfaceError : as :meth:`check_contacts`
-        """
-        angle, place = self.relative_pose(self.frames(self.check_contacts(contact_m)))
-        entries = self.entries_m.T.reshape(-1, 2, 2, 2)
-        turned = np.einsum("kij,ktj->kti", se2.rotation(angle), entries[:, 1])
-        return np.asarray(place[:, None] + turned - entries[:, 0])
+        return self.joints(self.check_contacts(contact_m)).poses(np.asarray(base, dtype=float))
 
     def tendon_lengths(self, contact_m: ArrayLike) -> Array:
         """Length of the left and the right tendon from the base's lower entry to the last link's upper one: ha (28).
@@ -224,7 +234,8 @@ class Linkage:
         ------
         ParameterError, OffSurfaceError : as :meth:`check_contacts`
         """
-        return np.asarray(self.channel_length_m + np.sum(np.linalg.norm(self.gaps(contact_m), axis=-1), axis=0))
+        lengths = self.joints(self.check_contacts(contact_m)).lengths_m
+        return np.asarray(self.channel_length_m + lengths.sum(axis=-1))
 
 
 def _check_rolling(number: int, child: Surface, parent: Surface, low: float, high: float) -> None:
@@ -233,7 +244,7 @@ def _check_rolling(number: int, child: Surface, parent: Surface, low: float, hig
     The heading of the upper surface then outruns that of the lower one on both sides of any contact, so that they
     cannot meet again before they have turned by half a turn.
     """
-    s = np.union1d(child.knots_m, parent.knots_m)
+    s = np.union1d(child.curve.x, parent.curve.x)
     s = s[(s >= low) & (s <= high)]
     near = 1e-9 * (high - low)
     probes = np.unique(np.clip(np.concatenate([s - near, s + near, (s[:-1] + s[1:]) / 2]), low, high))

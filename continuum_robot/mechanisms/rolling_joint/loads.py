@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-
-Array = NDArray[np.float64]
 
 FRAMES = ("world", "body")
 
@@ -39,49 +38,67 @@ class Load:
     frame: str = "world"
 
 
-def load_matrix(loads: Sequence[Load], link_count: int) -> Array:
-    """All loads link by link; those on the base, which carries anything, are left out.
+class LinkLoads(NamedTuple):
+    """All loads link by link, of the links 2 ... n; vectors are complex, x + i y.
+
+    Attributes
+    ----------
+    world_n : sum of the forces that keep their direction, shape (n - 1,), N
+    body_n : sum of the forces that turn with the link, in its frame, shape (n - 1,), N
+    moment_nm : sum of the moments, those of the turning forces about the link's origin among them, shape (n - 1,)
+    lever_nm : sum of conj(point) force over the forces that keep their direction: at the link's angle a their moment
+        is Im(exp(-i a) lever), ha (56); shape (n - 1,), N.m
+    """
+
+    world_n: NDArray[np.complex128]
+    body_n: NDArray[np.complex128]
+    moment_nm: NDArray[np.float64]
+    lever_nm: NDArray[np.complex128]
+
+    @property
+    def conservative(self) -> bool:
+        """Whether the loads have a potential: no force turns with its link."""
+        return not self.body_n.any()
+
+    def scaled(self, factor: float) -> LinkLoads:
+        """All loads times a factor.
+
+        Parameters
+        ----------
+        factor : dimensionless
+        """
+        world, body, moment, lever = self
+        return LinkLoads(factor * world, factor * body, factor * moment, factor * lever)
+
+
+def link_loads(loads: Sequence[Load], link_count: int) -> LinkLoads:
+    """Sums of the loads on each link; those on the base, which carries anything, are left out.
 
     Parameters
     ----------
     loads : any number, several on a link add up
     link_count : n
 
-    Returns
-    -------
-    shape (8, n - 1), a column for each of the links 2 ... n: world force (2), world moment, and with the points q of
-    the world forces f the sums of q x f and of q . f, which give the moment at any angle of the link; then moment and
-    force of the body's loads at the link's origin. N, N.m
-
     Raises
     ------
     ParameterError : no such link or frame, or a value that is not finite
     """
-    matrix = np.zeros((8, link_count - 1))
+    world, body, lever = (np.zeros(link_count, dtype=complex) for _ in range(3))
+    moment = np.zeros(link_count)
     for load in loads:
         if not 1 <= load.link <= link_count:
             raise ParameterError("load.link", load.link, f"a link, 1 ... {link_count}")
         if load.frame not in FRAMES:
             raise ParameterError("load.frame", load.frame, "one of " + ", ".join(FRAMES))
-        values = (*load.force_n, load.moment_nm, *load.point_m)
-        if not np.all(np.isfinite(values)):
-            raise ParameterError("load", values, "finite values")
-        if load.link == 1:
-            continue
-        (fx, fy), (x, y) = load.force_n, load.point_m
-        column = matrix[:, load.link - 2]
+        if not np.all(np.isfinite([*load.force_n, load.moment_nm, *load.point_m])):
+            raise ParameterError("load", (*load.force_n, load.moment_nm, *load.point_m), "finite values")
+        k, force = load.link - 1, complex(*load.force_n)
+        about_origin = complex(*load.point_m).conjugate() * force
+        moment[k] += load.moment_nm
         if load.frame == "world":
-            column[:5] += [fx, fy, load.moment_nm, x * fy - y * fx, x * fx + y * fy]
+            world[k] += force
+            lever[k] += about_origin
         else:
-            column[5:] += [load.moment_nm + x * fy - y * fx, fx, fy]
-    return matrix
-
-
-def is_conservative(matrix: Array) -> bool:
-    """Whether all loads of a :func:`load_matrix` have a potential: none turns with its link.
-
-    Parameters
-    ----------
-    matrix : of all loads, as :func:`load_matrix` gives it
-    """
-    return not np.any(matrix[6:])
+            body[k] += force
+            moment[k] += about_origin.imag
+    return LinkLoads(world[1:], body[1:], moment[1:], lever[1:])

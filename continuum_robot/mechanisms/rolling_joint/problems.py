@@ -19,19 +19,18 @@ class OffSurfaceError(ParameterError):
 
 
 class NoEquilibriumError(ContinuumRobotError, ArithmeticError):
-    """The links roll beyond the end of a surface: no equilibrium within the surfaces.
+    """No equilibrium was found within the surfaces: the links roll to the end of one.
 
     Attributes
     ----------
     joint : the joint that rolls off, counted from 1 at the base
     arc_length_m : the end of the surface that it reaches, m
-    proved : whether every pose within the surfaces was excluded; False: none was found
+    starts : number of poses from which an equilibrium was looked for
     """
 
-    def __init__(self, joint: int, arc_length_m: float, *, proved: bool) -> None:
-        self.joint, self.arc_length_m, self.proved = joint, arc_length_m, proved
-        certainty = "no equilibrium within the surfaces" if proved else "no equilibrium found within the surfaces"
+    def __init__(self, joint: int, arc_length_m: float, starts: int) -> None:
+        self.joint, self.arc_length_m, self.starts = joint, arc_length_m, starts
         super().__init__(
-            f"{certainty}: joint {joint} rolls to the end of its surface, s = {arc_length_m * 1e3:.4g} mm."
-            " Lower the load, raise the tensions, or make the surface longer"
+            f"no equilibrium found within the surfaces (starts tried: {starts}): joint {joint} rolls to the end of its"
+            f" surface, s = {arc_length_m * 1e3:.4g} mm. Lower the load, raise the tensions, or make the surface longer"
         )

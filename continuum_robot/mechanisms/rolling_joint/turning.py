@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.mechanisms.rolling_joint.loads import load_matrix
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 
 Array = NDArray[np.float64]
@@ -21,7 +20,6 @@ BALANCED = 0.55
 would ring."""
 
 _PLACES, _FINER = 2001, 4
-_NONE, _AT_REST = np.zeros(2), np.zeros(3)
 
 
 class TurnedJoints(NamedTuple):
@@ -61,16 +59,13 @@ class JointTurning:
         linkage = statics.linkage
         near = np.linspace(linkage.limits_m[:, 0], linkage.limits_m[:, 1], _FINER * _PLACES)
         # The angle falls along the surfaces, as the upper one bends away from the lower one.
-        angles = np.array([linkage.relative_pose(linkage.frames(contacts))[0] for contacts in near])[::-1]
+        angles = linkage.joints(near).angle_rad[::-1]
         even = np.linspace(angles[0], angles[-1], _PLACES)
         columns = zip(even.T, angles.T, near[::-1].T, strict=True)
         contacts = np.array([np.interp(*joint) for joint in columns]).T
-        unloaded, rows = load_matrix((), linkage.joint_count + 1), []
-        for contact in contacts:
-            frames = linkage.frames(contact)
-            step = statics.evaluate_frames(frames, _NONE, 1.0, unloaded, _AT_REST)
-            rows.append((contact, *step.gaps, *(step.gap_slopes / (frames[3] - frames[7]))))
-        known = np.array(rows)  # places, quantities, joints
+        joints = linkage.joints(contacts)
+        # Places, quantities, joints.
+        known = np.concatenate([contacts[:, None], joints.lengths_m, joints.levers_m], axis=1)
         step_rad = even[1] - even[0]
         slopes = np.gradient(known[:, 3:], axis=0) / step_rad
         self._table = np.ascontiguousarray(np.concatenate([known, slopes], axis=1).transpose(2, 0, 1))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
+from continuum_robot.mechanisms.rolling_joint.statics import TOLERANCE, RollingStatics
 
 Array = NDArray[np.float64]
 
 _LARGEST_RATIO = 30.0
 _POINTS = 301
+_ITERATIONS = 100
 
 
 class UnloadedCurve:
@@ -34,21 +36,34 @@ class UnloadedCurve:
     displacement_m : left and right, shape (k, 2), m
     coordinate_m : half the difference of the displacements, increasing, shape (k,), m
     home_length_m : tendon lengths where the tensions are equal, shape (2,), m
+
+    Raises
+    ------
+    NoEquilibriumError : a ratio without a pose within the surfaces
     """
 
     def __init__(self, statics: RollingStatics, largest_ratio: float = _LARGEST_RATIO) -> None:
-        self.statics = statics
-        end = float(np.log(largest_ratio))
+        linkage, end = statics.linkage, float(np.log(largest_ratio))
         self.log_ratio = np.linspace(-end, end, _POINTS)
-        contacts, lengths, near = [], [], None
-        for value in self.log_ratio:
-            found = statics.solve_tension([np.exp(value / 2), np.exp(-value / 2)], start_m=near)
-            near = found.contact_m
-            contacts.append(found.contact_m)
-            lengths.append(found.tendon_length_m)
-        self.contact_m = np.array(contacts)
+        tension = np.exp(np.outer(self.log_ratio, [0.5, -0.5]))
+        tolerance_nm = TOLERANCE * linkage.size_m * tension.sum(axis=1, keepdims=True)
+        # Each joint is for itself, and its moment falls with its contact: Newton's method in a bracket.
+        low, high = np.broadcast_to(linkage.limits_m.T[:, None], (2, _POINTS, linkage.joint_count))
+        contact = np.clip(0.0, low, high)
+        for _ in range(_ITERATIONS):
+            joints = linkage.joints(contact)
+            moment, stiffness = (np.einsum("kt,ktj->kj", tension, x) for x in (joints.levers_m, joints.lever_slopes_m))
+            if (np.abs(moment) <= tolerance_nm).all():
+                break
+            low, high = np.where(moment > 0, contact, low), np.where(moment < 0, contact, high)
+            ahead = contact - joints.rolled_m * moment / np.where(stiffness > 0, stiffness, np.inf)
+            contact = np.where((low < ahead) & (ahead < high), ahead, (low + high) / 2)
+        else:
+            row, joint = np.unravel_index(np.argmax(np.abs(moment) / tolerance_nm), moment.shape)
+            raise NoEquilibriumError(int(joint) + 1, float(contact[row, joint]), 1)
+        self.contact_m = contact
         self.home_length_m = statics.solve_tension([1.0, 1.0]).tendon_length_m
-        self.displacement_m = self.home_length_m - np.array(lengths)
+        self.displacement_m = self.home_length_m - linkage.channel_length_m - joints.lengths_m.sum(axis=-1)
         self._steps = np.diff(self.displacement_m, axis=0)
         self._squares = np.sum(self._steps**2, axis=1)
         self.coordinate_m = (self.displacement_m[:, 0] - self.displacement_m[:, 1]) / 2

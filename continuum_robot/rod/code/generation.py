@@ -199,19 +199,11 @@ def compile_functions(
     ParameterError : unknown ``compile``
     ContinuumRobotError : ``compile="always"`` and no compiler, or it failed
     """
-    library = library_of(functions, name, compile, progress)
+    library = _library_of(functions, name, compile, progress)
     return {function.name(): FastFunction(function, library) for function in functions}
 
 
-def library_of(
-    functions: Sequence[ca.Function], name: str, compile: str, progress: Progress | None, more: str = ""
-) -> Library:
-    """Compiled code of functions; arguments and errors as of :func:`compile_functions`.
-
-    Parameters
-    ----------
-    more : C code to stand beside it
-    """
+def _library_of(functions: Sequence[ca.Function], name: str, compile: str, progress: Progress | None) -> Library:
     for function in functions:
         _check_dense(function)
     if compile == "never":
@@ -221,8 +213,8 @@ def library_of(
     source = Source(
         name,
         f"{count:,} instructions",
-        [text, str(_PART_STATEMENTS), more],
-        lambda: split_functions(text, _PART_STATEMENTS) + more,
+        [text, str(_PART_STATEMENTS)],
+        lambda: split_functions(text, _PART_STATEMENTS),
         ["-O0" if count > _LARGE_INSTRUCTIONS else "-O1", *vector_flags()],
     )
     return shared_library(source, compile, progress)

@@ -49,7 +49,7 @@ def _weight(rod: RodDescription) -> Iterator[Load]:
         return
     for segment, start_m in zip(rod.segments, rod.starts_m, strict=True):
         for low, high in _slices(segment):
-            density = segment.mass_at((low + high) / 2)[0]
+            density = segment.at((low + high) / 2).linear_density_kg_per_m
             if density > 0:
                 yield DistributedLoad(
                     force_n_per_m=_triple(density * g),
@@ -77,13 +77,13 @@ def _slices(segment: RodSegment) -> list[tuple[float, float]]:
     """Fractions of a segment between which its section is one: all of it, or thin slices where it tapers."""
     if segment.taper is None:
         return [(0.0, 1.0)]
-    cuts = sorted({*np.linspace(0.0, 1.0, SLICES + 1).tolist(), *segment.taper.breaks})
+    cuts = sorted({*np.linspace(0.0, 1.0, SLICES + 1).tolist(), *segment.breaks})
     return list(pairwise(cuts))
 
 
 def _section(segment: RodSegment, low: float, high: float) -> Section:
     """The description has the angular strains first."""
-    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.stiffness_at((low + high) / 2).tolist()
+    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.at((low + high) / 2).stiffness
     u_x, u_y, u_z, v_x, v_y, v_z = segment.rest_strain
     return Section(
         length_m=(high - low) * segment.length_m,

@@ -215,7 +215,8 @@ class CapstanFriction:
     def _place(self, rod: Rod, terms: Terms) -> None:
         """Where the wires' holes are among the bodies of a rod, and the arguments of the kernel's call."""
         robot, bodies_m = self.robot, rod.arrays.bodies_m
-        paths, wires, holes = robot.tendon_paths, [], []
+        paths, wires = robot.tendon_paths, []
+        holes: list[tuple[int, tuple[float, float]]] = []
         for drive in self._drives:
             segment, start_m = robot.segments[drive.segment], float(robot.segment_starts_m[drive.segment])
             disks_m = [start_m, *(start_m + at for at in segment.disks.positions_m(segment.length_m) if at > 0)]

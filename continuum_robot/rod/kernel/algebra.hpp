@@ -72,7 +72,7 @@ template <class A, class B> inline auto dot(const A *a, const B *b, int count) -
   return sum;
 }
 
-template <class S, class W> inline void add_scaled(W w, const S *x, S *y, int count) { // y += w x
+template <class X, class S, class W> inline void add_scaled(W w, const X *x, S *y, int count) { // y += w x
   for (int i = 0; i < count; i++) y[i] += w * x[i];
 }
 

@@ -153,7 +153,7 @@ def rod_arrays(
         for s_m in places_m:
             if not -SAME_PLACE <= s_m / rod.length_m <= 1 + SAME_PLACE:
                 raise ParameterError(name, s_m, f"an arc length from 0 to {rod.length_m:g} m")
-    places = _Places(rod, pieces, [*map(_station, stations_m), *map(body_of, rod.masses), *points])
+    places = _Places(rod, pieces, [*map(_station, stations_m), *map(_mass, rod.masses), *points])
     lengths = _Lengths(pieces, rod.tendon_paths if paths is None else paths, path_nodes)
     rows = [row for segment in rod.segments for row in segment.basis.rows]
     rest = [np.array(rod.segments[piece.segment].rest_strain) for piece in pieces]
@@ -229,14 +229,19 @@ def _station(s_m: float) -> tuple[float, Vector]:
     return float(s_m), np.zeros(BODY)
 
 
-def body_of(mass: LumpedMass) -> tuple[float, Vector]:
-    """Where it is, and its numbers: mass, first moment, second moment about the place's origin."""
-    numbers, s = np.zeros(BODY), np.array(mass.center_of_mass_m)
-    second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s)) + mass.inertia_kg_m2
-    numbers[0] = mass.mass_kg
-    numbers[1:4] = mass.mass_kg * s
-    numbers[4:10] = second[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
+def _mass(mass: LumpedMass) -> tuple[float, Vector]:
+    numbers = np.zeros(BODY)
+    add_mass(numbers, mass)
     return float(mass.s_m), numbers
+
+
+def add_mass(numbers: Vector, mass: LumpedMass) -> None:
+    """Into the ten numbers of inertia: mass, first moment, second moment about the place's origin."""
+    s = np.array(mass.center_of_mass_m)
+    second = mass.mass_kg * (s @ s * np.eye(3) - np.outer(s, s)) + mass.inertia_kg_m2
+    numbers[0] += mass.mass_kg
+    numbers[1:4] += mass.mass_kg * s
+    numbers[4:10] += second[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]]
 
 
 def point_loads(loads: Sequence[Load], pieces: Sequence[Piece]) -> Iterator[tuple[float, Vector]]:
@@ -300,8 +305,9 @@ class _Places:
             node = nodes.index(at) if at in nodes else -1
             own = np.zeros(BODY)
             if node >= 0:
-                density, rotary = segment.mass_at(piece.low + at * (piece.high - piece.low))
-                own[0], own[4:7] = weights[node] * density, weights[node] * rotary
+                section = segment.at(piece.low + at * (piece.high - piece.low))
+                own[0] = weights[node] * section.linear_density_kg_per_m
+                own[4:7] = weights[node] * np.array(section.rotary_inertia_kg_m)
                 self.at_node.append(piece.values(at))
             for k, numbers in enumerate(_together([own, *bodies[at]])):
                 self.place.append((node if k == 0 else -1, len(self.body)))

@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.rod.rod import Rod
 from continuum_robot.stepped.buffers import stepped
+
+
+def _memory(array: Any) -> Any:
+    """Of an array, as stepped code indexes it."""
+    return memoryview(array)
 
 
 @cython.cclass
@@ -60,8 +67,8 @@ class KernelCall:
         if cython.compiled and not self.native:
             raise ParameterError("rod", rod.n, "the kernel's library: compiled control calls no Python function")
         self._function, self._run = own, own.run
-        self.c, self.rate, self.acceleration = memoryview(own.c), memoryview(own.rate), memoryview(own.acceleration)
-        self.momentum, self.force, self.bias = memoryview(own.momentum), memoryview(own.force), memoryview(own.bias)
+        self.c, self.rate, self.acceleration = map(_memory, (own.c, own.rate, own.acceleration))
+        self.momentum, self.force, self.bias = map(_memory, (own.momentum, own.force, own.bias))
         if self.native:
             self._address, self._shape, self._numbers, self._at_c = own.addresses[:4]
             self._at_rate, self._at_acceleration, self._terms, self._memory = own.addresses[4:]

@@ -149,6 +149,17 @@ template <class S> void momenta(const Spatial<S> &b, const S *X, int m, S *r) { 
   }
 }
 
+template <class S> inline void momentum(const Spatial<S> &b, const S *X, S *r) { // the same of one twist
+  const S *w = X, *v = X + 3, *I = b.second, *q = b.first;
+  r[0] = I[0] * w[0] + I[3] * w[1] + I[4] * w[2] + q[1] * v[2] - q[2] * v[1];
+  r[1] = I[3] * w[0] + I[1] * w[1] + I[5] * w[2] + q[2] * v[0] - q[0] * v[2];
+  r[2] = I[4] * w[0] + I[5] * w[1] + I[2] * w[2] + q[0] * v[1] - q[1] * v[0];
+  for (int i = 0; i < 3; i++) {
+    const int j = (i + 1) % 3, k = (i + 2) % 3;
+    r[3 + i] = b.mass * v[i] - q[j] * w[k] + q[k] * w[j];
+  }
+}
+
 // N (6, 6) += what maps a twist (angular, linear), block by block.
 template <class S, class A, class B> void add_dyad(S *N, int row, int col, const A *a, const B *c) { // u -> a x (c x u)
   const S s = S{} + (a[0] * c[0] + a[1] * c[1] + a[2] * c[2]);

@@ -20,7 +20,7 @@ public:
              const double *tension, const double *none, double tolerance)
       : r(r), q(q), method(method), stages(method == SDIRK ? 2 : 1), steps(steps), n(r.n), h(h),
         g(method == SDIRK ? GAMMA() * h : h / 2), on(method == SDIRK ? (1 - GAMMA()) / GAMMA() : 1.0),
-        tension(tension), none(none), tolerance(tolerance), stage(n, r.paths, scale, memory), rates(n, memory),
+        tension(tension), none(none), tolerance(tolerance), stage(n, r.paths, scale, memory), rates(n, scale, memory),
         kept(static_cast<std::size_t>(steps) * stages * 2 * n) {}
 
   // From c and momenta p to their end. False where a stage does not converge.

@@ -4,7 +4,6 @@
 #include "batch.hpp"
 #include "capstans.hpp"
 #include "gradient.hpp"
-#include "newton.hpp"
 #include "plant.hpp"
 #include "statics.hpp"
 
@@ -23,7 +22,7 @@ std::size_t memory_of(const Shape &r) {
     const std::size_t nodes = p.nodes, block = 6 * p.cols;
     count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
   }
-  return count + 9 * n * n + 96 * n + r.paths * (n + 12);
+  return count + 9 * n * n + 120 * n + r.paths * (n + 12);
 }
 
 // What each robot of a batch has of its own, and the pull of its tendons. Where `own` is not 0, the numbers, stiffness
@@ -97,7 +96,7 @@ struct Equilibria : Batch {
     gather(c + first * n, n, count, n, C);
     gather(tension + first * N, N, count, N, pulled);
     gather(spooled + first * N, N, count, N, wound);
-    int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
+    const int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
       typedef std::remove_const_t<std::remove_pointer_t<decltype(q.body)>> P;
       const Pull<S> pull{pulled, k, wound, slack};
       if constexpr (std::is_same_v<S, double>) {
@@ -105,7 +104,7 @@ struct Equilibria : Batch {
         if (along > 0) return along;
         std::copy(c + first * n, c + (first + 1) * n, C);
       }
-      return newton<S, P>(r, q, scale, pull, C, tolerance, most, curve);
+      return equilibrium<S, P>(r, q, scale, pull, C, tolerance, most, curve);
     });
     if (took < 0 && !std::is_same_v<S, double>) return 1;
     std::fill(iterations + first, iterations + first + count, took);
@@ -115,10 +114,12 @@ struct Equilibria : Batch {
   }
 
 private:
+  // Of one robot that its group did not find: along its energy, which is slower and fails less.
   int along_energy(const Numbers<double> &q, const Pull<double> &pull, double *C, double *curve,
                    Arena<double> &memory) const {
     const std::size_t n = r.n, N = r.paths;
-    AtRest at{curve, memory.raw(n), memory.raw(N), memory.raw(N), memory.raw(N * n), memory.raw(12 * r.bodies), nullptr, 0};
+    AtRest at{curve, memory.raw(n), memory.raw(N), memory.raw(N), memory.raw(N * n), memory.raw(12 * r.bodies),
+              nullptr, 0};
     bool conservative = true; // moments and loads that follow have no energy
     for (int k = 0; k < r.bodies; k++)
       for (int i = 16; i < BODY; i++) conservative &= q.body[BODY * k + i] == 0;
@@ -160,6 +161,7 @@ EXPORT void rod_lengths_along(const Shape *r, const Numbers<Slope> *q, const Slo
 // Force out of balance, Hessian, tendons and energy of a rod at rest in c.
 EXPORT void rod_at_rest(const Shape *r, const Numbers<double> *q, const double *scale, const Pull<double> *pull,
                         const double *c, AtRest *at) {
+  Arena<double>::reserve(2 * memory_of(*r));
   Equilibrium(*r, *q, scale, *pull, *at).evaluate(c);
 }
 
@@ -167,6 +169,7 @@ EXPORT void rod_at_rest(const Shape *r, const Numbers<double> *q, const double *
 // or meets a Hessian that is not positive definite though all loads are conservative.
 EXPORT int rod_equilibrium(const Shape *r, const Numbers<double> *q, const double *scale, const Pull<double> *pull,
                            double *c, int conservative, double tolerance, int most, AtRest *at) {
+  Arena<double>::reserve(2 * memory_of(*r));
   return Equilibrium(*r, *q, scale, *pull, *at).run(c, conservative != 0, tolerance, most);
 }
 

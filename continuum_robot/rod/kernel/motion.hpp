@@ -8,14 +8,26 @@ namespace rod {
 
 enum Method { MIDPOINT = 0, SDIRK = 1 };
 
-// Of the rates of the latest stages, to guess where a stage ends.
+// Of the rates of the latest stages, to guess where a stage ends: by the polynomial through as many of them as have
+// guessed best of late. Smooth motions take many, those with dry friction few.
 template <class S> class Extrapolation {
 public:
-  template <class Memory> Extrapolation(int n, Memory &memory) : n(n), rates(memory.zeros(MOST * n)) {}
+  template <class Memory>
+  Extrapolation(int n, const double *scale, Memory &memory)
+      : n(n), scale(scale), rates(memory.zeros(MOST * n)), guesses(memory.zeros(MOST * n)) {}
 
-  void forget() { have = 0; }
+  void forget() { have = guessed = 0; }
 
   void add(double time, const S *rate) {
+    for (int m = 0; m < guessed; m++) {
+      S square{};
+      for (int i = 0; i < n; i++) {
+        const S off = scale[i] * (guesses[m * n + i] - rate[i]);
+        square += off * off;
+      }
+      wrong[m] = largest(square) + (m < judged ? 0.7 * wrong[m] : 0.0);
+    }
+    judged = guessed;
     for (int k = MOST - 1; k > 0; k--) {
       times[k] = times[k - 1];
       std::copy(rates + (k - 1) * n, rates + k * n, rates + k * n);
@@ -23,26 +35,35 @@ public:
     times[0] = time;
     std::copy(rate, rate + n, rates);
     have = std::min(have + 1, MOST);
+    guessed = 0;
   }
 
   // c = from + step times the rate then; where nothing is known, times the rate v.
-  void guess(double time, double step, const S *from, const S *v, S *c) const {
-    std::copy(from, from + n, c);
-    if (!have) add_scaled(step, v, c, n);
-    for (int k = 0; k < have; k++) {
-      double w = step;
-      for (int j = 0; j < have; j++)
-        if (j != k) w *= (time - times[j]) / (times[k] - times[j]);
-      add_scaled(w, rates + k * n, c, n);
+  void guess(double time, double step, const S *from, const S *v, S *c) {
+    int best = 0;
+    for (int m = 0; m < have; m++) { // through the latest m + 1
+      S *own = guesses + m * n;
+      std::fill(own, own + n, S{});
+      for (int k = 0; k <= m; k++) {
+        double w = 1;
+        for (int j = 0; j <= m; j++)
+          if (j != k) w *= (time - times[j]) / (times[k] - times[j]);
+        add_scaled(w, rates + k * n, own, n);
+      }
+      if (m < judged && wrong[m] < wrong[best]) best = m;
     }
+    guessed = have;
+    std::copy(from, from + n, c);
+    add_scaled(step, have ? guesses + best * n : v, c, n);
   }
 
 private:
-  static constexpr int MOST = 4;
+  static constexpr int MOST = 6;
   const int n;
-  int have = 0;
-  double times[MOST];
-  S *rates;
+  const double *scale;
+  int have = 0, guessed = 0, judged = 0; // rates; guesses of the stage that runs, and of those before
+  double times[MOST], wrong[MOST];
+  S *rates, *guesses;
 };
 
 // One implicit stage c - c0 = g v, p - p0 = g F(c, v). Newton's method with an inverse that is kept from stage to stage
@@ -66,12 +87,17 @@ public:
   void forget() { made_for = 0; }
 
   // From a guess in c: c, v and the momentum at the stage. False where it does not converge. `forces(c, v, out)` gives
-  // terms with the whole force, `forces.changed(stage)` adds to the matrix what changed in it since it was made, `damping`
-  // (n, n) is minus the part of dF/dv that is not momentum_by_c^T.
+  // terms with the whole force, `forces.changed(stage)` adds to the matrix what changed in it since it was made,
+  // `forces.follow(g, change, p)` adds to p what g F changes by with the last change of c, as far as it is linear: else
+  // damping would make a small error there a large one of the momentum. `damping` (n, n) is minus the part of dF/dv that
+  // is not momentum_by_c^T.
   template <class P, class Forces>
   bool run(double g, const S *c0, const S *p0, S *c, S *v, S *p_end, Forces &forces, const P *damping,
            double tolerance) {
-    bool fresh = made_for != g, exact = false; // whether the matrix is made anew, and was made at the last point
+    // Steps of a clock that jitters keep their matrix.
+    const double other = made_for > 0 ? std::abs(g - made_for) / g : 1.0;
+    bool fresh = other > 0.2, exact = false; // whether the matrix is made anew, and was made at the last point
+    expected = std::max(expected, 2 * other);
     double before = -1, part = 1;              // size of the correction there, and how much of it was gone
     int measured = 0;
     for (int iteration = 0; iteration < MOST; iteration++) {
@@ -101,7 +127,7 @@ public:
         learn();
         left = std::sqrt(largest(along(change, change)));
       }
-      const bool there = left <= tolerance || (rate < 0.3 && left * rate / (1 - rate) <= 0.3 * tolerance);
+      const bool there = left <= tolerance || (rate < 0.3 && left * rate / (1 - rate) <= tolerance);
       part = left > LARGEST ? LARGEST / left : 1.0;
       std::copy(c, c + n, last);
       for (int i = 0; i < n; i++) c[i] += part * change[i];
@@ -111,6 +137,7 @@ public:
           v[i] = (c[i] - c0[i]) / g;
           p_end[i] = p0[i] + g * force[i];
         }
+        forces.follow(g, change, p_end);
         return true;
       }
       exact = fresh;
@@ -149,7 +176,7 @@ private:
   template <class P> bool make_inverse(double g, const P *damping) {
     matrix(g, damping, inverse);
     matrices++;
-    expected = 1;
+    expected = 1.0;
     made_for = invert(inverse, n) ? g : 0;
     for (int i = 0; i < n; i++)
       for (int j = 0; j < i; j++) std::swap(inverse[i * n + j], inverse[j * n + i]);
@@ -189,7 +216,7 @@ public:
   template <class Memory>
   Steps(int n, int paths, const double *scale, Method method, double tolerance, Memory &memory)
       : stage(n, paths, scale, memory), n(n), method(method), tolerance(tolerance),
-        rates{{n, memory}, {n, memory}}, C(memory.zeros(n)), V(memory.zeros(n)), P_end(memory.zeros(n)),
+        rates{{n, scale, memory}, {n, scale, memory}}, C(memory.zeros(n)), V(memory.zeros(n)), P_end(memory.zeros(n)),
         c1(memory.zeros(n)), p1(memory.zeros(n)), error(memory.zeros(n)) {}
 
   Stage<S> stage;
@@ -252,6 +279,14 @@ private:
   }
 };
 
+// p -= (g K + D) change
+template <class S, class P> void resist(int n, const Numbers<P> &q, double g, const S *change, S *p) {
+  for (int i = 0; i < n; i++) {
+    add_scaled(-(g * change[i]), q.stiffness + i * n, p, n);
+    add_scaled(-change[i], q.damping + i * n, p, n);
+  }
+}
+
 // Forces of tendons that pull as they are told.
 template <class S, class P> struct Pulled {
   const Shape &r;
@@ -262,6 +297,7 @@ template <class S, class P> struct Pulled {
   void operator()(const S *c, const S *v, const Terms<S> &out) { forces<S, P>(r, q, c, v, pull, out, length); }
   void stage(int, double, double, double) {}
   bool changed(Stage<S> &) { return false; }
+  void follow(double g, const S *change, S *p) const { resist(r.n, q, g, change, p); }
 };
 
 // Motion over steps of h with inputs that are constant in each: tension and spooled, (steps, paths). Ends in c and v.

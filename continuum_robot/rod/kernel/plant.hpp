@@ -125,6 +125,12 @@ public:
     }
   }
 
+  void follow(double, const double *change, double *p) const {
+    resist(n, q, g, change, p);
+    for (int k = 0; k < rows; k++)
+      if (weight[k] != 0) add_scaled(-(weight[k] * dot(direction[k], change, n)), direction[k], p, n);
+  }
+
   // Tell the stage's matrix where tendons have become slack or tight, dry friction stuck or sliding, surfaces touched.
   template <class Stage> bool changed(Stage &stage) {
     bool any = false;

@@ -5,6 +5,35 @@
 
 namespace rod {
 
+// Newton's method by whole steps of a limited size, the same in all lanes: from a guess in c to where all forces vanish;
+// how many iterations it took, or minus that where it did not converge. `hessian`: minus dF/dc there, (n, n).
+template <class S, class P>
+int equilibrium(const Shape &r, const Numbers<P> &q, const double *scale, const Pull<S> &pull, S *c, double tolerance,
+                int most, S *hessian) {
+  const int n = r.n;
+  const double LARGEST = 0.8; // change of a coefficient in an iteration, as angle or strain over its segment
+  Arena<S> memory;
+  S *force_by_c = memory.raw(n * n), *force = memory.raw(n), *still = memory.zeros(n), *length = memory.raw(r.paths);
+  const Terms<S> out{nullptr, force, nullptr, nullptr, nullptr, force_by_c, nullptr, nullptr};
+  bool there = false;
+  for (int iteration = 1; iteration <= most; iteration++) {
+    forces<S, P>(r, q, c, still, pull, out, length);
+    for (int i = 0; i < n * n; i++) hessian[i] = -force_by_c[i];
+    if (there) return iteration;
+    std::copy(hessian, hessian + n * n, force_by_c);
+    if (!factor(force_by_c, n)) return -iteration;
+    solve(force_by_c, n, force);
+    double size = 0;
+    for (int i = 0; i < n; i++)
+      size = std::max(size, std::max(largest(scale[i] * force[i]), largest(-(scale[i] * force[i]))));
+    if (!(size < 1e9)) return -iteration;
+    const double part = size > LARGEST ? LARGEST / size : 1.0;
+    for (int i = 0; i < n; i++) c[i] += part * force[i];
+    there = size <= tolerance;
+  }
+  return -most;
+}
+
 // What is known of an equilibrium, for the way to the next and for reports.
 struct AtRest {
   double *hessian;  // minus dF/dc, (n, n)

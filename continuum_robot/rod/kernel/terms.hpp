@@ -12,8 +12,7 @@ template <class S> struct Passed {
   S *turning;          // ad(V) e
   S *J, *Y;            // at the nodes, of the piece's own coefficients; null: no second derivatives are wanted
   S *still, *still_Y;  // of the coefficients before, (6, col): they stand still along the piece
-  S *V;                // twists of the nodes, (nodes, 6)
-  S *H, *G, *B;        // momentum, load and bias wrench beyond each node, in its weight, (nodes, 6)
+  S *beyond;           // momentum H, load G and bias wrench B beyond each node, in its weight, (nodes, 18)
   S *sum;              // of all bodies: H, G, B, (18,)
   const double *end;   // weights of the nodes at the piece's end
 };
@@ -22,7 +21,7 @@ template <class S, class P> class TermsCall {
 public:
   TermsCall(const Shape &r, const Numbers<P> &q, const S *c, const S *v, const S *a, const Terms<S> &out, S *&stack)
       : r(r), q(q), c(c), v(v), a(a), out(out), n(r.n), mass(out.mass || out.force_by_c || out.jacobian),
-        second(out.force_by_c), moving(out.momentum_by_c), memory(stack) {}
+        second(out.force_by_c), moving(out.momentum_by_c), forced(second || out.force || out.momentum), memory(stack) {}
 
   void run() {
     for (S *x : {out.momentum, out.force, out.bias})
@@ -51,11 +50,11 @@ private:
   const S *c, *v, *a;
   const Terms<S> &out;
   const int n;
-  const bool mass, second, moving; // second: derivatives by c; moving: of a rod that moves
+  const bool mass, second, moving, forced; // second: derivatives by c; moving: of a rod that moves; forced: p, dL/dc
   Arena<S> memory;
   Passed<S> *passed;
   S *start, *start_Y;                // J and Y at the start of the piece, (6, n)
-  S start_V[6] = {}, start_A[6] = {}; // twist there, and its rate
+  S start_V[12] = {};                // twist there, and its rate
   Frame<S> frame;
   const Place *place;
   const double *phi, *at_node, *weight;
@@ -72,15 +71,12 @@ private:
   // Along a piece, from its start to its end.
   void forth(const Piece &piece, Passed<S> &t) {
     const int m = piece.cols, nodes = piece.nodes, block = 6 * m, before = piece.col;
-    S *rate = memory.zeros(6 * nodes), *rate_rate = memory.zeros(6 * nodes);
+    S *rate = memory.zeros(12 * nodes); // growth of the twist and of its rate at the nodes
     t.unit = memory.raw(block * nodes);
     t.turning = memory.raw(block * nodes);
     t.J = second ? memory.raw(block * nodes) : nullptr;
     t.Y = moving ? memory.raw(block * nodes) : nullptr;
-    t.V = memory.raw(6 * nodes);
-    t.H = memory.zeros(6 * nodes);
-    t.G = memory.zeros(6 * nodes);
-    t.B = memory.zeros(6 * nodes);
+    t.beyond = memory.zeros(18 * nodes);
     t.sum = memory.zeros(18);
     t.still = memory.raw(6 * before);
     t.still_Y = memory.raw(6 * before);
@@ -98,33 +94,31 @@ private:
     // Twists of the nodes are needed before anything at the bodies.
     for (int s = 0, l = 0; s < piece.places; s++)
       if (place[s].node >= 0) {
-        S *V = t.V + 6 * l;
-        at(start_V, rate, 6, s, nodes, V);
+        S V[6];
+        grown<6>(start_V, rate, s, nodes, V);
         bracket_block(V, t.unit + block * l, m, t.turning + block * l);
         if (out.bias) {
-          add_columns(t.turning + block * l, v + before, m, rate_rate + 6 * l);
-          if (a) add_columns(t.unit + block * l, a + before, m, rate_rate + 6 * l);
+          add_columns(t.turning + block * l, v + before, m, rate + 12 * l + 6);
+          if (a) add_columns(t.unit + block * l, a + before, m, rate + 12 * l + 6);
         }
         l++;
       }
     for (int s = 0, l = 0; s < piece.places; s++) {
       const bool end = s == piece.places - 1, node = place[s].node >= 0, body = place[s].body >= 0;
       if (body || end || (node && second)) {
-        S V[6], A[6];
-        at(start_V, rate, 6, s, nodes, V);
-        if (out.bias) at(start_A, rate_rate, 6, s, nodes, A);
-        else std::copy(start_A, start_A + 6, A);
+        S V[12];
+        if (out.bias) grown<12>(start_V, rate, s, nodes, V);
+        else grown<6>(start_V, rate, s, nodes, V);
         if (mass) at(first, t.unit, block, s, nodes, J);
         if (moving) at(first_Y, t.turning, block, s, nodes, Y);
         if (node && second) {
           std::copy(J, J + block, t.J + block * l);
           if (moving) std::copy(Y, Y + block, t.Y + block * l);
         }
-        if (body) add_body(piece, t, frames[s], place[s].body, weight + s * nodes, V, A, J, Y, IJ, IY, sums);
+        if (body) add_body(piece, t, frames[s], place[s].body, weight + s * nodes, V, J, Y, IJ, IY, sums);
         if (end) {
           t.end = weight + s * nodes;
-          std::copy(V, V + 6, start_V);
-          std::copy(A, A + 6, start_A);
+          std::copy(V, V + (out.bias ? 12 : 6), start_V);
           for (int i = 0; i < 6; i++) {
             if (mass) std::copy(J + i * m, J + (i + 1) * m, start + i * n + before);
             if (moving) std::copy(Y + i * m, Y + (i + 1) * m, start_Y + i * n + before);
@@ -157,7 +151,7 @@ private:
         unit_strain(frame, row[j], axis);
         for (int i = 0; i < 6; i++) e[i * m + j] = at_node[j] * axis[i];
       }
-      add_columns(e, v + piece.col, m, rate + 6 * l);
+      add_columns(e, v + piece.col, m, rate + 12 * l);
       at_node += m;
       l++;
     }
@@ -169,32 +163,40 @@ private:
     for (int j = 0; j < nodes; j++) add_scaled(weight[s * nodes + j], y + j * count, x, count);
   }
 
-  void add_body(const Piece &piece, Passed<S> &t, const Frame<S> &f, int body, const double *W, const S *V, const S *A,
-                const S *J, const S *Y, S *IJ, S *IY, Sums &sums) {
+  // The same of the first numbers of `rate`, (nodes, 12): of the twist, or of it and its rate.
+  template <int COUNT> void grown(const S *x0, const S *rate, int s, int nodes, S *x) {
+    S sum[COUNT];
+    for (int i = 0; i < COUNT; i++) sum[i] = x0[i];
+    for (int j = 0; j < nodes; j++)
+      for (int i = 0; i < COUNT; i++) sum[i] += weight[s * nodes + j] * rate[12 * j + i];
+    for (int i = 0; i < COUNT; i++) x[i] = sum[i];
+  }
+
+  // From one on, of what is beyond a place: H, G and B, or those of them that are wanted.
+  template <int BEGIN, int END> void add_beyond(const double *W, const S *wrench, int nodes, S *beyond, S *sum) {
+    for (int i = BEGIN; i < END; i++) sum[i] += wrench[i];
+    for (int j = 0; j < nodes; j++)
+      for (int i = BEGIN; i < END; i++) beyond[18 * j + i] += W[j] * wrench[i];
+  }
+
+  void add_body(const Piece &piece, Passed<S> &t, const Frame<S> &f, int body, const double *W, const S *V, const S *J,
+                const S *Y, S *IJ, S *IY, Sums &sums) {
     const int m = piece.cols, nodes = piece.nodes, block = 6 * m, before = piece.col;
     const P *numbers = q.body + BODY * body;
     const Spatial<S> I = spatial(f, numbers);
-    S H[6], G[6], N[36], B[6];
-    momenta(I, V, 1, H);
+    S wrench[18], N[36], *H = wrench, *G = wrench + 6, *B = wrench + 12;
+    momentum(I, V, H);
     load(f, I, q.gravity, numbers + 10, G, second ? N : nullptr);
     if (out.bias) {
-      momenta(I, A, 1, B);
+      momentum(I, V + 6, B);
       add_cross(V, H, B); // I A + ad*(V) H - G
       add_cross(V + 3, H + 3, B);
       add_cross(V, H + 3, B + 3);
+      for (int i = 0; i < 6; i++) B[i] -= G[i];
     }
-    for (int i = 0; i < 6; i++) {
-      t.sum[i] += H[i];
-      t.sum[6 + i] += G[i];
-      if (!out.bias) continue;
-      B[i] -= G[i];
-      t.sum[12 + i] += B[i];
-    }
-    for (int j = 0; j < nodes; j++) {
-      add_scaled(W[j], H, t.H + 6 * j, 6);
-      add_scaled(W[j], G, t.G + 6 * j, 6);
-      if (out.bias) add_scaled(W[j], B, t.B + 6 * j, 6);
-    }
+    if (forced && out.bias) add_beyond<0, 18>(W, wrench, nodes, t.beyond, t.sum);
+    else if (forced) add_beyond<0, 12>(W, wrench, nodes, t.beyond, t.sum);
+    else if (out.bias) add_beyond<12, 18>(W, wrench, nodes, t.beyond, t.sum);
     if (out.pose) {
       S *to = out.pose + 12 * body;
       std::copy(f.R, f.R + 9, to);
@@ -269,10 +271,8 @@ private:
     S *z = own.raw(block), *zG = own.raw(block);
     for (int l = 0; l < piece.nodes; l++) {
       const S *e = t.unit + block * l, *turning = t.turning + block * l;
-      S *H = t.H + 6 * l, *G = t.G + 6 * l, *B = t.B + 6 * l;
-      add_scaled(t.end[l], beyond, H, 6);
-      add_scaled(t.end[l], beyond + 6, G, 6);
-      add_scaled(t.end[l], beyond + 12, B, 6);
+      S *H = t.beyond + 18 * l, *G = H + 6, *B = H + 12;
+      for (int i = 0; i < 18; i++) H[i] += t.end[l] * beyond[i];
       for (int i = 0; i < 6; i++)
         for (int j = 0; j < m; j++) {
           if (out.momentum) out.momentum[b + j] += e[i * m + j] * H[i];
@@ -297,14 +297,13 @@ private:
     for (int i = 0; i < 18; i++) beyond[i] += t.sum[i];
   }
 
-  void add_inertia() {
-    for (int i = 0; i < n; i++)
-      for (int j = 0; j < n; j++) {
-        const P I = q.inertia[i * n + j];
-        if (out.momentum) out.momentum[i] += I * v[j];
-        if (out.bias && a) out.bias[i] += I * a[j];
-        if (out.mass) out.mass[i * n + j] += S{} + I;
-      }
+  void add_inertia() { // it is symmetric
+    for (int i = 0; i < n; i++) {
+      const P *I = q.inertia + i * n;
+      if (out.momentum) add_scaled(v[i], I, out.momentum, n);
+      if (out.bias && a) add_scaled(a[i], I, out.bias, n);
+      if (out.mass) add_scaled(1.0, I, out.mass + i * n, n);
+    }
   }
 };
 

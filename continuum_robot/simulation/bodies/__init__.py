@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated rod with tendons and motors, in explicit and implicit steps."""
+"""The simulated rod with tendons and motors, in implicit steps."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated rod in implicit steps: any strains, any routing, however stiff, with its motors, capstans and contacts."""
+"""A simulated rod of any strains and any routing, however stiff, with its motors, capstans and contacts."""
 
 from __future__ import annotations
 

@@ -8,20 +8,27 @@ import numpy as np
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
-from continuum_robot.mechanisms.rolling_joint.surfaces import arc
+from continuum_robot.mechanisms.rolling_joint.surfaces import CurvaturePiece, from_curvature
 from continuum_robot.robot.loading import load_robot
 
 
 @cache
 def five_links():
-    return RollingStatics(make_linkage(load_robot("rolling_five_link").mechanism), compile="never")
+    return RollingStatics(make_linkage(load_robot("rolling_five_link").mechanism))
 
 
-def chain(count, lower=-50.0, upper=30.0):
+def arc(curvature_per_m, limits_m, zero_position_m, zero_heading_rad=0.0):
+    """A surface that is an arc of a circle, or straight."""
+    return from_curvature([CurvaturePiece(*limits_m, (curvature_per_m,))], zero_position_m, zero_heading_rad)
+
+
+def chain(count, lower=-50.0, upper=30.0, half=0.015):
     """Links of two arcs, alike and symmetric."""
-    limits = (-0.015, 0.015)
-    parent, child = arc(upper, limits, [0.0, -0.01]), arc(lower, limits, [0.0, 0.01])
-    entries = [np.array([surface.point(s) for s in (-0.01, 0.01)]) for surface in (parent, child)]
+    entries = []
+    for curvature, y in ((upper, -0.01), (lower, 0.01)):
+        surface = arc(curvature, (-0.015, 0.015), [0.0, y])
+        entries.append(np.array([surface.point(s) for s in (-0.01, 0.01)]))
+    parent, child = (arc(curvature, (-half, half), [0.0, y]) for curvature, y in ((upper, -0.01), (lower, 0.01)))
     return Linkage([Link(parent, child, *entries)] * count)
 
 

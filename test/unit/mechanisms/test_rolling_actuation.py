@@ -3,12 +3,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rolling import five_links, slopes
+from rolling import chain, five_links, slopes
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.rolling_joint.displacement import length_jacobian, solve_displacement
-from continuum_robot.mechanisms.rolling_joint.friction import capstan_weights, equilibrium_with_friction
+from continuum_robot.experiments.ha.friction import capstan_weights, equilibrium_with_friction
+from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
 from continuum_robot.mechanisms.rolling_joint.loads import Load
+from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 
 PULL = [Load(5, (0.8, 0.1))]
@@ -21,7 +23,7 @@ def test_the_jacobian_of_the_lengths_is_their_slope():
     def lengths(tension):
         return statics.solve_tension(tension, PULL, start_m=at.contact_m).tendon_length_m
 
-    np.testing.assert_allclose(length_jacobian(statics, at, PULL), slopes(lengths, at.tension_n, 1e-5).T, rtol=1e-4)
+    np.testing.assert_allclose(statics.length_jacobian(at, PULL), slopes(lengths, at.tension_n, 1e-5).T, rtol=1e-4)
 
 
 @settings(deadline=None, max_examples=8)
@@ -29,11 +31,23 @@ def test_the_jacobian_of_the_lengths_is_their_slope():
 def test_lengths_of_a_pose_lead_back_to_it(power):
     statics = five_links()
     pose = statics.solve_tension([10.0**power, 1.0])
-    for method in ("levenberg_marquardt", "gradient"):
-        result = solve_displacement(statics, pose.tendon_length_m, method=method)
-        assert result.converged
-        assert result.residual_m < 1e-6
-        np.testing.assert_allclose(result.equilibrium.poses, pose.poses, atol=2e-5)
+    result = solve_displacement(statics, pose.tendon_length_m)
+    assert result.converged
+    assert result.residual_m < 1e-9
+    np.testing.assert_allclose(result.equilibrium.poses, pose.poses, atol=2e-8)
+
+
+def test_the_papers_gradient_steps_come_to_the_same_lengths():
+    """Ha (36), (37), with a step that halves where it goes too far and grows where it does not."""
+    statics, desired = five_links(), np.array([0.088, 0.104])
+    now, alpha = statics.solve_tension([1.5, 1.0]), 1e4
+    for _ in range(300):
+        error = now.tendon_length_m - desired
+        gradient = statics.length_jacobian(now).T @ error  # (36)
+        ahead = statics.solve_tension(np.maximum(now.tension_n - alpha * gradient, 1e-3), start_m=now.contact_m)  # (37)
+        closer = np.linalg.norm(ahead.tendon_length_m - desired) < np.linalg.norm(error)
+        now, alpha = (ahead, 1.5 * alpha) if closer else (now, alpha / 2)
+    np.testing.assert_allclose(solve_displacement(statics, desired).equilibrium.poses, now.poses, atol=1e-6)
 
 
 def test_under_a_load_the_tensions_themselves_are_found():
@@ -75,11 +89,6 @@ def test_impossible_lengths_are_refused(desired):
         solve_displacement(five_links(), desired)
 
 
-def test_no_such_method():
-    with pytest.raises(ParameterError, match="method"):
-        solve_displacement(five_links(), [0.09, 0.1], method="newton")
-
-
 # --- friction
 
 
@@ -108,7 +117,8 @@ def test_the_capstan_law_at_the_first_hole():
     linkage = statics.linkage
     contact = statics.solve_tension([2, 1]).contact_m
     channel = linkage.links[0].child_entries_m[0] - linkage.links[0].parent_entries_m[0]
-    gap = linkage.gaps(contact)[0, 0]
+    gap = linkage.joints(contact).gaps_m[0, 0]
+    gap = np.array([gap.real, gap.imag])
     turned = np.arccos(channel @ gap / np.linalg.norm(channel) / np.linalg.norm(gap))
     weights = capstan_weights(linkage, contact, 0.2, [1, 1])
     assert weights[0, 0] == pytest.approx(np.exp(-0.2 * turned))
@@ -136,3 +146,10 @@ def test_the_curve_gives_pose_and_force_back():
         assert miss < 1e-6
         force = curve.force((displacement[0] - displacement[1]) / 2, 1.0)
         assert force == pytest.approx(tension[0] - tension[1] if tension[1] == 1.0 else 1.0 - tension[1], abs=2e-3)
+
+
+def test_surfaces_that_end_before_the_curve_does_are_named():
+    short = RollingStatics(chain(3, half=0.005))
+    assert UnloadedCurve(short, 1.2).contact_m.shape == (301, 2)
+    with pytest.raises(NoEquilibriumError, match=r"joint 1 rolls to the end of its surface, s = -?5 mm"):
+        UnloadedCurve(short)

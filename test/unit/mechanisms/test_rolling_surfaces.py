@@ -3,7 +3,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from rolling import chain
+from rolling import arc, chain
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
@@ -12,7 +12,7 @@ from continuum_robot.mechanisms.rolling_joint.problems import (
     OffSurfaceError,
     SurfaceError,
 )
-from continuum_robot.mechanisms.rolling_joint.surfaces import CurvaturePiece, arc, from_curvature, spline
+from continuum_robot.mechanisms.rolling_joint.surfaces import CurvaturePiece, from_curvature, spline
 
 LIMITS = (-0.015, 0.015)
 

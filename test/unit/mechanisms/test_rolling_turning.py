@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of rolling joints over their angles, against the recursion."""
+"""Tables of rolling joints over their angles, against the statics."""
 
 import numpy as np
 import pytest
 from rolling import five_links
 
-from continuum_robot.mechanisms.rolling_joint.loads import load_matrix
-from continuum_robot.mechanisms.rolling_joint.statics import joint_moments
+from continuum_robot.mechanisms.rolling_joint.loads import link_loads
+from continuum_robot.mechanisms.rolling_joint.statics import Balance, Case, joint_moments
 from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
 
 STATICS = five_links()
@@ -23,14 +23,13 @@ def poses(count):
         yield rng.uniform(*STATICS.linkage.limits_m.T), rng.uniform(0.0, 10.0, 2)
 
 
-def test_levers_carry_the_moments_of_the_recursion(turning):
+def test_levers_carry_the_moments_of_the_statics(turning):
     for contact, tension in poses(100):
-        frames = STATICS.linkage.frames(contact)
-        step = STATICS.evaluate_frames(frames, tension, 1.0, load_matrix((), 5), np.zeros(3))
-        joints = turning.at(STATICS.linkage.relative_pose(frames)[0])
+        balance = Balance(STATICS.linkage, contact, Case(tension[:, None], link_loads((), 5)))
+        joints = turning.at(balance.joints.angle_rad)
         assert joints.contact_m == pytest.approx(contact, abs=2e-5)  # a cell with a jump of curvature in it
-        assert joints.gaps_m == pytest.approx(step.gaps, abs=5e-7)
-        assert -tension @ joints.levers_m == pytest.approx(joint_moments(step.moments), abs=3e-4)
+        assert joints.gaps_m == pytest.approx(balance.joints.lengths_m, abs=5e-7)
+        assert -tension @ joints.levers_m == pytest.approx(joint_moments(balance.moment_nm), abs=3e-4)
 
 
 def test_a_joint_is_as_stiff_as_its_levers_change(turning):

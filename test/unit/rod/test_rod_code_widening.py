@@ -9,9 +9,15 @@ from continuum_robot.rod.code.generation import compile_functions, generate_c
 from continuum_robot.rod.code.library import find_compiler
 from continuum_robot.rod.code.splitting import split_functions
 from continuum_robot.rod.code.widening import WIDTH, widen_loops
-from continuum_robot.rod.step import StrainPattern, drift_function, frame_function, tangent_function
 
-PATTERN = StrainPattern((2,), (0, 1), (0.0, 0.0, 0.0, 0.0, 0.0, 1.0))
+
+def turned(steps):
+    """Vectors turned again and again: sums, products, quotients and roots."""
+    x, y = ca.SX.sym("x", 3), ca.SX.sym("y", 3)
+    a, b = x, y
+    for _ in range(steps):
+        a, b = ca.cross(a, b) / ca.norm_2(a + 2 * b), 0.5 * a - ca.sumsqr(b) * x
+    return ca.Function(f"turned_{steps}", [x, y], [a, ca.vertcat(b, ca.dot(a, y))])
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +33,7 @@ def columns(function, count):
 
 @pytest.mark.parametrize("count", [1, WIDTH, 11])
 @pytest.mark.parametrize(
-    "function", [frame_function(PATTERN, 2.5), tangent_function(PATTERN, 2.5), drift_function(PATTERN, 2.5)]
+    "function", [turned(1), turned(3)]
 )
 def test_a_mapped_function_gives_what_it_gives_for_each_column(function, count):
     mapped = function.map(count)
@@ -54,7 +60,7 @@ def test_functions_that_branch_or_call_others_stay_as_they_are():
 
 
 def test_long_functions_are_split_after_widening():
-    source = widen_loops(generate_c([drift_function(PATTERN, 2.5).map(10)]))
+    source = widen_loops(generate_c([turned(8).map(10)]))
     split = split_functions(source, 50)
     assert "_wide_part3(" in split
     assert "casadi_wide kept[" in split

@@ -51,15 +51,11 @@ def capstan_weights(linkage: Linkage, contact_m: ArrayLike, coefficient: float, 
         raise ParameterError("coefficient", coefficient, "a number, 0 or more")
     if sign.shape != (2,) or not np.all(np.isin(sign, (-1.0, 0.0, 1.0))):
         raise ParameterError("direction", direction, "for the left and the right tendon 1, -1 or 0")
-    contact = linkage.check_contacts(contact_m)
-    gaps = linkage.gaps(contact)
-    angle, _ = linkage.relative_pose(linkage.frames(contact))
-    channels = np.array([link.child_entries_m - link.parent_entries_m for link in linkage.links])
-    leaving = _heading(gaps) - _heading(channels[:-1])
-    entering = _heading(channels[1:]) + angle[:, None] - _heading(gaps)
-    turned = np.abs(_wrapped(leaving))
-    turned[1:] += np.abs(_wrapped(entering))[:-1]
-    return np.asarray(np.exp(-coefficient * sign * np.cumsum(turned, axis=0)).T)
+    joints = linkage.joints(linkage.check_contacts(contact_m))
+    channels = np.array([link.child_entries_m - link.parent_entries_m for link in linkage.links]) @ [1, 1j]
+    turned = np.abs(np.angle(joints.gaps_m / channels[:-1].T))
+    turned[:, 1:] += np.abs(np.angle(joints.turn * channels[1:].T / joints.gaps_m))[:, :-1]
+    return np.asarray(np.exp(-coefficient * sign[:, None] * np.cumsum(turned, axis=1)))
 
 
 def equilibrium_with_friction(
@@ -101,11 +97,3 @@ def equilibrium_with_friction(
         found = statics.solve_tension(tension_n, loads, start_m=found.contact_m, weights=weights)
         iterations += found.iterations
     raise ConvergenceError("tensions with friction", change, _TOLERANCE, _ROUNDS)
-
-
-def _heading(vectors: Array) -> Array:
-    return np.asarray(np.arctan2(vectors[..., 1], vectors[..., 0]))
-
-
-def _wrapped(angle: Array) -> Array:
-    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
