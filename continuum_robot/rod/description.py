@@ -100,7 +100,7 @@ class RodDescription:
     payload_kg: float = 0.0
     payload_offset_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
     tendon_mass_kg: Vector | None = None
-    gravity_m_per_s2: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    gravity_m_per_s2: tuple[float, ...] = (0.0, 0.0, 0.0)
     name: str = "rod"
 
     def __post_init__(self) -> None:

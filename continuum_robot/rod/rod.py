@@ -302,7 +302,7 @@ class Rod:
 
     @payload_kg.setter
     def payload_kg(self, mass_kg: float) -> None:
-        if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
+        if not (isinstance(mass_kg, (int, float)) and math.isfinite(mass_kg) and mass_kg >= 0):
             raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
         tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
         x, y, z = self.description.payload_offset_m
@@ -906,7 +906,7 @@ class Rod:
             raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
         return self._library
 
-    def _at(self, *arrays: Vector | None) -> list[ct.c_void_p]:
+    def _at(self, *arrays: NDArray[Any] | None) -> list[ct.c_void_p]:
         return [ct.c_void_p(kernel.at(array)) for array in arrays]
 
     def _check_motions(self, c: Vector, v: Vector, tension: Vector) -> tuple[int, int]:
