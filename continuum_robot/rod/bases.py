@@ -88,17 +88,16 @@ def gram(basis: Basis, weights: Weights, breaks: Sequence[float] = ()) -> Vector
 
 
 def strain_matrix(
-    parts: Iterable[tuple[Basis, float, Weights] | tuple[Basis, float, Weights, Sequence[float]]],
+    parts: Iterable[tuple[Basis, float, Weights, Sequence[float]]],
 ) -> Vector:
     """Integral of B^T W B along a rod, with W = diag of six weights for each segment: johnston (27)-(29); exact.
 
     Parameters
     ----------
-    parts : for each segment its basis, its length (m), the weights of its strains, and where they have breaks; see
-        :func:`gram`
+    parts : for each segment its basis, its length (m), the weights of its strains, and their breaks: see :func:`gram`
 
     Returns
     -------
     shape (coefficients, coefficients), block by segment
     """
-    return np.asarray(block_diag(*(length_m * gram(basis, *weights) for basis, length_m, *weights in parts)))
+    return np.asarray(block_diag(*(size_m * gram(basis, weights, cuts) for basis, size_m, weights, cuts in parts)))

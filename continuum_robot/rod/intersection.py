@@ -89,7 +89,7 @@ def self_intersections(robot: Robot, shapes: ArrayLike) -> list[Intersection | N
     length_m = robot.length_m
     count = min(_MOST_PLACES, max(20, math.ceil(length_m / (_STEP_RADII * radii.min(initial=length_m)))))
     s_m = np.linspace(0.0, length_m, count + 1)
-    rod = Rod(robot, stations_m=s_m)
+    rod = Rod(robot, stations_m=s_m.tolist())
     of = np.searchsorted(robot.segment_starts_m, s_m, side="right") - 1
     bodies = np.abs(rod.arrays.bodies_m[:, None] - s_m).argmin(axis=0)
     still = np.zeros(rod.n)

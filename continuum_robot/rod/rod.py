@@ -304,7 +304,7 @@ class Rod:
 
     @payload_kg.setter
     def payload_kg(self, mass_kg: float) -> None:
-        if not (np.isscalar(mass_kg) and math.isfinite(mass_kg) and mass_kg >= 0):
+        if not (isinstance(mass_kg, (int, float)) and math.isfinite(mass_kg) and mass_kg >= 0):
             raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
         tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
         more = replace(self._payload, mass_kg=mass_kg - self._payload.mass_kg)

@@ -43,5 +43,5 @@ def test_gram_matrix_is_the_integral_of_the_squared_curvature(order):
     curvature = np.array([(basis_matrix(segment.basis, x) @ c)[:2] for x in nodes])
     expected = segment.length_m * weights @ np.sum(curvature**2, axis=1)
     np.testing.assert_allclose(
-        c @ strain_matrix([(segment.basis, segment.length_m, (1, 1, 0, 0, 0, 0))]) @ c, expected, rtol=1e-13
+        c @ strain_matrix([(segment.basis, segment.length_m, (1, 1, 0, 0, 0, 0), ())]) @ c, expected, rtol=1e-13
     )
