@@ -125,7 +125,7 @@ class RodDescription:
     string_paths: tuple[RoutedPath, ...] = ()
     masses: tuple[LumpedMass, ...] = ()
     tendon_mass_kg: Vector | None = None
-    gravity_m_per_s2: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    gravity_m_per_s2: tuple[float, ...] = (0.0, 0.0, 0.0)
     name: str = "rod"
 
     def __post_init__(self) -> None:

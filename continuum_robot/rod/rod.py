@@ -911,7 +911,7 @@ class Rod:
             raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
         return self._library
 
-    def _at(self, *arrays: Vector | None) -> list[ct.c_void_p]:
+    def _at(self, *arrays: NDArray[Any] | None) -> list[ct.c_void_p]:
         return [ct.c_void_p(kernel.at(array)) for array in arrays]
 
     def _check_motions(self, c: Vector, v: Vector, tension: Vector) -> tuple[int, int]:

@@ -4,6 +4,7 @@
 #include "batch.hpp"
 #include "capstans.hpp"
 #include "gradient.hpp"
+#include "newton.hpp"
 #include "plant.hpp"
 #include "statics.hpp"
 
@@ -96,7 +97,7 @@ struct Equilibria : Batch {
     gather(c + first * n, n, count, n, C);
     gather(tension + first * N, N, count, N, pulled);
     gather(spooled + first * N, N, count, N, wound);
-    const int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
+    int took = with_numbers<S>(first, count, memory, [&](const auto &q, const S *k, const S *slack) {
       typedef std::remove_const_t<std::remove_pointer_t<decltype(q.body)>> P;
       const Pull<S> pull{pulled, k, wound, slack};
       if constexpr (std::is_same_v<S, double>) {
@@ -104,7 +105,7 @@ struct Equilibria : Batch {
         if (along > 0) return along;
         std::copy(c + first * n, c + (first + 1) * n, C);
       }
-      return equilibrium<S, P>(r, q, scale, pull, C, tolerance, most, curve);
+      return newton<S, P>(r, q, scale, pull, C, tolerance, most, curve);
     });
     if (took < 0 && !std::is_same_v<S, double>) return 1;
     std::fill(iterations + first, iterations + first + count, took);
@@ -114,12 +115,10 @@ struct Equilibria : Batch {
   }
 
 private:
-  // Of one robot that its group did not find: along its energy, which is slower and fails less.
   int along_energy(const Numbers<double> &q, const Pull<double> &pull, double *C, double *curve,
                    Arena<double> &memory) const {
     const std::size_t n = r.n, N = r.paths;
-    AtRest at{curve, memory.raw(n), memory.raw(N), memory.raw(N), memory.raw(N * n), memory.raw(12 * r.bodies),
-              nullptr, 0};
+    AtRest at{curve, memory.raw(n), memory.raw(N), memory.raw(N), memory.raw(N * n), memory.raw(12 * r.bodies), nullptr, 0};
     bool conservative = true; // moments and loads that follow have no energy
     for (int k = 0; k < r.bodies; k++)
       for (int i = 16; i < BODY; i++) conservative &= q.body[BODY * k + i] == 0;
