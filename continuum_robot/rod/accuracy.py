@@ -68,8 +68,8 @@ def rod_accuracy(robot: Robot) -> RodAccuracy:
     one, other = rod.terms(c, c), finer.terms(c, c)
     by_angle = np.outer(rod.scale, rod.scale)
     per_piece = np.bincount(rod.arrays.path_node[:, 0]) if len(rod.arrays.path_node) else np.zeros(1, int)
-    more = {"nodes": max(nodes) + MORE_NODES, "path_nodes": int(per_piece.max()) + MORE_NODES}
-    finest = rod_arrays(rod.description, **more)
+    path_nodes = int(per_piece.max()) + MORE_NODES
+    finest = rod_arrays(rod.description, nodes=max(nodes) + MORE_NODES, path_nodes=path_nodes)
     length_m = lengths(rod.arrays, c, rod.tendon_count)[0] - lengths(finest, c, rod.tendon_count)[0]
     return RodAccuracy(
         nodes=nodes,

@@ -262,7 +262,8 @@ class Rod:
         parts: Parts = ALL,
         compliant: bool = False,
     ) -> None:
-        self._of = {"parts": parts, "compliant": compliant}
+        self._of: dict[str, Any] = {"parts": parts, "compliant": compliant}
+        self._payload: LumpedMass
         self._describe(robot)
         self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
         self._made_with: dict[str, Any] = {"nodes": nodes, "paths": paths, "stations_m": stations_m, "loads": loads}
