@@ -15,6 +15,7 @@ from continuum_robot.robot.schema import check_values
 from continuum_robot.robot.segments.backbone import Backbone
 from continuum_robot.robot.segments.lumped_masses import LumpedMass, lumped_masses
 from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.bases import REFERENCE_STRAIN, strain_matrix
 from continuum_robot.rod.inertia import (
     TENDONS,
@@ -180,7 +181,7 @@ class RodDescription:
         ------
         ParameterError : a mechanism, or a value of the description that no robot file may have
         """
-        if not robot.segments:
+        if robot.traits.kind != ROD:
             raise ParameterError("robot", robot.name, "a rod with segments")
         check_values(robot)
         segments: list[RodSegment] = []
