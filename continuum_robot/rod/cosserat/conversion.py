@@ -49,7 +49,7 @@ def _weight(rod: RodDescription) -> Iterator[Load]:
         return
     for segment, start_m in zip(rod.segments, rod.starts_m, strict=True):
         for low, high in _slices(segment):
-            density = segment.at((low + high) / 2).linear_density_kg_per_m
+            density = segment.mass_at((low + high) / 2)[0]
             if density > 0:
                 yield DistributedLoad(
                     force_n_per_m=_triple(density * g),
@@ -83,7 +83,7 @@ def _slices(segment: RodSegment) -> list[tuple[float, float]]:
 
 def _section(segment: RodSegment, low: float, high: float) -> Section:
     """The description has the angular strains first."""
-    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.at((low + high) / 2).stiffness
+    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.stiffness_at((low + high) / 2).tolist()
     u_x, u_y, u_z, v_x, v_y, v_z = segment.rest_strain
     return Section(
         length_m=(high - low) * segment.length_m,

@@ -4,6 +4,7 @@
 #include "batch.hpp"
 #include "capstans.hpp"
 #include "gradient.hpp"
+#include "newton.hpp"
 #include "plant.hpp"
 #include "statics.hpp"
 
@@ -104,7 +105,7 @@ struct Equilibria : Batch {
         if (along > 0) return along;
         std::copy(c + first * n, c + (first + 1) * n, C);
       }
-      return equilibrium<S, P>(r, q, scale, pull, C, tolerance, most, curve);
+      return newton<S, P>(r, q, scale, pull, C, tolerance, most, curve);
     });
     if (took < 0 && !std::is_same_v<S, double>) return 1;
     std::fill(iterations + first, iterations + first + count, took);
