@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 
 Vector = NDArray[np.float64]
+
+SLICES = 40
+"""Of a segment that tapers, each with the section of its middle: the error falls with their square."""
 
 
 def cosserat_rod(rod: RodDescription) -> CosseratRod:
@@ -29,7 +33,7 @@ def cosserat_rod(rod: RodDescription) -> CosseratRod:
     its sections, tendons and weight; :meth:`CosseratRod.weightless` leaves the weight out
     """
     return CosseratRod(
-        sections=tuple(_section(segment) for segment in rod.segments),
+        sections=tuple(_section(segment, *slice_) for segment in rod.segments for slice_ in _slices(segment)),
         tendons=tuple(
             CosseratTendon(path=tendon_path(path), begin_m=path.start_m, end_m=min(path.end_m, rod.length_m))
             for path in rod.tendon_paths
@@ -44,12 +48,14 @@ def _weight(rod: RodDescription) -> Iterator[Load]:
     if not g.any():
         return
     for segment, start_m in zip(rod.segments, rod.starts_m, strict=True):
-        if segment.linear_density_kg_per_m > 0:
-            yield DistributedLoad(
-                force_n_per_m=_triple(segment.linear_density_kg_per_m * g),
-                start_m=float(start_m),
-                end_m=float(start_m) + segment.length_m,
-            )
+        for low, high in _slices(segment):
+            density = segment.mass_at((low + high) / 2)[0]
+            if density > 0:
+                yield DistributedLoad(
+                    force_n_per_m=_triple(density * g),
+                    start_m=float(start_m) + low * segment.length_m,
+                    end_m=float(start_m) + high * segment.length_m,
+                )
     for mass in rod.masses:
         if mass.mass_kg > 0 and mass.s_m > 0:
             yield PointWrench(s_m=mass.s_m, force_n=_triple(mass.mass_kg * g), offset_m=mass.center_of_mass_m)
@@ -67,12 +73,20 @@ def tendon_path(path: RoutedPath) -> TendonPath:
     return DifferencedPath(path)
 
 
-def _section(segment: RodSegment) -> Section:
+def _slices(segment: RodSegment) -> list[tuple[float, float]]:
+    """Fractions of a segment between which its section is one: all of it, or thin slices where it tapers."""
+    if segment.taper is None:
+        return [(0.0, 1.0)]
+    cuts = sorted({*np.linspace(0.0, 1.0, SLICES + 1).tolist(), *segment.breaks})
+    return list(pairwise(cuts))
+
+
+def _section(segment: RodSegment, low: float, high: float) -> Section:
     """The description has the angular strains first."""
-    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.stiffness
+    bending_x, bending_y, torsion, shear_x, shear_y, extension = segment.stiffness_at((low + high) / 2).tolist()
     u_x, u_y, u_z, v_x, v_y, v_z = segment.rest_strain
     return Section(
-        length_m=segment.length_m,
+        length_m=(high - low) * segment.length_m,
         shear_extension_n=(shear_x, shear_y, extension),
         bending_torsion_nm2=(bending_x, bending_y, torsion),
         rest_strain=(v_x, v_y, v_z),
