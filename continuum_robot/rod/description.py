@@ -181,9 +181,9 @@ class RodDescription:
         ------
         ParameterError : a mechanism, or a value of the description that no robot file may have
         """
+        check_values(robot)
         if robot.traits.kind != ROD:
             raise ParameterError("robot", robot.name, "a rod with segments")
-        check_values(robot)
         segments: list[RodSegment] = []
         masses: list[LumpedMass] = []
         softness = robot.displaced_tendons.compliance_per_n if compliant and robot.displaced_tendons else 0.0

@@ -18,6 +18,7 @@ from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis_families import SHIPPED
+from continuum_robot.rod.rod import Rod
 
 STATICS = experiments()["sorosim.statics"]
 STATIONS = np.array([0.0, 0.25, 0.5, 1.0])
@@ -36,7 +37,7 @@ def made_file(folder: Path, shapes: int = 3) -> Path:
             generator.normal(size=6) * 0.02,
             generator.normal(size=6) * 0.02,
         )
-        rod = round_rod(SETTINGS, 6).with_gravity(gravity)
+        rod = Rod(round_rod(SETTINGS, 6)).with_gravity(gravity)
         c = rod.loaded(wrenches(SETTINGS, mid, tip)).equilibrium().c
         places = 0.5 * np.concatenate([STATIONS / 2, 0.5 + STATIONS / 2])
         poses = rod.poses(c, places)
