@@ -119,7 +119,7 @@ def _measure_models(numbers: dict[str, Any], tables: Tables, console: Console) -
         numbers["rolling_joint_5_links_median_us"] = 1e6 * median_s
         numbers["rolling_joint_5_links_least_us"] = 1e6 * least_s
     tables.print_rolling_joints()
-    with console.status("contact monitor ...") as status:
+    with console.status("contact monitor ..."):
         numbers |= measure_contact_monitor()
     tables.print_contact_monitor()
     with console.status("codecs ..."):

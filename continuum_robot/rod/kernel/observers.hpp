@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contact monitor's Kalman filter and error budgets, of matrices row by row. The formulas as they read in the papers
-// are in estimation/contact/algebra/reference.py, where the letters are explained.
+// The contact monitor's Kalman filter and error budgets, of matrices row by row. Their NumPy form, which explains the
+// arguments, is in estimation/contact/algebra/: filter.py, budget.py.
 #pragma once
 #include "algebra.hpp"
 #include <cmath>

@@ -92,8 +92,8 @@ class BudgetAlgebra:
         spread = now @ state_noise @ now.T + (tail @ state_noise @ tail.T) / (1 - np.outer(pole, pole))
         spread *= np.outer(pole * gain, pole * gain)
         constant = _constant(fractions, matrix[:, :n], matrix[:, n:])
-        more = {"by_c": force[:, :n], "friction": friction, "errors": [lag]}
-        return self._budget(fractions, elastic, constant, spread=spread, **more)
+        by_c = force[:, :n]
+        return self._budget(fractions, elastic, constant, spread=spread, by_c=by_c, friction=friction, errors=[lag])
 
     def jfd_budget(
         self,
