@@ -4,5 +4,5 @@
 from continuum_robot.app.bench.contact_monitor import measure_contact_monitor
 
 if __name__ == "__main__":
-    for key, value in measure_contact_monitor(progress=print).items():
-        print(f"{key}: {value:.1f}" if isinstance(value, float) else f"{key}: {value}")
+    for key, value in measure_contact_monitor().items():
+        print(f"{key}: {value:.1f}")

@@ -26,7 +26,6 @@ now_s : time on the caller's clock, s; monotonic, or virtual
 duration_s : how long, s
 timeout_s : longest time to wait, s
 rng : draws all randomness, so that the same seed gives the same result
-compile : "auto", "always" or "never": whether generated C is compiled, see rod/code/generation.py
 progress : receives a line of text before something that takes long
 json_file : where to write the numbers too; None: nowhere
 console : where to print; None: standard output

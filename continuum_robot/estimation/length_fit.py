@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +55,6 @@ class LengthFit:
     ----------
     robot : with displacements that are linear in the coefficients
     settings : how much the sensors are trusted
-    compile, progress : without effect, nothing is compiled here
 
     Attributes
     ----------
@@ -71,15 +69,7 @@ class LengthFit:
     ParameterError : the sensors together do not see all coefficients; names those
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        settings: ShapeSettings,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
-        del compile, progress
+    def __init__(self, robot: Robot, settings: ShapeSettings) -> None:
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._names = coefficient_names(robot)
         self._sensors = sensor_names(robot)

@@ -73,8 +73,6 @@ class ShapeEstimator:
     watch : what counts as a broken sensor; None: readings are believed unless they are NaN. Of effect where the shape
         needs strings: tendons that see it alone are watched by their driver, and slack that is taken up is no fault of
         a string
-    compile : "auto", "always" or "never", as in rod/code/generation.py
-    progress : receives a line when something takes long
 
     Attributes
     ----------
@@ -93,8 +91,6 @@ class ShapeEstimator:
         settings: ShapeSettings | None = None,
         *,
         watch: WatchSettings | None = None,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or ShapeSettings()
         self._tendons, self._strings = robot.tendon_count, len(robot.strings)
@@ -102,7 +98,7 @@ class ShapeEstimator:
         self._no_strings = np.full(self._strings, np.nan)
         self._lever_m2 = curvature_lever_m2(robot)
         self._no_curvature = np.full(self._lever_m2.size, np.nan)
-        self.fit = _FITS[robot.traits.shape_from](robot, self.settings, compile=compile, progress=progress)
+        self.fit = _FITS[robot.traits.shape_from](robot, self.settings)
         self.watch = None if watch is None else self.fit.watch(watch)
 
     def reset(self) -> None:
@@ -182,7 +178,7 @@ def sensor_accuracy(robot: Robot, settings: ShapeSettings | None = None, *, peri
     ParameterError : tendons and strings together do not see all coefficients
     """
     settings = settings or ShapeSettings()
-    fit = LengthFit(robot, settings, compile="never")
+    fit = LengthFit(robot, settings)
     error_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
     kalman = ModalKalmanFilter(
         fit.matrix,

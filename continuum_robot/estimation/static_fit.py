@@ -12,7 +12,6 @@ that swings is seen as the sensors see it, and between them where it would rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +57,6 @@ class StaticFit:
     robot : with segments; its tendons have the stiffness of ``displaced_tendons``, as a fit found it, or of
         ``simulation.tendon_stiffness_n_per_m``
     settings : how much the sensors are trusted
-    compile, progress : without effect, nothing is compiled here
 
     Attributes
     ----------
@@ -66,15 +64,7 @@ class StaticFit:
     modes : what the sensors see of the shape
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        settings: ShapeSettings,
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
-        del compile, progress
+    def __init__(self, robot: Robot, settings: ShapeSettings) -> None:
         self._robot = robot
         self.rod = sensed_rod(robot, compliant=True)
         self._own = robots_coefficients(robot, self.rod)

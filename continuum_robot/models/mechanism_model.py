@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,11 +13,9 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator, MechanismShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.drawing import Geometry
-from continuum_robot.models.robot_model import Feedforward, Progress
+from continuum_robot.models.robot_model import Feedforward
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies.choosing import mechanism_body
-from continuum_robot.simulation.contact import Contact
 
 Array = NDArray[np.float64]
 
@@ -132,16 +129,10 @@ class MechanismModel(ABC):
         del watch
         return self.estimator()
 
-    def feedforward(self, progress: Progress | None = None) -> Feedforward:
-        """Nothing is compiled for it."""
-        del progress
+    def feedforward(self) -> Feedforward:
+        """Of its own statics."""
         return self.holding_force()
 
     def drawing(self) -> MechanismDrawing:
         """Parts and tendons."""
         return MechanismDrawing(self.robot, self.parts(), self.estimator(), plate_fraction=self.plate_fraction)
-
-    def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
-        """The simulated mechanism."""
-        del rng, progress, contacts
-        mechanism_body(self.robot)

@@ -14,11 +14,9 @@ from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.contact import Contact
 
 Array = NDArray[np.float64]
 Feedforward = Callable[[Array], tuple[Array, Array]]
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class RobotModel(Protocol):
     def shape_estimator(self, watch: WatchSettings) -> AnyShapeEstimator:
         """Estimator of the shape, with settings of the watch over the sensors of a robot that needs its strings."""
 
-    def feedforward(self, progress: Progress | None = None) -> Feedforward:
+    def feedforward(self) -> Feedforward:
         """Force that holds desired coordinates: coordinates (m,), m, to elastic and gravity force, (m,) each, N."""
 
     def drawing(self) -> Drawing:
@@ -101,16 +99,6 @@ class RobotModel(Protocol):
 
     def rigid_parts(self) -> Sequence[RigidPart]:
         """Its rigid parts, the first at the base and the last at the tip."""
-
-    def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
-        """Compile what its simulated robot and its nodes need, where nothing is in the cache.
-
-        Parameters
-        ----------
-        rng : of the simulated motors
-        progress : receives a line where something takes long
-        contacts : what will touch the simulated robot
-        """
 
     def summary(self) -> Summary:
         """What ``check`` prints of its construction."""

@@ -10,21 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.drawing import Geometry
-from continuum_robot.models.robot_model import Feedforward, Progress, RigidPart, Summary, plate_and_tip
+from continuum_robot.models.robot_model import Feedforward, RigidPart, Summary, plate_and_tip
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]
 
@@ -146,9 +142,8 @@ class RodRobotModel:
         """From tendons, and strings where the tendons alone do not show the shape; ``watch`` is over these sensors."""
         return ShapeEstimator(self.robot, watch=watch)
 
-    def feedforward(self, progress: Progress | None = None) -> Feedforward:
+    def feedforward(self) -> Feedforward:
         """Elasticity and gravity, muhmann (25)."""
-        del progress
         return clarke_feedforward(self.robot)
 
     def drawing(self) -> RodDrawing:
@@ -159,12 +154,6 @@ class RodRobotModel:
         """A plate that it stands on, and the disk at its tip."""
         disks = self.robot.segments[-1].disks
         return plate_and_tip(disks.radius_m, disks.thickness_m)
-
-    def prepare(self, rng: np.random.Generator, progress: Progress, contacts: Sequence[Contact] = ()) -> None:
-        """Plant and contact monitor."""
-        with compiled_together():
-            ContactMonitor(self.robot, progress=progress)
-            Plant(self.robot, rng=rng, progress=progress, contacts=contacts)
 
     def summary(self) -> Summary:
         """Segments with their masses, and natural frequencies without tension."""

@@ -177,7 +177,7 @@ class ClarkeControllerNode(ManagedNode):
         controller = controller_of(
             robot,
             parts,
-            lambda: robot_model(robot).feedforward(self.say),
+            robot_model(robot).feedforward,
             settings=self.own_settings,
         )
         controller.set_settings(settings.value)

@@ -158,7 +158,7 @@ class ContactMonitorNode(ManagedNode):
     # Lifecycle
 
     def configure(self) -> None:
-        """Make the monitor; the robot's model is compiled where it is not in the cache yet."""
+        """Make the monitor."""
         robot = self.load_robot()
         self._robot = robot
         self._settings = self.parameters.declare_settings(
@@ -173,7 +173,6 @@ class ContactMonitorNode(ManagedNode):
             self._location.value,
             motors=True,
             observer_settings=self.own_settings,
-            progress=self.say,
         )
         pose = monitor.functions.backbone_pose()
         self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count

@@ -31,7 +31,7 @@ from continuum_robot.app.bench.rod_motion import measure_motion
 from continuum_robot.app.bench.rod_statics import measure_statics
 from continuum_robot.app.bench.tables import Tables
 from continuum_robot.app.output import write_json
-from continuum_robot.app.running.demo import prepare_model
+from continuum_robot.app.running.demo import prepare_cycle
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.simulation_level import AUTO, choose_level
 from continuum_robot.app.running.stack import load_for_stack
@@ -68,7 +68,7 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
     if models:
         _measure_models(numbers, tables, console)
     with claimed_domain(""):
-        prepare_model(robot, console)
+        prepare_cycle(console)
         options = StackOptions(robot=ROBOT, simulation_level=choose_level(AUTO, robot).name, start_motion=True)
         numbers["simulation_level"] = options.simulation_level
         with StopRequest() as stop:
@@ -119,8 +119,8 @@ def _measure_models(numbers: dict[str, Any], tables: Tables, console: Console) -
         numbers["rolling_joint_5_links_median_us"] = 1e6 * median_s
         numbers["rolling_joint_5_links_least_us"] = 1e6 * least_s
     tables.print_rolling_joints()
-    with console.status("contact monitor ...") as status:
-        numbers |= measure_contact_monitor(progress=lambda text: status.update(escape(text)))
+    with console.status("contact monitor ..."):
+        numbers |= measure_contact_monitor()
     tables.print_contact_monitor()
     with console.status("codecs ..."):
         numbers |= measure_codecs()

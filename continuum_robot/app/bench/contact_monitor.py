@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,8 +21,7 @@ _DT_S = 1e-3
 def measure_contact_monitor(
     robots: Sequence[str] = ("vanderbilt_segment", "vanderbilt_two_segment"),
     repeats: int = 1000,
-    progress: Callable[[str], None] | None = None,
-) -> dict[str, float | int | bool]:
+) -> dict[str, float]:
     """Time of one update: model, observer, thresholds, place and wrench, Python's part included.
 
     With the shape it is all that a new reading of tendons and strings costs: coefficients and rates by the Kalman
@@ -32,19 +31,17 @@ def measure_contact_monitor(
     ----------
     robots : names or files of robots
     repeats : updates of each method
-    progress : receives a line where something has to be compiled
 
     Returns
     -------
     flat: for each robot and method ``contact_monitor_<robot>_<method>_median_us`` and ``..._p99_us``, and with the
-    shape ``contact_monitor_<robot>_shape_and_<method>_...``;
-    ``contact_monitor_<robot>_instructions`` of the model's call, ``contact_monitor_compiled``
+    shape ``contact_monitor_<robot>_shape_and_<method>_...``
     """
-    results: dict[str, float | int | bool] = {}
+    results: dict[str, float] = {}
     for robot_name in robots:
         robot = load_robot(robot_name)
-        shape = ShapeEstimator(robot, progress=progress)
-        monitor = ContactMonitor(robot, progress=progress)
+        shape = ShapeEstimator(robot)
+        monitor = ContactMonitor(robot)
         tendons, strings, n = tendon_matrix(robot), string_matrix(robot), monitor.size
         generator = np.random.default_rng(1)
         wave = 0.3 * generator.normal(size=n)

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from continuum_robot.app.client.stack_link import StackLink
-from continuum_robot.app.running.demo import prepare_model
+from continuum_robot.app.running.demo import prepare_cycle
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.stack import load_for_stack
@@ -53,7 +53,7 @@ def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True)
 
     def prepare() -> None:
         if options.simulated:
-            prepare_model(robot, Console(quiet=True))
+            prepare_cycle(Console(quiet=True))
 
     with contextlib.ExitStack() as closing:
         closing.enter_context(claimed_domain(options.namespace, meanwhile=prepare))

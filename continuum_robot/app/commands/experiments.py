@@ -192,7 +192,7 @@ def bench(
 ) -> None:
     """Measure, on this machine: the rod model's speed, and the 1 kHz loop over DDS.
 
-    Forward dynamics of one, two and three segments, compiled and in CasADi's machine (µs a call); then the loop: the
+    Calls of the rod's kernel for one, two and three segments, and the same in NumPy (µs a call); then the loop: the
     driver without ROS, with all nodes in one process and in separate processes, and while a page, a client and a
     recorder come to it: rate, missed cycles, from the reading to its command written (p50, p99, max) and the CPU share
     of each process.

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
@@ -25,7 +24,6 @@ from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
-from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import AT_START
@@ -156,7 +154,7 @@ def run_demo(
             raise ParameterError("--duration", duration_s, allowed)
     with (
         ProcessStack.server() as server,
-        claimed_domain(options.namespace, meanwhile=lambda: prepare_model(loaded, console, contacts)),
+        claimed_domain(options.namespace, meanwhile=lambda: prepare_cycle(console)),
     ):
         level = choose_level(simulation_level, loaded, real_time=clock != LOCKSTEP, world=world)
         clock, sentence = choose_clock(clock, level)
@@ -208,23 +206,15 @@ def _parameters(robot: Robot, touching: Path | None, world: str) -> dict[str, di
     return {"contact_monitor": contact_least(robot)} if world else {}
 
 
-def prepare_model(robot: Robot, console: Console, contacts: Sequence[Contact] = ()) -> None:
-    """Compile the cycle, plant and contact model, or find them in the cache, before anything is started.
+def prepare_cycle(console: Console) -> None:
+    """Compile the control cycle, or find it in the cache, before anything is started.
 
     Parameters
     ----------
-    robot : the robot
-    console : gets a line where something has to be compiled
-    contacts : what will touch the plant
+    console : gets a line where it has to be compiled
     """
-    random = np.random.default_rng(robot.simulation.seed)
-    with console.status(f"{robot.name}: preparing the model ...") as status:
-
-        def progress(text: str) -> None:
-            status.update(escape(text))
-
-        compiled_form(progress)
-        robot_model(robot).prepare(random, progress, contacts)
+    with console.status("preparing the control cycle ...") as status:
+        compiled_form(lambda text: status.update(escape(text)))
 
 
 def _track(

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from continuum_robot.app.running.demo import (
     STATUS_PERIOD_S,
-    prepare_model,
+    prepare_cycle,
     wait_until_up,
 )
 from continuum_robot.app.running.domain import claimed_domain
@@ -141,7 +141,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
 
     def prepare() -> None:
         if options.simulated:
-            prepare_model(robot, console)
+            prepare_cycle(console)
 
     forking = ProcessStack.server() if up.processes else contextlib.nullcontext()
     with forking as server, claimed_domain(options.namespace, meanwhile=prepare):

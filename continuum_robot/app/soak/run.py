@@ -20,7 +20,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from continuum_robot.app.output import plain, run_folder
-from continuum_robot.app.running.demo import prepare_model
+from continuum_robot.app.running.demo import prepare_cycle
 from continuum_robot.app.soak.faults import SoakFault, draw
 from continuum_robot.app.soak.growth import WARM_UP_S, Growth, judge_growth
 from continuum_robot.app.soak.report import draw_soak, print_soak, write_soak
@@ -163,7 +163,8 @@ def run_soak(robot: str, hours: float, *, seed: int, out: Path, console: Console
     ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a stack that does not come up
     """
     console = console or Console()
-    prepare_model(load_robot(robot), console)
+    load_robot(robot)  # one that cannot be used is refused before anything is made
+    prepare_cycle(console)
     folder = run_folder(out).resolve()
     soak = Soak(robot, seed, 3600.0 * hours)
     console.print(f"results  {folder}", highlight=False, soft_wrap=True)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra
+from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra, filter_algebra
 from continuum_robot.rod.contact.functions import ContactTerms
 
 Vector = NDArray[np.float64]
@@ -51,6 +51,15 @@ class StateTerms:
     friction: Vector | None = None
     shape: Vector | None = None
 
+    def forces_by_state(self) -> tuple[Vector, Vector]:
+        """Derivatives of all known forces by c and c_rate, (n, n) each."""
+        by_c, by_rate = self.terms.force_by_c, self.terms.force_by_rate
+        if self.force_by_c is not None:
+            by_c = by_c + self.force_by_c
+        if self.force_by_rate is not None:
+            by_rate = by_rate + self.force_by_rate
+        return by_c, by_rate
+
 
 class DisturbanceObserver:
     """Extended Kalman filter of (c, c_rate, d). Not for use by two threads at once.
@@ -60,7 +69,7 @@ class DisturbanceObserver:
     size : n
     directions : N, wrenches that contacts can transmit, (6, m)
     force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
-    algebra : of the filter; None: its own
+    algebra : of the filter; None: compiled where the kernel was built
 
     Attributes
     ----------
@@ -81,7 +90,7 @@ class DisturbanceObserver:
         if not 0 < force_walk_n_per_sqrt_s < math.inf:
             raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
         self.size = size
-        self._algebra = FilterAlgebra(size) if algebra is None else algebra
+        self._algebra = algebra or filter_algebra(size)
         self._directions = np.asarray(directions, dtype=float)
         self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
         n = size
@@ -222,20 +231,10 @@ class DisturbanceObserver:
         return np.asarray(walk)
 
 
-def _forces_by_state(model: StateTerms) -> tuple[Vector, Vector]:
-    """Derivatives of M c'' by c and by c_rate, (n, n) each, johnston (45)."""
-    terms = model.terms
-    by_c, by_rate = terms.force_by_c, terms.force_by_rate - terms.momentum_by_c
-    if model.force_by_c is not None:
-        by_c = by_c + model.force_by_c
-    if model.force_by_rate is not None:
-        by_rate = by_rate + model.force_by_rate
-    return by_c, by_rate
-
-
 def _fastest(model: StateTerms, inverse_mass: Vector) -> float:
     """Largest eigenvalue of the free motion, 1/s."""
     n = len(inverse_mass)
-    by_c, by_rate = _forces_by_state(model)
+    by_c, by_rate = model.forces_by_state()
+    by_rate = by_rate - model.terms.momentum_by_c  # of M c'', johnston (45)
     matrix = np.block([[np.zeros((n, n)), np.eye(n)], [inverse_mass @ by_c, inverse_mass @ by_rate]])
     return float(np.abs(np.linalg.eigvals(matrix)).max())

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -32,7 +31,6 @@ from continuum_robot.rod.contact.functions import ContactFunctions
 
 Vector = NDArray[np.float64]
 
-_USUAL_DIRECTIONS = 2
 _FINE = 4  # fine locations between two coarse ones
 
 
@@ -110,9 +108,6 @@ class ContactLocator:
     functions : gives the nodes of the Jacobians and their interpolation
     directions : N, wrenches that the contact can transmit, (6, m)
     settings : see :class:`LocationSettings`
-    algebra : of an earlier locator of the same locations and number of directions; None: its own is made
-    compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`; the likelihood of other
-        than two directions, which may be asked for while the robot runs, is never compiled
 
     Attributes
     ----------
@@ -131,10 +126,6 @@ class ContactLocator:
         functions: ContactFunctions,
         directions: ArrayLike,
         settings: LocationSettings | None = None,
-        *,
-        algebra: LocationAlgebra | None = None,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.settings = settings or LocationSettings()
         robot = functions.robot
@@ -156,16 +147,7 @@ class ContactLocator:
         )
         self.cells_m = np.diff(self._edges_m)
         self._nothing = np.zeros(self.arc_lengths_m.size)
-        self.algebra = algebra or LocationAlgebra(
-            self._size,
-            self._free,
-            self.arc_lengths_m,
-            self.cells_m,
-            self.segment,
-            robot.name,
-            compile=compile if self._free == _USUAL_DIRECTIONS else "never",
-            progress=progress,
-        )
+        self.algebra = LocationAlgebra(self._size, self._free, self.arc_lengths_m, self.cells_m, self.segment)
         self._last_row = self._fine_m.size - 1
         self._quantile = NormalDist().inv_cdf((1 + self.settings.confidence) / 2)
         self._segments = len(robot.segments)

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
-from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra
-from continuum_robot.estimation.contact.algebra.location import LocationAlgebra
+from continuum_robot.estimation.contact.algebra.budget import budget_algebra
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
@@ -43,7 +41,6 @@ from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, made
-from continuum_robot.rod.code.library import compiled_together
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.description import DRIVEN, WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
@@ -86,7 +83,6 @@ class ContactMonitor:
         friction belong to the model, dry friction and cogging, whose sign and phase nobody knows at rest, to the
         threshold. Without, tensions are those of the tendons
     observer_settings : gives another package's observer its settings, from its name and the defaults; None: these
-    compile, progress : as in :func:`~continuum_robot.rod.code.generation.compile_functions`
 
     Attributes
     ----------
@@ -110,15 +106,12 @@ class ContactMonitor:
         friction: CapstanFriction | None = None,
         motors: bool = False,
         observer_settings: Callable[[str, Any], Any] | None = None,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
     ) -> None:
         self.robot = robot
         self._observer_settings = observer_settings
         self.modes: SeenModes | None = None
-        with compiled_together():
-            self._make(functions, friction, location, motors=motors, compile=compile, progress=progress)
-            self._take(settings or default_settings(robot), rebuild=True)
+        self._make(functions, friction, location, motors=motors)
+        self._take(settings or default_settings(robot), rebuild=True)
         self.reset()
 
     def _make(
@@ -128,8 +121,6 @@ class ContactMonitor:
         location: LocationSettings | None,
         *,
         motors: bool,
-        compile: str,
-        progress: Callable[[str], None] | None,
     ) -> None:
         robot = self.robot
         if functions is None:
@@ -139,10 +130,7 @@ class ContactMonitor:
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
         self._rod = DrivenRod(robot, functions, friction, modes=self.modes, motors=motors)
         self._location_settings = location or default_location(robot)
-        self._how: dict[str, Any] = {"compile": compile, "progress": progress}
-        self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count, robot.name, **self._how)
-        self._filter = FilterAlgebra(self.size, robot.name, **self._how)
-        self._locations: dict[int, LocationAlgebra] = {}  # by the number of directions
+        self._budgets = budget_algebra(self._rod.stiffness, self._rod.strain_count)
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
         self._jacobians: Vector | None = None
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)
@@ -189,16 +177,8 @@ class ContactMonitor:
                     f"at most the robot's length {self.robot.length_m:g} m",
                 )
             wrench = WrenchEstimator(settings.contact_type)
-            method = residual_method(settings, self._rod, wrench.directions, self._budgets, self._filter, self._own)
-            free = wrench.directions.shape[1]
-            self.locator = ContactLocator(
-                self.functions,
-                wrench.directions,
-                self._location_settings,
-                algebra=self._locations.get(free),
-                **self._how,
-            )
-            self._locations[free] = self.locator.algebra
+            method = residual_method(settings, self._rod, wrench.directions, self._budgets, self._own)
+            self.locator = ContactLocator(self.functions, wrench.directions, self._location_settings)
             self._pairs = PairLocator(self.locator, wrench.directions)
             self._newest_pair: PairEstimate | None = None
             self._pair_age_s = 0.0

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
-from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra
 from continuum_robot.estimation.contact.cycle import CycleInput, Residual
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
@@ -93,7 +92,7 @@ class MomentumResidual:
             dt=dt if dt > 0 else USUAL_STEP_S,  # noise from sample to sample has no size without a time
             by_state=(
                 np.concatenate([terms.momentum_by_c, terms.mass], axis=1),
-                np.concatenate(_force_derivatives(state), axis=1),
+                np.concatenate(state.forces_by_state(), axis=1),
             ),
             noise=(cycle.noise, cycle.rate_noise),
             friction=state.friction,
@@ -143,7 +142,7 @@ class DeviationResidual:
             acceleration_noise = math.hypot(acceleration_noise, differenced)
         self._last_rate = cycle.rate
         raw = self._deviation.update(state.terms, cycle.rate, acceleration, state.force)
-        by_c, by_rate = _force_derivatives(state)
+        by_c, by_rate = state.forces_by_state()
         errors = self._budgets.jfd_budget(
             fractions,
             self._rod.elastic(cycle.c, state),
@@ -197,7 +196,7 @@ class KalmanResidual:
             fractions,
             rod.elastic(c, state),
             spread=spread,
-            by_c=_force_derivatives(state)[0],
+            by_c=state.forces_by_state()[0],
             rod_by_rate=state.terms.force_by_rate,
             friction=state.friction,
         )
@@ -212,7 +211,6 @@ def residual_method(
     rod: DrivenRod,
     directions: Vector,
     budgets: BudgetAlgebra,
-    algebra: FilterAlgebra,
     own: Callable[[str], ContactObserver],
 ) -> ResidualMethod:
     """The method that the settings name.
@@ -223,7 +221,6 @@ def residual_method(
     rod : the model
     directions : wrenches that contacts can transmit, (6, m)
     budgets : of the rod
-    algebra : of the rod's filter
     own : makes the observer of another package, from its name
 
     Raises
@@ -237,14 +234,6 @@ def residual_method(
     if settings.method == "jfd":
         return DeviationResidual(rod, budgets, settings.smoothing_points)
     if settings.method == KALMAN:
-        observer = DisturbanceObserver(size, directions, settings.force_walk_n_per_sqrt_s, algebra)
+        observer = DisturbanceObserver(size, directions, settings.force_walk_n_per_sqrt_s)
         return KalmanResidual(rod, budgets, observer)
     return OwnResidual(rod, own(settings.method))
-
-
-def _force_derivatives(state: StateTerms) -> tuple[Vector, Vector]:
-    """Derivatives of all known forces by c and c_rate, (n, n) each."""
-    by_c, by_rate = state.terms.force_by_c, state.terms.force_by_rate
-    if state.force_by_c is not None and state.force_by_rate is not None:
-        by_c, by_rate = by_c + state.force_by_c, by_rate + state.force_by_rate
-    return by_c, by_rate

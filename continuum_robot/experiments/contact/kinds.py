@@ -200,7 +200,7 @@ def _compute(settings: KindCases, progress: Progress) -> Result:
     by_plant: dict[str, list[str]] = {}
     for plant in settings.plants:
         make = partial(PLANTS[plant], robot, actuation="motors")
-        touched = TouchedRobot(robot, settings.seed, progress)
+        touched = TouchedRobot(robot, settings.seed)
         progress(f"{plant}: free motion")
         touched.learn(
             lambda make=make: make(rng=np.random.default_rng(settings.seed)),

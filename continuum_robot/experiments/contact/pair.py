@@ -158,7 +158,7 @@ def _largest(values: Array) -> float | None:
 
 def _on(robot: Robot, name: str, plant: str, settings: PairCases, progress: Progress) -> list[Pushed]:
     make = partial(PLANTS[plant], robot, actuation="motors")
-    touched = TouchedRobot(robot, settings.seed, progress)
+    touched = TouchedRobot(robot, settings.seed)
     free = make(rng=np.random.default_rng(settings.seed))
     nothing = np.zeros(robot.coordinate_count)
     sagging = controlled_manifold(robot).clarke(free.rod_displacement)

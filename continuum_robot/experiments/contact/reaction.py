@@ -117,7 +117,7 @@ def _compute(settings: ReactionCases, progress: Progress) -> Result:
     size = robot.coordinate_count
     for kind in PLANTS if settings.plant == _BOTH else [settings.plant]:
         make = partial(PLANTS[kind], robot, actuation="motors")
-        touched = TouchedRobot(robot, settings.seed, progress)
+        touched = TouchedRobot(robot, settings.seed)
         progress(f"{kind}: free motion")
         touched.learn(
             lambda make=make: make(rng=np.random.default_rng(settings.seed)),

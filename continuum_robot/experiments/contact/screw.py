@@ -95,7 +95,7 @@ def _compute(settings: ScrewCases, progress: Progress) -> Result:
 
 def _on(robot: Robot, plant: str, settings: ScrewCases, progress: Progress) -> list[Pressed]:
     make = partial(PLANTS[plant], robot, actuation="motors")
-    touched = TouchedRobot(robot, settings.seed, progress)
+    touched = TouchedRobot(robot, settings.seed)
     nothing = np.zeros(robot.coordinate_count)
     bent = nothing.copy()
     bent[::2] = settings.amplitude_m

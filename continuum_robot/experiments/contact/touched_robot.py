@@ -19,7 +19,6 @@ from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
-from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
@@ -121,12 +120,11 @@ class Sensing:
     Parameters
     ----------
     robot : as known
-    progress : receives what is compiled
     """
 
-    def __init__(self, robot: Robot, progress: Progress) -> None:
+    def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self.monitor = ContactMonitor(robot, motors=True, progress=progress)
+        self.monitor = ContactMonitor(robot, motors=True)
         pose = self.monitor.functions.backbone_pose()
         self._kinds, self._screws = ContactKinds(robot, pose), ScrewDeviations(robot, pose)
         self._shape = robot_model(robot).shape_estimator(STACK_WATCH)
@@ -187,16 +185,15 @@ class TouchedRobot:
     ----------
     robot : as known, and as simulated
     seed : of the sensors' noise
-    progress : receives what is compiled
 
     Attributes
     ----------
     monitor : of its contacts
     """
 
-    def __init__(self, robot: Robot, seed: int, progress: Progress) -> None:
+    def __init__(self, robot: Robot, seed: int) -> None:
         self.robot, self._seed = robot, seed
-        self._sensing = Sensing(robot, progress)
+        self._sensing = Sensing(robot)
         self.monitor = self._sensing.monitor
         self._manifold = controlled_manifold(robot)
         self._floor: Floor | None = None

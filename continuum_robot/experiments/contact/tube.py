@@ -81,7 +81,7 @@ def _compute(settings: TubeSettings, progress: Progress) -> Result:
 
     robot, make = load_robot(settings.robot), _plants(settings)
     world = load_world(settings.world or shipped_file("worlds/tube.yaml"))
-    touched = TouchedRobot(robot, settings.seed, progress)
+    touched = TouchedRobot(robot, settings.seed)
     motion = Turns(robot.coordinate_count, settings)
     progress("free motion")
     touched.learn(lambda: make(rng=np.random.default_rng(settings.seed)), [motion])

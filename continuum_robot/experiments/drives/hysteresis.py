@@ -156,13 +156,11 @@ def _worth(robot: Robot, plant: str, seed: int, settings: HysteresisSettings, pr
             known_to_law = under_inverse_dynamics(believed, observer_rate_per_s=rate_per_s)
             run = follow_circle(simulated, known_to_law, settings.circle_hz, circle)
             rmse_mm[name + observer] = 1e3 * run.rmse_m
-        felt[name] = _feel(simulated, believed, plant, seed, settings, progress)
+        felt[name] = _feel(simulated, believed, plant, seed, settings)
     return Robots(case, rmse_mm, felt)
 
 
-def _feel(
-    simulated: Robot, believed: Robot, plant: str, seed: int, settings: HysteresisSettings, progress: Progress
-) -> Felt:
+def _feel(simulated: Robot, believed: Robot, plant: str, seed: int, settings: HysteresisSettings) -> Felt:
     resting = np.zeros(believed.coordinate_count)
     corners = [resting]
     for coordinate in (0, 1, 0):
@@ -170,7 +168,7 @@ def _feel(
         out[coordinate] = settings.amplitude_m
         corners += [out, resting]
     times_s = settings.stroke_s * np.arange(len(corners))
-    touched = TouchedRobot(believed, seed, progress)
+    touched = TouchedRobot(believed, seed)
     body = PLANTS[plant](simulated, actuation="motors", rng=np.random.default_rng(seed))
     motion = Way(corners, [float(one) for one in times_s])
     run = touched.move(body, motion, ReactionSettings())

@@ -124,7 +124,7 @@ class _Contact:
 @lru_cache(maxsize=1)
 def _bench(settings: SweepSettings) -> tuple[Rig, Monitors]:
     rig = Rig(settings)
-    return rig, Monitors(settings, rig, lambda _: None)
+    return rig, Monitors(settings, rig)
 
 
 def _contact(contact: _Contact) -> tuple[Recording, Recording]:

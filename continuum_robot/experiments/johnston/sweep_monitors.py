@@ -20,7 +20,6 @@ from continuum_robot.estimation.contact.momentum_observer import MomentumObserve
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
-from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.johnston.segment import CapstanRobot, point_force
 from continuum_robot.experiments.johnston.sweep_rig import Rig, Sample, SweepSettings
 from continuum_robot.experiments.johnston.sweep_runs import CONFIRM, RELEASE, SETTLE_S
@@ -69,7 +68,7 @@ class Calibration:
 class Monitors:
     """GMO, JFD and the contact monitor on the same measurements, with the nominal parameters."""
 
-    def __init__(self, settings: SweepSettings, rig: Rig, progress: Progress) -> None:
+    def __init__(self, settings: SweepSettings, rig: Rig) -> None:
         self.dt = 1 / settings.rate_hz
         self.robot = CapstanRobot(load_robot(settings.robot))
         matrix = np.vstack([self.robot.capstan_jacobian, rig.strings])
@@ -87,7 +86,6 @@ class Monitors:
                 raise_after_s=CONFIRM * self.dt,
                 clear_after_s=0.0,
             ),
-            progress=progress,
         )
         self._locators = {
             method: ContactLocator(self.monitor.functions, np.eye(6)[:, :2], LocationSettings())

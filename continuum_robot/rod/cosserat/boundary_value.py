@@ -21,7 +21,6 @@ from scipy.linalg import LinAlgError, solve_banded
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code.library import Progress
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import (
     LOADS,
@@ -81,8 +80,6 @@ class BoundaryValueProblem:
         model: str,
         junction_load: bool,
         intervals: int,
-        compile: str = "auto",
-        progress: Progress | None = None,
     ) -> None:
         loads = rod.with_weight(loads)
         self.rod, self.tension_n, self.loads = rod, tension_n, loads
@@ -90,7 +87,7 @@ class BoundaryValueProblem:
         self.spread = tuple(load for load in loads if isinstance(load, DistributedLoad))
         self.coupling = 1.0 if model == "coupled" else 0.0
         self.junction_load = junction_load and model == "coupled"
-        self.functions: CosseratFunctions = cosserat_functions(len(rod.tendons), compile, progress)
+        self.functions: CosseratFunctions = cosserat_functions(len(rod.tendons))
         self._breaks_m = breaks_m(rod, loads)
         longest_m = rod.length_m / intervals
         counts = np.maximum(1, np.ceil(np.diff(self._breaks_m) / longest_m - 1e-9).astype(int))
@@ -230,9 +227,10 @@ class BoundaryValueProblem:
         state (13,), Jacobian (13, 13), local errors (13, 2)
         """
         stages = np.hstack([step.routing, fractions[1] * step.loads])
-        return self.functions.step(
-            state, step.length_m, step.section, fractions[0] * step.tension, self.coupling, stages.ravel()
+        end, jacobian, error = self.functions.step(
+            state, step.length_m, step.section, fractions[0] * step.tension, self.coupling, stages.T
         )
+        return end, jacobian, error
 
     def wrench(self, cut: Cut, state: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector]:
         """Wrench that the side of a cut bears, body axes, and its Jacobian (6, 13).
@@ -242,7 +240,7 @@ class BoundaryValueProblem:
         state : y at the cut, shape (13,): m, quaternion, N, N.m
         fractions : of the tensions and of the loads, each 0 to 1
         """
-        return self.functions.wrench(
+        wrench, jacobian = self.functions.wrench(
             state,
             cut.section,
             fractions[0] * cut.tension_force,
@@ -250,6 +248,7 @@ class BoundaryValueProblem:
             cut.routing,
             fractions[1] * cut.load,
         )
+        return wrench, jacobian
 
     def bearing(self, step: Step, end: int) -> Cut:
         """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load.

@@ -16,8 +16,7 @@ from typing import Any
 import casadi as ca
 from scipy.integrate import DOP853
 
-from continuum_robot.rod.code.generation import FastFunction, compile_functions
-from continuum_robot.rod.code.library import Progress
+from continuum_robot.rod.casadi_function import CasadiFunction
 
 STATE = 13
 SECTION = 12
@@ -45,26 +44,23 @@ class CosseratFunctions:
         backbone the sum of o F^T, row by row (9), o being the point of application in body axes
     """
 
-    step: FastFunction
-    wrench: FastFunction
+    step: CasadiFunction
+    wrench: CasadiFunction
 
 
 @lru_cache(maxsize=16)
-def cosserat_functions(tendons: int, compile: str = "auto", progress: Progress | None = None) -> CosseratFunctions:
+def cosserat_functions(tendons: int) -> CosseratFunctions:
     """The functions for a number of tendons.
 
     Parameters
     ----------
     tendons : how many
-    compile, progress : as in :func:`continuum_robot.rod.code.generation.compile_functions`
 
     Returns
     -------
     the functions
     """
-    functions = [_step(tendons), _wrench(tendons)]
-    fast = compile_functions(functions, f"the Cosserat rod with {tendons} tendons", compile=compile, progress=progress)
-    return CosseratFunctions(*(fast[function.name()] for function in functions))
+    return CosseratFunctions(CasadiFunction(_step(tendons)), CasadiFunction(_wrench(tendons)))
 
 
 def _rotation(q: Any) -> Any:

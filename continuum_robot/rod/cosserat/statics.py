@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.code.library import Progress
 from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem
 from continuum_robot.rod.cosserat.description import CosseratRod
 from continuum_robot.rod.cosserat.equations import ROUTING
@@ -205,16 +204,14 @@ def solve(
     start: CosseratSolution | None = None,
     intervals: int = _INTERVALS,
     accuracy_m: float = 1e-9,
-    compile: str = "auto",
-    progress: Progress | None = None,
 ) -> CosseratSolution:
     """Static shape under tensions and loads.
 
     From the rod at rest, tensions and loads grow together, in steps that shrink where Newton's method fails or the rod
     turns far; where that ends at a load at which the rod would snap, they are tried one after the other. Where the
     result is unstable, it is tried again in short steps, which stay on the branch that begins at rest. Steps of
-    integration are halved until their error is below ``accuracy_m``. Not for two threads at once: compiled functions
-    are shared.
+    integration are halved until their error is below ``accuracy_m``. Not for two threads at once: their functions
+    share buffers.
 
     Parameters
     ----------
@@ -227,7 +224,6 @@ def solve(
     start : a solution for the same rod, places of loads and grid to start from instead; the load is not put on in steps
     intervals : steps of integration on the rod's length at first, at least
     accuracy_m : largest error of integration, m
-    compile, progress : as in :func:`continuum_robot.rod.code.generation.compile_functions`
 
     Returns
     -------
@@ -244,10 +240,7 @@ def solve(
         raise ParameterError("model", model, f"one of {', '.join(MODELS)}")
     if intervals < 1 or not accuracy_m > 0:
         raise ParameterError("intervals, accuracy_m", (intervals, accuracy_m), "1 or more, and above 0")
-    problem = BoundaryValueProblem(
-        rod, tension, loads, model=model, junction_load=junction_load, intervals=intervals,
-        compile=compile, progress=progress,
-    )  # fmt: skip
+    problem = BoundaryValueProblem(rod, tension, loads, model=model, junction_load=junction_load, intervals=intervals)
     if start is not None:
         problem.adopt_grid(start.problem)
         states, residual, iterations = problem.newton(start.states, (1.0, 1.0), 4 * _NEWTON_ITERATIONS)

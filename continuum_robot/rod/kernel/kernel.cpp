@@ -5,6 +5,7 @@
 #include "capstans.hpp"
 #include "gradient.hpp"
 #include "newton.hpp"
+#include "observers.hpp"
 #include "plant.hpp"
 #include "statics.hpp"
 
@@ -250,6 +251,27 @@ EXPORT void rod_plant_reset(const Shape *r, Plant *plant) {
 EXPORT long rod_plant_run(const Shape *r, Plant *plant, double h, int count, double *shortest) {
   Arena<double>::reserve(memory_of(*r));
   return plant->run(h, count, shortest);
+}
+
+// The contact monitor's algebra for n coordinates (observers.hpp): `in` and `out` hold one array after the other.
+EXPORT void rod_filter(int n, int halvings, double *in, double *out) {
+  Arena<double>::reserve(observer_memory(n));
+  filter_cycle(n, halvings, {in}, {out});
+}
+
+EXPORT void rod_kalman_budget(int n, int strains, double *in, double *out) {
+  Arena<double>::reserve(observer_memory(n));
+  kalman_budget(n, strains, {in}, {out});
+}
+
+EXPORT void rod_jfd_budget(int n, int strains, double *in, double *out) {
+  Arena<double>::reserve(observer_memory(n));
+  jfd_budget(n, strains, {in}, {out});
+}
+
+EXPORT void rod_gmo_budget(int n, int strains, double *in, double *out) {
+  Arena<double>::reserve(observer_memory(n));
+  gmo_budget(n, strains, {in}, {out});
 }
 
 // exp, tanh, sin and cos as plants have them, for tests.

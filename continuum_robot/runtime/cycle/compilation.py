@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.rod.code.cache import cached_library
+from continuum_robot.runtime.cycle.cache import cached_library
 
 MODULES = (
     "stepped.buffers",

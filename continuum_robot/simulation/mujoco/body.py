@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.code.generation import FastFunction
+from continuum_robot.rod.casadi_function import CasadiFunction
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
@@ -119,7 +119,7 @@ class ChainBody:
         self._curvature = self.chain.grating_curvature
         self._no_load = np.zeros(robot.tendon_count)
         if motor is not None:
-            self._spool = FastFunction(spool_step(robot, motor))
+            self._spool = CasadiFunction(spool_step(robot, motor))
         self._friction = CapstanFriction(robot)
         self._capstans = self._friction.capstan_count > 0
         if self._capstans:
@@ -206,20 +206,16 @@ class ChainBody:
         if self._capstans:
             self._resisting = self._resistance(self._load_of_torque.T @ self._speed, self._tension)
             load = self._load_of_torque @ self._resisting
-        inputs = self._spool.inputs
-        inputs[0][:] = (
-            self._spooled, self._speed, self._current, drive.desired, self.rod_displacement, load, self._tension
-        )  # fmt: skip
-        inputs[1][:3] = drive.offset_m, drive.stiffness_fraction, drive.motor_free
+        state = self._spooled, self._speed, self._current, drive.desired, self.rod_displacement, load, self._tension
+        given = drive.offset_m, drive.stiffness_fraction, drive.motor_free
+        anchors: tuple[Vector, ...] = ()
         if self._slip is not None:
             self._slip.move(self._spooled)
-            inputs[1][3:] = self._slip.anchors
-        inputs[2][:] = h
-        self._spool.run()
-        self._current, level, slope, yielding, loose_speed = self._spool.outputs[0].copy()
+            anchors = (self._slip.anchors,)
+        (found,) = self._spool(np.array(state), np.vstack(given + anchors), h)
+        self._current, level, slope, yielding, loose_speed = found
         rows.add(self.pull_directions(), level, slope, yielding)
-        found = self._apply(rows, force, h)
-        self._tension = found[-self._tendons :]
+        self._tension = self._apply(rows, force, h)[-self._tendons :]
         self._speed = loose_speed - yielding * self._tension
         self._spooled = self._spooled + h * self._speed
 

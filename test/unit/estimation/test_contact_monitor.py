@@ -8,12 +8,14 @@ import math
 
 import numpy as np
 import pytest
-from contact_oracles import PlainBudgets, PlainFilter, PlainPlaces
+from contact_oracles import PlainPlaces
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact import disturbance_observer
 from continuum_robot.estimation.contact import location as contact_location
 from continuum_robot.estimation.contact import monitor as contact_monitor
-from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra, CompiledBudgets
+from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra, filter_algebra
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
@@ -540,18 +542,14 @@ def test_noise_experiment_of_johnston(robot, dynamics, monitor_of):
 # --- machine code and NumPy
 
 
-# The code of two segments takes the compiler most of a minute.
-TWO_SEGMENTS = pytest.param("vanderbilt_two_segment", marks=pytest.mark.long)
-
-
-@pytest.fixture(scope="module", params=["vanderbilt_segment", TWO_SEGMENTS, "opencr_five_tendon"])
+@pytest.fixture(scope="module", params=["vanderbilt_segment", "vanderbilt_two_segment", "opencr_five_tendon"])
 def monitors(request):
-    """A monitor, and one whose algebra is the oracles'."""
+    """A monitor, and one whose algebra is NumPy's and the oracles'."""
     robot = load_robot(request.param)
     quick = ContactMonitor(robot)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contact_monitor, "FilterAlgebra", PlainFilter)
-        patch.setattr(contact_monitor, "BudgetAlgebra", PlainBudgets)
+        patch.setattr(disturbance_observer, "filter_algebra", FilterAlgebra)
+        patch.setattr(contact_monitor, "budget_algebra", BudgetAlgebra)
         patch.setattr(contact_location, "LocationAlgebra", PlainPlaces)
         yield quick, ContactMonitor(robot, functions=quick.functions)
 
@@ -575,9 +573,9 @@ def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type)
     for monitor in monitors:
         monitor.with_settings(settings)
         monitor.reset()
-    assert isinstance(plain._budgets, PlainBudgets)
+    assert type(plain._budgets) is BudgetAlgebra
     assert isinstance(plain.locator.algebra, PlainPlaces)
-    assert isinstance(quick._budgets, BudgetAlgebra)
+    assert type(quick._budgets) is CompiledBudgets
     generator, n = np.random.default_rng(3), quick.size
     wave, push = 0.3 * generator.normal(size=n), generator.normal(size=n)
     noise = 1e-6 * np.diag(generator.uniform(0.5, 2.0, n))
@@ -603,11 +601,11 @@ def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type)
 
 
 def test_one_cycle_of_the_filter_is_the_same_in_machine_code(monitors):
-    quick, plain = monitors
+    plain = monitors[1]
     n, generator = plain.size, np.random.default_rng(4)
     noise, load = 1e-6 * np.diag(generator.uniform(0.5, 2.0, n)), 0.1 * generator.normal(size=n)
-    observer = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=PlainFilter(n))
-    filtered = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=quick._filter)
+    observer = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=FilterAlgebra(n))
+    filtered = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=filter_algebra(n))
 
     def evaluate(c, rate):
         return StateTerms(plain.functions(c, rate), load)

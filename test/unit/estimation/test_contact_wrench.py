@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra
+from continuum_robot.estimation.contact.algebra.budget import budget_algebra
 from continuum_robot.estimation.contact.algebra.location import LocationAlgebra
 from continuum_robot.estimation.contact.free_motion import NoiseFloor
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
@@ -154,7 +154,7 @@ def test_an_unknown_residual_gives_an_unknown_wrench():
 
 
 def budget_of(sensitivity, momentum, force, dt, noise=None):
-    """Carries a sensitivity on by the generated code, and gives the covariance of the residual's noise."""
+    """Carries a sensitivity on by the budget, and gives the covariance of the residual's noise."""
     n = sensitivity.gain.size
     spread = np.zeros((2 * n, 2 * n)) if noise is None else noise
     return algebra_of(n).gmo_budget(
@@ -171,7 +171,7 @@ def budget_of(sensitivity, momentum, force, dt, noise=None):
 
 @lru_cache
 def algebra_of(n):
-    return BudgetAlgebra(1e-9 * np.eye(n), 1, compile="never")
+    return budget_algebra(1e-9 * np.eye(n), 1)
 
 
 @settings(deadline=None, max_examples=20)
@@ -272,7 +272,7 @@ def test_the_likelihood_of_places_is_that_of_numpy_for_any_number_of_directions(
         "fraction": 0.3,
     }
     arguments = (size, free, places, cells, segment)
-    found = LocationAlgebra(*arguments, compile="never").location_evidence(**given_)
+    found = LocationAlgebra(*arguments).location_evidence(**given_)
     for one, other in zip(found, PlainPlaces(*arguments).location_evidence(**given_), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
 

@@ -60,8 +60,8 @@ def test_a_grating_where_segments_meet_is_on_the_first():
 
 def test_they_see_coefficients_that_tendons_do_not(bent):
     with pytest.raises(ParameterError, match="kappa_x1"):
-        ShapeEstimator(bent.changed(fiber=None), compile="never")
-    estimator, rod = ShapeEstimator(bent, compile="never"), Rod(bent)
+        ShapeEstimator(bent.changed(fiber=None))
+    estimator, rod = ShapeEstimator(bent), Rod(bent)
     c = np.random.default_rng(5).normal(size=rod.n)
     curvature = curvature_matrix(bent) @ c
     found = estimator.update(rod.displacement(c), None, None, 0.0, None, curvature)
@@ -71,7 +71,7 @@ def test_they_see_coefficients_that_tendons_do_not(bent):
 
 
 def test_gratings_that_are_lost_leave_the_rest(bent):
-    estimator, rod = ShapeEstimator(bent, compile="never"), Rod(bent)
+    estimator, rod = ShapeEstimator(bent), Rod(bent)
     c = np.random.default_rng(6).normal(size=rod.n)
     curvature = curvature_matrix(bent) @ c
     curvature[:6] = np.nan
@@ -84,7 +84,7 @@ def test_gratings_that_are_lost_leave_the_rest(bent):
 
 def test_noise_and_errors_are_as_large_as_is_reported(bent):
     """Many draws of the sensors' errors against the covariance of the estimate, and against their accuracy."""
-    estimator, rod = ShapeEstimator(bent, compile="never"), Rod(bent)
+    estimator, rod = ShapeEstimator(bent), Rod(bent)
     rng, c = np.random.default_rng(7), np.zeros(rod.n)
     errors = []
     for _ in range(400):
@@ -100,7 +100,7 @@ def test_noise_and_errors_are_as_large_as_is_reported(bent):
 def test_tendons_and_strings_are_watched_without_it():
     """What a touch does between them is no reason to call one broken; a string that snaps is."""
     robot = with_fiber("vanderbilt_segment")
-    estimator, rod = ShapeEstimator(robot, watch=WatchSettings(), compile="never"), Rod(robot)
+    estimator, rod = ShapeEstimator(robot, watch=WatchSettings()), Rod(robot)
     assert estimator.watch is not None
     assert ShapeEstimator(robot.changed(strings=(), fiber=robot.fiber), watch=WatchSettings()).watch is None
     c, broken = np.zeros(rod.n), ()
@@ -144,5 +144,5 @@ def test_what_cannot_be_is_refused(bent):
     with pytest.raises(RobotFileError, match="no backbone"):
         load_robot("rolling_five_link").changed(fiber=Fiber(gratings_m=(0.01,)))
     with pytest.raises(ParameterError, match="two a grating"):
-        ShapeEstimator(bent, compile="never").update(np.zeros(5), None, None, 0.0, None, np.zeros(3))
+        ShapeEstimator(bent).update(np.zeros(5), None, None, 0.0, None, np.zeros(3))
     assert curvature_lever_m2(bent.changed(fiber=None)).size == 0

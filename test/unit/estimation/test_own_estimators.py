@@ -39,7 +39,7 @@ def own(monkeypatch):
 
 def monitor_with(method: str, settings=None) -> ContactMonitor:
     return ContactMonitor(
-        ROBOT, dataclasses.replace(default_settings(ROBOT), method=method), observer_settings=settings, compile="never"
+        ROBOT, dataclasses.replace(default_settings(ROBOT), method=method), observer_settings=settings
     )
 
 

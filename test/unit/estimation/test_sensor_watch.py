@@ -47,7 +47,7 @@ class Motion:
 
 
 def make(**options):
-    return ShapeEstimator(ROBOT, watch=WatchSettings(**options), compile="never")
+    return ShapeEstimator(ROBOT, watch=WatchSettings(**options))
 
 
 def run(estimator, motion, corrupt, duration_s, start_s=0.0):
@@ -212,7 +212,7 @@ def test_a_robot_at_rest_may_show_the_same_reading_for_ever():
 
 
 def test_without_a_watch_only_nan_makes_unobservable():
-    estimator, motion = ShapeEstimator(ROBOT, compile="never"), Motion(5)
+    estimator, motion = ShapeEstimator(ROBOT), Motion(5)
     readings = motion.readings(0.0)
     assert estimator.fit.needs_strings
     assert not estimator.update(readings[:TENDONS], None, readings[TENDONS:], DT).is_unobservable
@@ -237,14 +237,14 @@ def test_a_set_of_strings_that_cannot_see_is_refused_by_name():
         dataclasses.replace(string, angle_rad=0.0, name=f"s{index}") for index, string in enumerate(ROBOT.strings)
     )
     with pytest.raises(ParameterError, match=r"distal\.kappa_x"):
-        ShapeEstimator(dataclasses.replace(ROBOT, strings=strings), compile="never")
+        ShapeEstimator(dataclasses.replace(ROBOT, strings=strings))
 
 
 def test_rates_come_from_the_kalman_filter_with_their_covariance():
     motion = Motion(8)
     misses = {}
     for method in ("kalman", "low_pass"):
-        estimator = ShapeEstimator(ROBOT, ShapeSettings(rate_method=method), compile="never")
+        estimator = ShapeEstimator(ROBOT, ShapeSettings(rate_method=method))
         found = []
         for t, estimate in run(estimator, motion, lambda _t, y, _p: y, 4.0):
             rate = (motion.c(t + 1e-6) - motion.c(t - 1e-6)) / 2e-6

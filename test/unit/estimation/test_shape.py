@@ -41,7 +41,7 @@ ROBOTS = {
     "ftdcr_v6": load_robot("ftdcr_v6"),
     "chebyshev": curved(2),
 }
-ESTIMATORS = {name: ShapeEstimator(robot, compile="never") for name, robot in ROBOTS.items()}
+ESTIMATORS = {name: ShapeEstimator(robot) for name, robot in ROBOTS.items()}
 RODS = {name: Rod(robot) for name, robot in ROBOTS.items()}
 each = pytest.mark.parametrize("name", ROBOTS)
 
@@ -94,7 +94,7 @@ def test_better_sensors_weigh_more():
     q, strings = readings("opencr_five_tendon", c)
     results = []
     for sigma_m in (1e-6, 1e-2):
-        estimator = ShapeEstimator(robot, ShapeSettings(string_sigma_m=sigma_m), compile="never")
+        estimator = ShapeEstimator(robot, ShapeSettings(string_sigma_m=sigma_m))
         results.append(np.abs(estimator.update(q * 1.1, None, strings, DT).coefficients - c).max())
     assert results[0] < 1e-3 < results[1]
 
@@ -125,7 +125,7 @@ def test_unknown_sensors_are_left_out(name):
 def test_coefficients_that_nothing_sees_are_named():
     robot = dataclasses.replace(curved(1), strings=())
     with pytest.raises(ParameterError) as caught:
-        ShapeEstimator(robot, compile="never")
+        ShapeEstimator(robot)
     assert "segment_1.kappa_x1" in str(caught.value)
     assert "segment_1.kappa_y1" in str(caught.value)
     assert "segment_1.kappa_x0" not in str(caught.value)  # the tendons see that one
@@ -149,7 +149,7 @@ def test_too_few_sensors_left_are_named_too_and_forgiven_later():
 
 def test_rates_that_no_velocity_gives_come_from_the_change():
     rod = RODS["chebyshev"]
-    estimator = ShapeEstimator(ROBOTS["chebyshev"], ShapeSettings(rate_method="low_pass"), compile="never")
+    estimator = ShapeEstimator(ROBOTS["chebyshev"], ShapeSettings(rate_method="low_pass"))
     slope = np.linspace(1, 2, rod.n)
     first = estimator.update(*readings("chebyshev", 0 * slope)[:1], None, readings("chebyshev", 0 * slope)[1], DT)
     assert np.isnan(first.coefficient_rates).all()

@@ -58,7 +58,7 @@ def test_each_shipped_robot_is_the_same_by_another_spelling_of_its_basis(name):
 
 
 @pytest.mark.parametrize("kind", ["chebyshev", "legendre", "b_spline", "piecewise_constant"])
-def test_constant_bending_moves_alike_by_any_name(kind, virtual_machine):
+def test_constant_bending_moves_alike_by_any_name(kind):
     robot = load_robot("opencr_five_tendon")
     ends = []
     for one in (robot, with_bases(robot, lambda basis: respelt(basis, kind))):

@@ -218,7 +218,7 @@ def test_the_sensitivities_of_a_step_are_its_derivative():
     functions = cosserat_functions(2)
     y = np.concatenate([np.zeros(3), [1.0, 0, 0, 0], 0.1 * rng.normal(size=6)])
     section = np.concatenate([rng.uniform(20, 60, 3), rng.uniform(0.5, 2, 3), [0, 0, 1, 0, 0.3, 0]])
-    rest = (0.1, section, rng.uniform(0, 2, 2), 1.0, rng.normal(size=(12, 24)).ravel())
+    rest = (0.1, section, rng.uniform(0, 2, 2), 1.0, rng.normal(size=(24, 12)))
     _, jacobian, _ = functions.step(y, *rest)
     for k, unit in enumerate(np.eye(13)):
         change = (functions.step(y + 1e-6 * unit, *rest)[0] - functions.step(y - 1e-6 * unit, *rest)[0]) / 2e-6
@@ -452,12 +452,6 @@ def test_grids_agree_and_the_error_is_estimated(case):
     # Any arc length, not nodes alone.
     places = np.linspace(0, LENGTH, 17)
     assert default.at(places).position_m == pytest.approx(fine.at(places).position_m, abs=1e-9)
-
-
-def test_no_compiler_is_needed():
-    bare, compiled = (rucker(HELIX, 4.91, 0.196, compile=choice) for choice in ("never", "auto"))
-    assert not bare.problem.functions.step.compiled
-    assert bare.tip_m == pytest.approx(compiled.tip_m, abs=1e-11)
 
 
 def test_a_warm_start_arrives_at_the_same_shape():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated algebra of the contact monitor: filter, error budgets, likelihood of contact locations.
+"""Algebra of the contact monitor: filter, error budgets, likelihood of contact locations.
 
-On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers. Products of blocks are functions that others
-call, so that the code stays small. Without a compiler it runs in CasADi's virtual machine, slower. The tests hold the
-same formulas with NumPy against it.
+On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers, so filter and budgets have a compiled form
+in the rod's kernel, rod/kernel/observers.hpp; where its library was not built, their NumPy form serves.
 """

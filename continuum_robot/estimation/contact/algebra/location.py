@@ -1,48 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Likelihood of contact locations, generated: Bayes' rule as in estimation/contact/location.py."""
+"""Likelihood of contact locations: Bayes' rule as in estimation/contact/location.py, for all locations at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
-
-from continuum_robot.rod.code.generation import compile_functions
 
 Vector = NDArray[np.float64]
 
 
 class LocationAlgebra:
-    """Likelihood of the locations of a contact. Not for use by two threads at once.
+    """Likelihood of the locations of a contact.
 
     Parameters
     ----------
     size : number n of coordinates
     free : number m of wrench directions that a contact may have
     arc_lengths_m, cells_m : locations that are compared and the lengths that they stand for, (p,), m
-    segment : index of each location's segment, (p,)
-    name, compile, progress : as of :class:`FilterAlgebra`
+    segment : index of each location's segment, (p,), increasing
     """
 
-    def __init__(
-        self,
-        size: int,
-        free: int,
-        arc_lengths_m: Vector,
-        cells_m: Vector,
-        segment: NDArray[np.intp],
-        name: str = "",
-        *,
-        compile: str = "auto",
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
-        function = _location_evidence(size, free, arc_lengths_m, cells_m, segment)
-        made = compile_functions([function], f"the contact's location on {name}", compile=compile, progress=progress)
-        self.size = size
-        self._locations = made["location_evidence"]
+    def __init__(self, size: int, free: int, arc_lengths_m: Vector, cells_m: Vector, segment: NDArray[np.intp]) -> None:
+        self._rows = len(arc_lengths_m), free, size
+        self._arc_lengths_m, self._cells_m = arc_lengths_m, cells_m
+        self._starts = np.searchsorted(segment, np.arange(segment.max() + 1))
 
     def location_evidence(
         self, B: Vector, residual: Vector, information: Vector, *, prior: float, before: Vector, fraction: float
@@ -62,73 +45,26 @@ class LocationAlgebra:
         averaged log likelihoods (p,), cumulated probability at the edges of the cells (p + 1,), largest log
         likelihood, standard deviation of the location (m), probability of each segment
         """
-        n = self.size
-        rows = B.reshape(-1, n)
-        function = self._locations
-        plain, weighted, along, expected, past, newest = function.inputs
-        plain.T.reshape(rows.shape)[:] = rows
-        np.matmul(rows, information, out=weighted.T.reshape(rows.shape))
-        np.matmul(information, residual, out=along)
-        expected[:], past[:], newest[:] = prior, before, fraction
-        function.run()
-        profile, cumulative, numbers, of_segment = function.outputs
-        top, spread_m = numbers.tolist()
-        return profile.copy(), cumulative, top, spread_m, of_segment.copy()
-
-
-def _location_evidence(
-    n: int, free: int, arc_lengths_m: Vector, cells_m: Vector, segment: NDArray[np.intp]
-) -> ca.Function:
-    """Log likelihoods of estimation/contact/location.py, averaged, and the moments of the location."""
-    count = len(arc_lengths_m)
-    rows, weighted = ca.SX.sym("B", free * n), ca.SX.sym("W", free * n)
-    along, prior = ca.SX.sym("a", n), ca.SX.sym("prior")
-    own, by_noise = (ca.reshape(columns, n, free) for columns in (rows, weighted))
-    h, G = ca.mtimes(own.T, along), ca.mtimes(by_noise.T, own) + prior * ca.SX.eye(free)
-    explained, log_determinant = _weighted_square(G, h)
-    value = (explained - log_determinant + free * ca.log(prior)) / 2
-    one = ca.Function("location_likelihood", [rows, weighted, along, prior], [value])
-
-    newest, before, fraction = ca.SX.sym("newest", count), ca.SX.sym("before", count), ca.SX.sym("fraction")
-    profile = before + (newest - before) * fraction
-    top = profile[0]
-    for k in range(1, count):
-        top = ca.fmax(top, profile[k])
-    parts = ca.DM(cells_m) * ca.exp(profile - top)
-    total = ca.SX(0)
-    edges = [ca.SX(0)]
-    for k in range(count):
-        total = total + parts[k]
-        edges.append(total)
-    probability = parts / total
-    mean = ca.dot(probability, ca.DM(arc_lengths_m))
-    spread = ca.sqrt(ca.dot(probability, (ca.DM(arc_lengths_m) - mean) ** 2))
-    of_segment = [
-        sum(probability[int(k)] for k in np.flatnonzero(segment == index)) for index in range(int(segment.max()) + 1)
-    ]
-    summary = ca.Function(
-        "location_summary",
-        [newest, before, fraction],
-        [profile, ca.vertcat(*edges) / total, ca.vertcat(top, spread), ca.vertcat(*of_segment)],
-        {"cse": True},
-    )
-    B, W = ca.MX.sym("B", free * n, count), ca.MX.sym("W", free * n, count)
-    a, p = ca.MX.sym("a", n), ca.MX.sym("prior")
-    old, weight = ca.MX.sym("before", count), ca.MX.sym("fraction")
-    values = one.map("location_likelihoods", "serial", count, [2, 3], [])(B, W, a, p)
-    return ca.Function("location_evidence", [B, W, a, p, old, weight], list(summary(values.T, old, weight)))
-
-
-def _weighted_square(G: Any, h: Any) -> tuple[Any, Any]:
-    """h^T G^-1 h and log det G, by the factors L D L^T of a symmetric positive definite G."""
-    m = G.shape[0]
-    L, explained, log_determinant = ca.SX.eye(m), ca.SX(0), ca.SX(0)
-    D: list[Any] = []
-    y: list[Any] = []
-    for j in range(m):
-        D.append(G[j, j] - sum(L[j, k] ** 2 * D[k] for k in range(j)))
-        for i in range(j + 1, m):
-            L[i, j] = (G[i, j] - sum(L[i, k] * L[j, k] * D[k] for k in range(j))) / D[j]
-        y.append(h[j] - sum(L[j, k] * y[k] for k in range(j)))
-        explained, log_determinant = explained + y[j] ** 2 / D[j], log_determinant + ca.log(D[j])
-    return explained, log_determinant
+        count, free, size = self._rows
+        rows = B.reshape(-1, size)
+        # G with h as its last row: what elimination leaves below G is -h^T G^-1 h, and its pivots make det G.
+        left = np.zeros((free + 1, free + 1, count))
+        weighted = (rows @ information).reshape(self._rows)
+        np.einsum("kin,kjn->ijk", weighted, rows.reshape(self._rows), out=left[:free, :free])
+        left[free, :free] = left[:free, free] = (rows @ (information @ residual)).reshape(count, free).T
+        determinant: Vector = np.ones(count)
+        for j in range(free):
+            pivot = left[j, j] + prior
+            determinant *= pivot / prior
+            left[j + 1 :, j + 1 :] -= left[j + 1 :, j, None] * (left[j, j + 1 :] / pivot)
+        newest = (-left[free, free] - np.log(determinant)) / 2
+        profile: Vector = before + (newest - before) * fraction
+        top = float(profile.max())
+        parts = self._cells_m * np.exp(profile - top)
+        cumulative: Vector = np.zeros(count + 1)
+        parts.cumsum(out=cumulative[1:])
+        total = cumulative[-1]
+        probability, cumulative = parts / total, cumulative / total
+        off_mean_m = self._arc_lengths_m - probability @ self._arc_lengths_m
+        spread_m = math.sqrt(probability @ (off_mean_m * off_mean_m))
+        return profile, cumulative, top, spread_m, np.add.reduceat(probability, self._starts)

@@ -13,8 +13,8 @@ from unittest import mock
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, Action, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
-from continuum_robot.rod.code.cache import cached_library
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
+from continuum_robot.runtime.cycle.cache import cached_library
 from continuum_robot.runtime.cycle.driver_loop import HANG_S
 from continuum_robot.runtime.periodic import PeriodicThread
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from continuum_robot.rod.code.cache import cached_library
+from continuum_robot.runtime.cycle.cache import cached_library
 
 CODE = bytes(range(256)) * 2000
 
