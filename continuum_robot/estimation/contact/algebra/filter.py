@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact.algebra.kernel_call import KernelCall
+from continuum_robot.estimation.contact.algebra.buffered_call import BufferedCall
 from continuum_robot.rod.kernel.library import library
 
 Vector = NDArray[np.float64]
@@ -52,15 +52,32 @@ class FilterAlgebra:
         dt : of the cycle, s
         halvings : how often it is halved for the series
         """
-        n, terms = self.size, model.terms
+        terms, (by_c, by_rate) = model.terms, model.forces_by_state()
+        of_rod = terms.mass, by_c, by_rate, terms.momentum_by_c, terms.known_force + model.force
+        return self._cycle(halvings, *of_rod, state, P, walk, measured, noise, (dt * 0.5**halvings, dt))
+
+    def _cycle(
+        self,
+        halvings: int,
+        mass: Vector,
+        by_c: Vector,
+        by_rate: Vector,
+        momentum_by_c: Vector,
+        known_force: Vector,
+        state: Vector,
+        P: Vector,
+        walk: Vector,
+        measured: Vector,
+        noise: Vector,
+        times: tuple[float, float],
+    ) -> tuple[Vector, Vector]:
+        n, (h, dt) = self.size, times
         c, rate, d = (slice(k * n, (k + 1) * n) for k in range(3))
-        inverse = np.linalg.inv(terms.mass)
-        by_c, by_rate = model.forces_by_state()
-        h = dt * 0.5**halvings
+        inverse = np.linalg.inv(mass)
         A = np.zeros((3 * n, 3 * n))
         A[c, rate] = np.eye(n) * h
-        A[rate] = inverse @ np.concatenate([by_c, by_rate - terms.momentum_by_c, np.eye(n)], axis=1) * h
-        force = terms.known_force + model.force + state[d] - terms.momentum_by_c @ state[rate]
+        A[rate] = inverse @ np.concatenate([by_c, by_rate - momentum_by_c, np.eye(n)], axis=1) * h
+        force = known_force + state[d] - momentum_by_c @ state[rate]
         step = term = np.concatenate([state[rate], inverse @ force, np.zeros(n)]) * h  # johnston (45)
         for k in (2, 3, 4):
             term = A @ term / k
@@ -85,25 +102,10 @@ class CompiledFilter(FilterAlgebra):
         super().__init__(size)
         n, square = size, (size, size)
         inputs = (square,) * 4, ((n,), (3 * n,), (3 * n, 3 * n), square), ((n,), square, (2,))
-        self._call = KernelCall("rod_filter", n, sum(inputs, ()), ((3 * n,), (3 * n, 3 * n)))
+        self._call = BufferedCall("rod_filter", n, sum(inputs, ()), ((3 * n,), (3 * n, 3 * n)))
 
-    def filtered(
-        self,
-        state: Vector,
-        P: Vector,
-        model: Any,
-        *,
-        walk: Vector,
-        measured: Vector,
-        noise: Vector,
-        dt: float,
-        halvings: int,
-    ) -> tuple[Vector, Vector]:
-        """As above."""
-        terms, (by_c, by_rate) = model.terms, model.forces_by_state()
-        of_rod = terms.mass, by_c, by_rate, terms.momentum_by_c, terms.known_force + model.force
-        times = dt * 0.5**halvings, dt
-        newest, covariance = self._call(halvings, *of_rod, state, P, walk, measured, noise, times)
+    def _cycle(self, halvings: int, *given: Any) -> tuple[Vector, Vector]:
+        newest, covariance = self._call(halvings, *given)
         return newest.copy(), covariance.copy()
 
 

@@ -17,7 +17,7 @@ Vector = NDArray[np.float64]
 Shapes = Sequence[tuple[int, ...]]
 
 
-class KernelCall:
+class BufferedCall:
     """One of them, with its buffers. For one thread.
 
     Parameters
