@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The motors' forces (motion/motors.py) against the difference of the tensions that rolling joints ask for.
 
-Links have no mass, drives do not stretch. Slow against the joints' own damping, they take the unloaded pose of each
-coordinate q, half the difference of the displacements: T_1 - T_2 = (T_1 + T_2) tanh(ln r(q) / 2) with r(q) the ratio of
-the tensions there, ha (10), and what their damping D takes is D sum (da_i/dq)^2 q' by virtual work. The motors' viscous
-friction is that of the file: joints resist as it does.
+Links have no mass, drives do not stretch. Given are the coordinate q(t), half the difference of the displacements, and
+the sum of the tensions: both displacements would say little of the tensions, which squeeze the joints against the edge
+of what can be reached. The motors' viscous friction is that of the file: joints resist as it does.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_banded
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.equations import ForceEquations
@@ -25,10 +25,19 @@ Vector = NDArray[np.float64]
 
 _PLACE_HZ = 50.0
 _LEAST_N = 1e-3
+_ITERATIONS, _TOLERANCE_N = 30, 1e-6
+_LEAST_STIFFNESS_NM = 1e-5
 
 
-class JointsAsk:
-    """What the joints of a robot ask for under a given motion.
+class DrivenJoints:
+    """The joints of a robot under a given motion: all times at once, by Newton's method.
+
+    The joints' angles a and the difference d of the tensions solve, derived here as in simulation/rolling_plant.py,
+
+        D a' + s (l + r) / 2 - d (r - l) / 2 = 0,    q(a) = q,
+
+    with the sum s and the levers l and r of left and right tendons, ha (10). a' is that of second order by the two
+    times before (BDF2): joints of little damping D do not ring, as they would where the middle of a step balances.
 
     Parameters
     ----------
@@ -37,12 +46,11 @@ class JointsAsk:
 
     def __init__(self, robot: Robot) -> None:
         statics = statics_of(robot)
-        self._curve, turning = UnloadedCurve(statics), JointTurning(statics)
-        angles = np.array([turning.angles(contact) for contact in self._curve.contact_m])
-        self._turned = (np.gradient(angles, self._curve.coordinate_m, axis=0) ** 2).sum(axis=1)
+        self._turning, self._curve = JointTurning(statics), UnloadedCurve(statics)
+        self._home_m = self._half(self._turning.at(self._turning.home_rad).gaps_m)
 
     def difference(self, coordinate_m: Vector, total_n: Vector, damping_nms: float, period_s: float) -> Vector:
-        """Left less right tension, shape (T,), N.
+        """Left less right tension, from rest, shape (T,), N.
 
         Parameters
         ----------
@@ -55,12 +63,46 @@ class JointsAsk:
         ------
         ConvergenceError : a coordinate that the joints do not reach
         """
-        known = self._curve.coordinate_m
-        beyond = max(float(coordinate_m.max() - known[-1]), float(known[0] - coordinate_m.min()))
-        if beyond > 0:
-            raise ConvergenceError("rolling joints under a given motion", beyond, 0.0, 0)
-        ratio, turned = (np.interp(coordinate_m, known, one) for one in (self._curve.log_ratio, self._turned))
-        return np.asarray(total_n * np.tanh(ratio / 2) + damping_nms * turned * np.gradient(coordinate_m, period_s))
+        turning, known = self._turning, self._curve.coordinate_m
+        low, high = turning.limits_rad.T
+        slow = np.array([turning.angles(contact) for contact in self._curve.contact_m])
+        angles = np.array([np.interp(coordinate_m, known, one) for one in slow.T])  # joints, times
+        rest, joints = np.repeat(angles[:, :1], 2, axis=1), len(angles)
+        # Where motion is slow: the unloaded pose of each coordinate.
+        difference = total_n * np.tanh(np.interp(coordinate_m, known, self._curve.log_ratio) / 2)
+        damped = damping_nms / period_s
+        # For the angles, then the difference of each time: entries of column j in row i are at [joints + i - j, j].
+        bands = np.zeros((3 * joints + 3, len(difference), joints + 1))
+        for k, weight in enumerate((1.5, -2.0, 0.5)):
+            bands[joints + k * (joints + 1), :, :-1] = weight * damped
+        held = bands[joints, :, :-1].copy()
+        for _ in range(_ITERATIONS):
+            at, past = turning.at(angles.T), np.hstack([rest, angles])
+            (left, right), (left_slope, right_slope) = at.levers_m, at.lever_slopes_m
+            along, mean = (right - left) / 2, (right + left) / 2
+            turned = 1.5 * angles - 2.0 * past[:, 1:-1] + 0.5 * past[:, :-2]
+            moments = damped * turned + total_n * mean - difference * along
+            missing = self._home_m - self._half(at.gaps_m) - coordinate_m
+            stiffness = (total_n * (left_slope + right_slope) - difference * (right_slope - left_slope)) / 2
+            bands[joints, :, :-1] = held + np.maximum(stiffness, _LEAST_STIFFNESS_NM).T
+            for i in range(joints):
+                bands[2 * joints - i, :, i], bands[i, :, joints] = along[i], -along[i]
+            wrong = np.vstack([moments, missing]).T.ravel()
+            shape = 2 * joints + 2, joints
+            step = solve_banded(shape, bands.reshape(len(bands), -1), wrong).reshape(-1, joints + 1).T
+            angles = np.clip((angles - step[:-1]).T, low, high).T
+            difference = difference - step[-1]
+            if np.abs(step[-1]).max() < _TOLERANCE_N:
+                return difference
+        raise ConvergenceError(
+            "rolling joints under a given motion", float(np.abs(step[-1]).max()), _TOLERANCE_N, _ITERATIONS
+        )
+
+    @staticmethod
+    def _half(gaps_m: Vector) -> Vector:
+        """Half the difference of the tendons' lengths, m."""
+        left, right = gaps_m.sum(axis=1)
+        return np.asarray((left - right) / 2)
 
 
 class RollingEquations(ForceEquations):
@@ -75,7 +117,7 @@ class RollingEquations(ForceEquations):
 
     def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
         super().__init__(robot, samples, settings)
-        self._joints, motors = JointsAsk(robot), self.motors
+        self._joints, motors = DrivenJoints(robot), self.motors
         self._kept = motors.kept(motors.period_s)
         moved_m = motors.low_pass(motors.moved_m, _PLACE_HZ)
         self._coordinate_m = (moved_m[:, 0] - moved_m[:, 1]) / 2

@@ -79,12 +79,12 @@ class JointTurning:
 
         Parameters
         ----------
-        angles_rad : shape (n - 1,), rad
+        angles_rad : shape (n - 1,), or (T, n - 1) for T poses, which are the last axis of the results, rad
         """
         place = np.minimum(np.maximum((angles_rad - self._low) * self._per_rad, 0.0), _PLACES - 1.0)
         first = np.minimum(place.astype(np.intp), _PLACES - 2)
         before, after = self._table[self._joints, first], self._table[self._joints, first + 1]
-        values = (before + (place - first)[:, None] * (after - before)).T
+        values = (before + (place - first)[..., None] * (after - before)).T
         return TurnedJoints(values[0], values[1:3], values[3:5], values[5:7])
 
     def angles(self, contact_m: Array) -> Array:

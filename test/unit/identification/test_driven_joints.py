@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.motion.rolling_equations import JointsAsk
+from continuum_robot.identification.motion.rolling_equations import DrivenJoints
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.loading import load_robot
@@ -19,15 +19,15 @@ STEP_S = 1e-3
 
 @pytest.fixture(scope="module")
 def joints():
-    return JointsAsk(ROBOT)
+    return DrivenJoints(ROBOT)
 
 
 def test_what_moves_the_motors_is_what_the_joints_ask_for(joints):
-    damping_nms = 0.002
+    damping_nms = 0.01
     plant = RollingPlant(ROBOT.changed(mechanism=dataclasses.replace(ROBOT.mechanism, joint_damping_nms=damping_nms)))
     times, moved, pulled = np.arange(0, 4, STEP_S), [], []
     for time_s in times:
-        swing = min(1.0, time_s) * (1.5 * np.sin(6 * time_s) + 0.75 * np.sin(17 * time_s))
+        swing = min(1.0, time_s) * (3.0 * np.sin(6 * time_s) + 1.5 * np.sin(17 * time_s))
         tension = np.array([11.0 + swing, 11.0 - swing])
         plant.advance(tension, STEP_S)
         moved.append(plant.displacement)
@@ -43,10 +43,10 @@ def test_what_moves_the_motors_is_what_the_joints_ask_for(joints):
     asked = {factor: joints.difference(coordinate, total, factor * damping_nms, STEP_S) for factor in (1.0, 1.3)}
     slope = (asked[1.3] - asked[1.0])[inside] / 0.3
     missing = (measured - asked[1.0])[inside]
-    assert measured[inside].std() > 1.5
+    assert measured[inside].std() > 3.0
     assert np.abs(missing).mean() < 0.03
-    assert slope.std() > 0.1
-    assert abs(slope @ missing / (slope @ slope)) < 0.02
+    assert slope.std() > 0.5
+    assert abs(slope @ missing / (slope @ slope)) < 0.01
 
 
 def test_slow_motion_asks_for_the_tensions_of_statics(joints):
