@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,7 @@ class VirtualStack(QuietWatcher):
         reading = self.loop.reading
         return np.full(self.robot.tendon_count, np.nan) if reading is None else reading.tension_n
 
-    def drive(self, procedure: Procedure) -> None:
+    def drive(self, procedure: Procedure[Any]) -> None:
         """Run a procedure to its end, then switch the torque off.
 
         Parameters

@@ -8,9 +8,9 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -19,10 +19,8 @@ from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.identification.procedures.homing import Homing
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
-from continuum_robot.identification.procedures.tendon_check import TendonCheck
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
@@ -31,16 +29,7 @@ from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonA
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
 
-Vector = NDArray[np.float64]
-
-
-STRING_CYCLES = 5
-
-
-STRING_ZERO_LOOKS = 10
-
-
-LOOK_S = 0.05
+STRING_CYCLES, STRING_ZERO_LOOKS, LOOK_S = 5, 10, 0.05
 
 
 class ProcedureDevices(QuietWatcher):
@@ -55,7 +44,6 @@ class ProcedureDevices(QuietWatcher):
 
     def __init__(self, robot: Robot, actuators: TendonActuators, strings: StringEncoders | None, pace: Pace) -> None:
         self.robot, self.strings, self.pace = robot, strings, pace
-        self.string_readings: list[Vector] = []
         self.failure = ""
         self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
         self.loop.safety.positions_known = False
@@ -77,7 +65,7 @@ class ProcedureDevices(QuietWatcher):
         """Run a ``function`` between two cycles."""
         self.loop.call(function)
 
-    def begin(self, procedure: Procedure) -> ProcedureRun:
+    def begin(self, procedure: Procedure[Any]) -> ProcedureRun:
         """Switch the torque on and begin. Raises :class:`DeviceError`."""
         self.loop.switch_on()
         run = ProcedureRun(procedure, self.loop.safety)
@@ -111,11 +99,8 @@ class ProcedureDevices(QuietWatcher):
         except ContinuumRobotError:
             return
         run = self.loop.procedure
-        procedure = None if run is None else run.procedure
-        if isinstance(procedure, Homing) and procedure.measuring:
-            self.string_readings.append(extension)
-        elif isinstance(procedure, TendonCheck):
-            procedure.take_strings(extension)
+        if run is not None:
+            run.procedure.take_strings(extension)
 
     def on_failure(self, error: BaseException) -> None:
         """Note why the cycle ended.
@@ -188,7 +173,7 @@ def opened(
         yield devices
 
 
-def follow_to_end(devices: ProcedureDevices, procedure: Procedure, title: str, console: Console) -> ProcedureRun:
+def follow_to_end(devices: ProcedureDevices, procedure: Procedure[Any], title: str, console: Console) -> ProcedureRun:
     """Run a procedure, show its progress, cancel it in good order on Ctrl-C.
 
     Parameters

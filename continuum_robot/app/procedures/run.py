@@ -32,7 +32,6 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
     store_record,
-    string_zeros,
 )
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
 from continuum_robot.robot.description import Robot
@@ -74,9 +73,7 @@ def run_home(
         homed = procedure.result
         if not run.succeeded or homed is None:
             return report_failure(run.problem, console)
-        names = [string.name for string in loaded.strings]
-        known = string_zeros(names, devices.string_readings)
-    record = make_record(devices.robot, homed, known)
+    record = make_record(devices.robot, homed)
     store_record(record, path)
     if newly_aligned and forget_angles(devices.robot):
         console.print("the motors were aligned again: calibrate their cogging again (calibrate-cogging)")
@@ -84,8 +81,9 @@ def run_home(
     for name, slack, zero in zip(loaded.tendon_names, homed.slack_m, homed.zero_m, strict=True):
         table.add_row(name, f"{1e3 * slack:.2f}", f"{1e3 * zero:.3f}")
     console.print(table)
-    for name in names:
-        console.print(f"string {name}: " + (f"zero {1e3 * known[name]:.3f} mm" if name in known else "unknown"))
+    for string in loaded.strings:
+        zero_m = homed.string_zero_m.get(string.name)
+        console.print(f"string {string.name}: " + ("unknown" if zero_m is None else f"zero {1e3 * zero_m:.3f} mm"))
     console.print(f"homed at {homed.tension_n:g} N; stored in {path}", markup=False, highlight=False, soft_wrap=True)
     write_numbers(
         json_file, {"file": str(path), "zero_m": homed.zero_m, "slack_m": homed.slack_m, "tension_n": homed.tension_n}

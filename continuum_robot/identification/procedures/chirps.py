@@ -19,13 +19,12 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.motion.mechanisms import check_driven_rod, is_mechanism, stiffness_at_rest
 from continuum_robot.identification.motion.samples import DriveSamples
-from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
+from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
-from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
 
@@ -80,24 +79,22 @@ class Chirps(ServoedMotion[DriveSamples]):
         self.settings = settings = checked(ChirpSettings, asdict(settings or ChirpSettings()))
         if not is_mechanism(robot):
             check_driven_rod(robot)
-        super().__init__(robot, settings.tension_n)
-        actuators, limits = driven_parts(robot)
-        self._manifold = manifold = controlled_manifold(robot)
-        room_n = min(float(self.base_n.min()) - limits.minimum_n, limits.maximum_n - float(self.base_n.max()))
-        if room_n <= 0:
-            raise ParameterError(
-                "tension_n", float(self.base_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
-            )
-        pull = np.asarray(manifold.displacement_matrix)
-        own_kg, stiffness = _at_rest(robot, float(self.base_n.sum()))
-        mass = actuators.reflected_mass_kg * pull.T @ pull + own_kg
-        self._servo = ManifoldServo(
+        super().__init__(
             robot,
-            mass,
+            settings.tension_n,
             bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
             lag_m=settings.lag_m,
             advice=ServoAdvice("or move it less far and fast", "Move it with a greater tension, or a smaller swing."),
         )
+        _, limits = driven_parts(robot)
+        room_n = min(float(self.rest_n.min()) - limits.minimum_n, limits.maximum_n - float(self.rest_n.max()))
+        if room_n <= 0:
+            raise ParameterError(
+                "tension_n", float(self.rest_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
+            )
+        pull = np.asarray(self.manifold.displacement_matrix)
+        own_kg, stiffness = at_rest(robot, float(self.rest_n.sum()))
+        self.mass_kg += own_kg
         half_n = 0.5 * settings.swing * room_n
         reach_m = 0.4 * limits.maximum_displacement_m / float(np.abs(pull).sum(axis=1).max())
         self._farthest_m = min(reach_m, half_n / max(self._swing(stiffness), 1e-9))
@@ -105,34 +102,25 @@ class Chirps(ServoedMotion[DriveSamples]):
         ranges_m = robot.traits.coordinate_ranges_m
         self._one_sided = frozenset(index for index, (low_m, _) in ranges_m.items() if low_m >= 0)
         self._farthest_m = min([self._farthest_m, *(0.45 * high_m for _, high_m in ranges_m.values())])
-        self._hardest_m_per_s2 = half_n / self._swing(mass)
+        self._hardest_m_per_s2 = half_n / self._swing(self.mass_kg)
         across = null_space(pull.T)
         self._stretching_n = settings.stretching * room_n * across / max(float(np.abs(across).sum(axis=1).max()), 1e-9)
-        self._newton_per_ampere = robot.newton_per_ampere
-        self._elapsed_s = 0.0
-        self._rows: list[tuple[float, Vector, Vector]] = []
 
     def _swing(self, matrix: Vector) -> float:
         """Largest tension for a unit of all coordinates at once, N."""
-        return float((np.abs(matrix).sum(axis=1) @ np.abs(self._manifold.clarke_matrix)).max())
+        return float((np.abs(matrix).sum(axis=1) @ np.abs(self.manifold.clarke_matrix)).max())
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """The next step of the motion; arguments and errors as of :class:`ServoedMotion`.
-
-        Parameters
-        ----------
-        reading : the newest
-        dt : time since the last call, s
-        """
-        self._elapsed_s += dt
+        """As of :class:`~.procedure.Procedure`."""
+        self.elapsed_s += dt
         whole_s = self.settings.duration_s
-        position, velocity = self.reference(self._elapsed_s)
-        base = self.base_n + self._stretching(self._elapsed_s)
-        tension = self._servo.tension(reading, base, position, velocity, dt)
-        self._rows.append((reading.stamp_s, reading.displacement_m.copy(), reading.current_a * self._newton_per_ampere))
-        if self._elapsed_s >= whole_s:
-            self.result = DriveSamples(*(np.array(column) for column in zip(*self._rows, strict=True)))
-        return Step(tension, "moving in chirps", 0.02 + 0.98 * min(1.0, self._elapsed_s / whole_s))
+        position, velocity = self.reference(self.elapsed_s)
+        base = self.rest_n + self._stretching(self.elapsed_s)
+        tension = self.following(reading, base, position, velocity, dt)
+        self.record(reading)
+        if self.elapsed_s >= whole_s:
+            self.result = self.samples
+        return Step(tension, "moving in chirps", 0.05 + 0.95 * min(1.0, self.elapsed_s / whole_s))
 
     def reference(self, time_s: float) -> tuple[Vector, Vector]:
         """Desired coordinates (2m,), m, and their rates, m/s.
@@ -141,7 +129,7 @@ class Chirps(ServoedMotion[DriveSamples]):
         ----------
         time_s : since the chirps began, s
         """
-        count = self._manifold.coordinate_count
+        count = self.manifold.coordinate_count
         position, velocity = np.zeros(count), np.zeros(count)
         for index in range(count):
             before, now, after = (self._coordinate(index, time_s + shift) for shift in (-1e-3, 0.0, 1e-3))
@@ -181,12 +169,18 @@ class Chirps(ServoedMotion[DriveSamples]):
         return chirp(time_s + half_s * (index % 2), half_s, self.settings.lowest_hz, highest_hz)
 
 
-def _at_rest(robot: Robot, tension_n: float) -> tuple[Vector, Vector]:
-    """Mass without the motors' (kg) and stiffness (N/m) of the coordinates at rest, (M, M) each."""
+def at_rest(robot: Robot, tension_n: float) -> tuple[Vector, Vector]:
+    """Mass without that of motors and capstans (kg), and stiffness (N/m), of the coordinates at rest, (M, M) each.
+
+    Parameters
+    ----------
+    robot : any
+    tension_n : of all tendons together, N
+    """
     if is_mechanism(robot):
         stiffness = stiffness_at_rest(robot, tension_n)
         return np.zeros(stiffness.shape), stiffness
-    rod, shape = Rod(robot, paths=(), parts=WITH_CAPSTANS), coefficients_from_clarke(robot)
+    rod, shape = Rod(robot, paths=()), coefficients_from_clarke(robot)
     straight = np.zeros(rod.n)
     return shape.T @ rod.terms(straight, straight).mass @ shape, shape.T @ rod.arrays.stiffness @ shape
 

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.manifold_servo import ManifoldServo, ServoAdvice, ServoedMotion
+from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
-from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -88,13 +87,16 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
 
     def __init__(self, robot: Robot, m_per_turn: Vector, settings: CoggingSweepSettings | None = None) -> None:
         self.settings = settings = checked(CoggingSweepSettings, asdict(settings or CoggingSweepSettings()))
-        super().__init__(robot, settings.tension_n)
-        actuators, limits = driven_parts(robot)
-        count = robot.tendon_count
-        self._manifold = manifold = controlled_manifold(robot)
-        self._newton_per_ampere = robot.newton_per_ampere
+        super().__init__(
+            robot,
+            settings.tension_n,
+            bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
+            lag_m=settings.lag_m,
+            advice=ServoAdvice("run the tendon check, or choose a slower sweep", "Sweep with a greater tension."),
+        )
+        _, limits = driven_parts(robot)
         # All pairs of coordinates go round together; a tendon moves by the length of its row.
-        pairs = manifold.displacement_matrix.reshape(count, -1, 2).sum(axis=1)
+        pairs = self.manifold.displacement_matrix.reshape(robot.tendon_count, -1, 2).sum(axis=1)
         length = np.linalg.norm(pairs, axis=1)
         self._radius_m = float((0.5 * TURNS_WOUND * np.abs(m_per_turn) / length).max())
         reach_m = self._radius_m * float(length.max())
@@ -105,58 +107,44 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
                 f"at least {reach_m / 0.9:.3g} m, room for a turn of every motor",
             )
         self._rate_rad_per_s = settings.speed_m_per_s / (self._radius_m * float(length.min()))
-        mass_kg, displacement = actuators.reflected_mass_kg, manifold.displacement_matrix
-        self._servo = ManifoldServo(
-            robot,
-            mass_kg * displacement.T @ displacement,
-            bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
-            lag_m=settings.lag_m,
-            advice=ServoAdvice("run the tendon check, or choose a slower sweep", "Sweep with a greater tension."),
-        )
-        self._elapsed_s = self._phase_rad = 0.0
-        self._direction = 1.0
-        self._turned_rad = self._shrunk = 0.0
-        self._rows: list[tuple[float, Vector, Vector, float]] = []
+        self._phase_rad = self._turned_rad = self._shrunk = 0.0
+        self._phases_rad: list[float] = []
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """The next step of the motion; arguments and errors as of :class:`ServoedMotion`.
-
-        Parameters
-        ----------
-        reading : the newest
-        dt : time since the last call, s
-        """
-        self._elapsed_s += dt
+        """As of :class:`~.procedure.Procedure`."""
+        self.elapsed_s += dt
         position, velocity = self._reference(dt)
-        tension = self._servo.tension(reading, self.base_n, position, velocity, dt)
+        tension = self.following(reading, self.rest_n, position, velocity, dt)
         whole_rad = 2 * math.pi * self.settings.circles
-        if self._elapsed_s > GROWTH_S and self._shrunk == 0:
-            force = reading.current_a * self._newton_per_ampere
-            self._rows.append((reading.stamp_s, reading.displacement_m.copy(), force, self._phase_rad))
+        if self.elapsed_s > GROWTH_S and self._shrunk == 0:
+            self.record(reading)
+            self._phases_rad.append(self._phase_rad)
         if self._turned_rad >= whole_rad:
             self._shrunk = min(1.0, self._shrunk + dt / GROWTH_S)
             if self._shrunk >= 1.0:
-                time_s, displacement, force_n, phase = (np.array(column) for column in zip(*self._rows, strict=True))
-                stretch = self._servo.off_manifold(displacement)
-                self.result = CoggingSamples(time_s, displacement, stretch, force_n, phase)
+                kept = self.samples
+                stretch_m = self.off_manifold(kept.displacement_m)
+                self.result = CoggingSamples(
+                    kept.time_s, kept.displacement_m, stretch_m, kept.force_n, np.array(self._phases_rad)
+                )
         return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
 
     def _reference(self, dt: float) -> tuple[Vector, Vector]:
         """Circle that grows, goes round one way, then the other, and shrinks: coordinates (m) and rates (m/s)."""
-        grown = min(1.0, self._elapsed_s / GROWTH_S)
+        grown = min(1.0, self.elapsed_s / GROWTH_S)
         grown = 0.5 * (1 - math.cos(math.pi * grown))
         shrunk = 0.5 * (1 + math.cos(math.pi * self._shrunk))
         half_rad = math.pi * self.settings.circles
         # The way back begins and ends gently, within a tenth of a circle.
         left_rad = half_rad - self._turned_rad % half_rad
         gently = min(1.0, 0.1 + left_rad / 0.6, 0.1 + (half_rad - left_rad) / 0.6)
-        self._direction = 1.0 if self._turned_rad < half_rad else -1.0
-        rate = self._direction * self._rate_rad_per_s * gently if self._elapsed_s > GROWTH_S else 0.0
+        direction = 1.0 if self._turned_rad < half_rad else -1.0
+        rate = direction * self._rate_rad_per_s * gently if self.elapsed_s > GROWTH_S else 0.0
         if self._shrunk > 0:
             rate = 0.0
         self._turned_rad += abs(rate) * dt
         self._phase_rad += rate * dt
-        unit = np.tile([math.cos(self._phase_rad), math.sin(self._phase_rad)], self._manifold.coordinate_count // 2)
-        across = np.tile([-math.sin(self._phase_rad), math.cos(self._phase_rad)], self._manifold.coordinate_count // 2)
+        unit = np.tile([math.cos(self._phase_rad), math.sin(self._phase_rad)], self.manifold.coordinate_count // 2)
+        across = np.tile([-math.sin(self._phase_rad), math.cos(self._phase_rad)], self.manifold.coordinate_count // 2)
         radius_m = self._radius_m * grown * shrunk
         return radius_m * unit, radius_m * rate * across

@@ -9,7 +9,8 @@ is the pose that a robot without friction would take.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,12 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
 from continuum_robot.identification.procedures.procedure import (
+    Procedure,
     ProcedureError,
     Step,
-    TakeUp,
     TakeUpSettings,
     driven_parts,
+    pretension_n,
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import reading_thresholds
@@ -31,7 +33,8 @@ from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
-TAKE_UP, SWAY, MEASURE, SETTLE, DONE = "taking up slack", "starting to sway", "measuring", "coming to rest", "done"
+SWAY, MEASURE, SETTLE = "starting to sway", "measuring", "coming to rest"
+LEAST_KNOWN_FRACTION = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,7 @@ class Homed:
     force_n : amplitude of the tensions that swayed the robot, N: mostly friction
     inconsistency_m : root mean square by which displacements missed the Clarke manifold while swaying, per segment,
         shape (m,), m
+    string_zero_m : by name, reading of every string there that is known, m
     """
 
     zero_m: Vector
@@ -74,9 +78,10 @@ class Homed:
     tension_n: float
     force_n: float
     inconsistency_m: Vector
+    string_zero_m: Mapping[str, float] = field(default_factory=dict)
 
 
-class Homing:
+class Homing(Procedure[Homed]):
     """The procedure; see the module. Pure.
 
     Parameters
@@ -87,7 +92,7 @@ class Homing:
 
     Attributes
     ----------
-    measuring : the readings of this cycle belong to those of which the middle is taken, for sensors that are zeroed too
+    measuring : the readings of this cycle belong to those of which the middle is taken
     result : set when done
 
     Raises
@@ -100,10 +105,8 @@ class Homing:
     ) -> None:
         self.settings = settings = checked(HomingSettings, asdict(settings or HomingSettings()))
         _, limits = driven_parts(robot)
-        default_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
-        self._count = robot.tendon_count
-        self._tension_n = settings.tension_n or max(default_n, limits.minimum_n)
-        allowed_n = min(limits.maximum_n, limits.total_n / self._count) / 2
+        self._tension_n = settings.tension_n or pretension_n(robot)
+        allowed_n = min(limits.maximum_n, limits.total_n / robot.tendon_count) / 2
         if not limits.minimum_n < self._tension_n <= allowed_n:
             raise ParameterError(
                 "tension_n",
@@ -112,43 +115,39 @@ class Homing:
             )
         self._limits, self._largest_inconsistency_m = limits, reading_thresholds(robot).inconsistency_m
         self._manifold = controlled_manifold(robot)
-        self._rest_n = self._tension_n * _forceless(self._manifold)
-        if self._rest_n.max() > allowed_n:
+        super().__init__(robot, self._tension_n * _forceless(self._manifold), take_up)
+        if self.rest_n.max() > allowed_n:
             raise ParameterError(
-                "tension_n", self._tension_n, f"at most {allowed_n * self._tension_n / self._rest_n.max():g} N"
+                "tension_n", self._tension_n, f"at most {allowed_n * self._tension_n / self.rest_n.max():g} N"
             )
         self._sway_directions = _sway_directions(self._manifold)
-        self._take_up = TakeUp(self._rest_n, robot.tendon_names, take_up)
-        self._phase = TAKE_UP
+        self._phase = SWAY
         self._angle_rad = self._force_n = self._elapsed_s = self._fade_s = 0.0
         self._rise_n_per_s = settings.sway_rise_n_per_s
         self._turn: list[Vector] = []
         self._measured: list[Vector] = []
-        self._stopped = False
-        self.measuring = False
-        self.result: Homed | None = None
+        self._names = tuple(string.name for string in robot.strings)
+        self._strings: list[Vector] = []
+        self._homed: Homed | None = None
 
-    def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step; raises :class:`ProcedureError` where the tendons do not behave as those of this robot."""
-        self.measuring = False
-        if self._stopped:
-            return Step(self._rest_n.copy(), "stopped", 1.0, done=True)
-        if self._phase == TAKE_UP:
-            tension, tight = self._take_up.update(reading, dt)
-            if tight:
-                self._phase = SWAY
-            return Step(tension, TAKE_UP, 0.1)
-        if self._phase == DONE:
-            return Step(self._rest_n.copy(), DONE, 1.0, done=True)
+    @property
+    def measuring(self) -> bool:
+        """Whether the middle is taken of what is read now."""
+        return self._phase == MEASURE
+
+    def take_strings(self, extension_m: Vector) -> None:
+        """As of :class:`~.procedure.Procedure`."""
+        if self.measuring:
+            self._strings.append(np.array(extension_m))
+
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """As of :class:`~.procedure.Procedure`: the tendons may not behave as those of this robot."""
         self._angle_rad += 2 * math.pi * dt / self.settings.sway_period_s
         self._elapsed_s += dt
-        progress = {SWAY: self._sway, MEASURE: self._measure, SETTLE: self._settle}[self._phase](reading, dt)
+        phase = self._phase
+        progress = {SWAY: self._sway, MEASURE: self._measure, SETTLE: self._settle}[phase](reading, dt)
         turning = np.array([math.cos(self._angle_rad), math.sin(self._angle_rad)])
-        return Step(self._rest_n + self._force_n * self._sway_directions @ turning, self._phase, progress)
-
-    def stop(self) -> None:
-        """End with the next step."""
-        self._stopped = True
+        return Step(self.rest_n + self._force_n * self._sway_directions @ turning, phase, progress)
 
     def _sway(self, reading: TendonReading, dt: float) -> float:
         """Let the force grow until the robot goes in circles of the desired size."""
@@ -174,20 +173,19 @@ class Homing:
         return 0.2 + 0.3 * self._force_n / largest_n
 
     def _measure(self, reading: TendonReading, _dt: float) -> float:
-        self.measuring = True
         self._measured.append(reading.displacement_m.copy())
         turns = self._angle_rad / (2 * math.pi)
         if turns >= self.settings.turns:
             self._phase = SETTLE
             self._fade_n_per_s = self._force_n / self.settings.settle_s
-            self.result = self._evaluate(np.array(self._measured))
+            self._homed = self._evaluate(np.array(self._measured))
         return 0.5 + 0.4 * min(1.0, turns / self.settings.turns)
 
     def _settle(self, _reading: TendonReading, dt: float) -> float:
         self._fade_s += dt
         self._force_n = max(0.0, self._force_n - self._fade_n_per_s * dt)
         if self._fade_s >= self.settings.settle_s:
-            self._force_n, self._phase = 0.0, DONE
+            self._force_n, self.result = 0.0, self._homed
         return 0.9 + 0.1 * min(1.0, self._fade_s / self.settings.settle_s)
 
     def _amplitude(self, displacement: Vector) -> float:
@@ -208,7 +206,27 @@ class Homing:
                 f"the tendons miss the robot's shapes by {1e3 * inconsistency.max():.2g} mm while it sways",
                 "Run the tendon check: a tendon is slack, swapped with another, or its gear ratio is wrong.",
             )
-        return Homed(zero, self._take_up.slack_m.copy(), self._tension_n, self._force_n, inconsistency)
+        strings = string_zeros(self._names, self._strings)
+        return Homed(zero, self._take_up.slack_m.copy(), self._tension_n, self._force_n, inconsistency, strings)
+
+
+def string_zeros(names: Sequence[str], readings: Sequence[Vector]) -> dict[str, float]:
+    """Middle of every string while the robot swayed, by name, m.
+
+    Strings that were unknown in more than a tenth of the readings are left out: a part of the turn that is missing
+    moves the middle, by a tenth of the sway at most.
+
+    Parameters
+    ----------
+    names : of the strings, in order
+    readings : each of shape (strings,), m; NaN where a string was unknown
+    """
+    if not readings:
+        return {}
+    extension = np.array(readings)
+    known = np.isfinite(extension)
+    enough = known.mean(axis=0) >= LEAST_KNOWN_FRACTION
+    return {name: float(np.nanmean(extension[:, index])) for index, name in enumerate(names) if enough[index]}
 
 
 def _forceless(manifold: ClarkeManifold) -> Vector:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.procedure import ProcedureError, Step, driven_parts
+from continuum_robot.identification.procedures.procedure import Procedure, ProcedureError, Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 
@@ -59,7 +59,7 @@ class HungWeightResult:
     friction_n: float
 
 
-class HungWeight:
+class HungWeight(Procedure[HungWeightResult]):
     """The procedure; see the module. The tendon is unhooked from the robot, the weight lies on its support. Pure.
 
     Parameters
@@ -78,6 +78,8 @@ class HungWeight:
     ParameterError : no such tendon, or a weight that the limits do not allow to lift
     """
 
+    tightening = "tightening the tendon"
+
     def __init__(self, robot: Robot, tendon: int, mass_kg: float, settings: HungWeightSettings | None = None) -> None:
         self.settings = settings = checked(HungWeightSettings, asdict(settings or HungWeightSettings()))
         _, limits = driven_parts(robot)
@@ -86,45 +88,50 @@ class HungWeight:
         heaviest_kg = 0.6 * min(limits.maximum_n, limits.total_n) / GRAVITY_M_PER_S2
         if not 0 < mass_kg <= heaviest_kg:
             raise ParameterError("mass_kg", mass_kg, f"more than 0 and at most {heaviest_kg:.3g} kg, by the limits")
+        super().__init__(robot, np.full(robot.tendon_count, limits.minimum_n))
         self._robot, self._tendon, self._mass_kg = robot, tendon, mass_kg
         self._weight_n = mass_kg * GRAVITY_M_PER_S2
-        self._limits, self._count = limits, robot.tendon_count
-        self._start_m: float | None = None
         # Up over the clearance, up and down over the stroke (the first time for practice), down to the support.
-        height = [0.0, settings.clearance_m]
-        for _ in range(settings.strokes + 1):
-            height += [settings.clearance_m + settings.stroke_m, settings.clearance_m]
-        self._heights = [*height, 0.0]
+        top_m = settings.clearance_m + settings.stroke_m
+        self._heights = [0.0, *(settings.strokes + 1) * [settings.clearance_m, top_m], settings.clearance_m, 0.0]
         self._leg, self._along_m = 0, 0.0
         self._up: list[float] = []
         self._down: list[float] = []
-        self._tightened_s = self._height_m = 0.0
-        self._stopped = self._down_again = False
-        self.result: HungWeightResult | None = None
+        self._start_m = self._tightened_s = self._height_m = 0.0
+        self._put_down = False
 
-    def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step; raises :class:`ProcedureError` where the weight does not follow."""
+    def tighten(self, reading: TendonReading, dt: float) -> tuple[Vector, bool]:
+        """As of :class:`~.procedure.Procedure`: half the weight, which leaves it on its support."""
+        v, slow = float(reading.velocity_m_per_s[self._tendon]), self.settings.speed_m_per_s
+        self._tightened_s = self._tightened_s + dt if abs(v) < 0.2 * slow else 0.0
+        return self._pulled(0.5 * self._weight_n * (1 - v / (2 * slow))), self._tightened_s > 0.3
+
+    def start(self, reading: TendonReading) -> None:
+        """As of :class:`~.procedure.Procedure`."""
+        self._start_m = float(reading.displacement_m[self._tendon])
+
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """As of :class:`~.procedure.Procedure`: the weight may not follow."""
         q, v = float(reading.displacement_m[self._tendon]), float(reading.velocity_m_per_s[self._tendon])
-        tension = np.full(self._count, self._limits.minimum_n)
-        if self._down_again or (self._stopped and self._start_m is None):
-            return Step(tension, "stopped" if self._stopped else "done", 1.0, done=True)
-        if self._start_m is None:
-            # Half the weight tightens the tendon and leaves the weight on its support.
-            self._tightened_s = self._tightened_s + dt if abs(v) < 0.2 * self.settings.speed_m_per_s else 0.0
-            if self._tightened_s > 0.3:
-                self._start_m = q
-            pulled_n = 0.5 * self._weight_n * (1 - v / (2 * self.settings.speed_m_per_s))
-            tension[self._tendon] = max(self._limits.minimum_n, pulled_n)
-            return Step(tension, "tightening the tendon", 0.05)
-        # Below the minimum of one tendon the limits would raise the others: together they keep a direction.
-        tension[self._tendon] = max(self._limits.minimum_n, self._servo(reading, q, v, dt))
+        tension = self._pulled(self._servo(reading, q, v, dt))
         return Step(tension, self._phase(), 0.1 + 0.9 * self._leg / len(self._heights))
 
     def stop(self) -> None:
         """Put the weight down, then end."""
-        if not self._stopped:
-            self._stopped = True
+        if not self._tight:
+            super().stop()
+        elif not self._put_down:
+            self._put_down = True
             self._heights, self._leg, self._along_m = [self._height_m, 0.0], 0, 0.0
+
+    def _pulled(self, force_n: float) -> Vector:
+        """Tensions with a force on the weight's tendon, (N,), N.
+
+        Below the minimum of one tendon the limits would raise the others: together they keep a direction.
+        """
+        tension = self.rest_n.copy()
+        tension[self._tendon] = max(tension[self._tendon], force_n)
+        return tension
 
     def _servo(self, reading: TendonReading, q: float, v: float, dt: float) -> float:
         settings = self.settings
@@ -133,7 +140,7 @@ class HungWeight:
         self._along_m += settings.speed_m_per_s * dt
         length = abs(end - begin)
         self._height_m = begin + direction * min(self._along_m, length)
-        lag = (self._start_m or 0.0) + self._height_m - q
+        lag = self._start_m + self._height_m - q
         if abs(lag) > settings.lag_m:
             raise ProcedureError(
                 f"{self._robot.tendon_names[self._tendon]} lags {1e3 * abs(lag):.0f} mm behind",
@@ -145,9 +152,10 @@ class HungWeight:
         if self._along_m >= length:
             if self._leg < len(self._heights) - 2:
                 self._leg, self._along_m = self._leg + 1, 0.0
-            elif not self._down_again:
-                self._down_again = True
-                self.result = None if self._stopped else self._evaluate()
+            elif self._put_down:
+                super().stop()
+            else:
+                self.result = self._evaluate()
         force = self._weight_n + settings.stiffness_n_per_m * lag
         return force + settings.damping_ns_per_m * (direction * settings.speed_m_per_s - v)
 

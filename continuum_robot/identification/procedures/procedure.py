@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all procedures share: a step for each cycle of the driver, a gentle pull, and the error that ends one."""
+"""What all procedures share: slack is taken up, then they move the robot, cycle by cycle, until they have a result."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +44,6 @@ class ProcedureError(ContinuumRobotError):
     def __init__(self, problem: str, remedy: str) -> None:
         self.problem, self.remedy = problem, remedy
         super().__init__(f"{problem}. {remedy}")
-
-
-class Procedure(Protocol):
-    """Pure: no clock, no thread. Driven by the driver's cycle, which checks, limits and sends the tensions."""
-
-    def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step.
-
-        Parameters
-        ----------
-        reading : the newest, with displacements before any zero; all values finite
-        dt : time since the previous call, s
-
-        Raises
-        ------
-        ProcedureError : it cannot go on
-        """
-
-    def stop(self) -> None:
-        """End early and in good order: the next steps lead to one that is done, without a result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +115,89 @@ class TakeUp:
     def gentle(self, velocity: Vector) -> Vector:
         """The tension at which a tendon comes in slowly: falls from the level at rest to 0 at the speed, (N,), N."""
         return np.clip(self._level * (1.0 - velocity / self.settings.speed_m_per_s), 0.0, self._level)
+
+
+class Procedure(ABC, Generic[Found]):
+    """Tendons are tightened, then moved until there is a result. Pure: no clock, no thread.
+
+    Driven by the driver's cycle, which checks, limits and sends the tensions.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    rest_n : tensions under which the tendons rest before and after it, shape (N,), N
+    take_up : see :class:`TakeUpSettings`
+
+    Attributes
+    ----------
+    rest_n : as given
+    result : set when done
+    """
+
+    tightening = "taking up slack"
+
+    def __init__(self, robot: Robot, rest_n: Vector, take_up: TakeUpSettings | None = None) -> None:
+        self.rest_n = rest_n
+        self._take_up = TakeUp(rest_n, robot.tendon_names, take_up)
+        self._tight = self._started = self._stopped = False
+        self.result: Found | None = None
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """The next step.
+
+        Parameters
+        ----------
+        reading : the newest, with displacements before any zero; all values finite
+        dt : time since the previous call, s
+
+        Raises
+        ------
+        ProcedureError : it cannot go on
+        """
+        if self._stopped or self.result is not None:
+            return Step(self.rest_n.copy(), "stopped" if self._stopped else "done", 1.0, done=True)
+        if not self._tight:
+            tension, self._tight = self.tighten(reading, dt)
+            return Step(tension, self.tightening, 0.05)
+        if not self._started:
+            self._started = True
+            self.start(reading)
+        return self.move(reading, dt)
+
+    def tighten(self, reading: TendonReading, dt: float) -> tuple[Vector, bool]:
+        """Tensions (N,), N, and whether all tendons are tight; parameters and errors as :meth:`update`."""
+        return self._take_up.update(reading, dt)
+
+    def start(self, reading: TendonReading) -> None:
+        """Take note of where the tendons are when they are tight.
+
+        Parameters
+        ----------
+        reading : the newest
+        """
+
+    @abstractmethod
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """The next step with tight tendons; sets :attr:`result` at its end; parameters and errors as :meth:`update`."""
+
+    def take_strings(self, extension_m: Vector) -> None:
+        """Strings as read now; ignored where nothing is measured of them.
+
+        Parameters
+        ----------
+        extension_m : of every string, shape (strings,), m; NaN: unknown
+        """
+
+    def stop(self) -> None:
+        """End early and in good order: the next steps lead to one that is done, without a result."""
+        self._stopped = True
+
+
+def pretension_n(robot: Robot) -> float:
+    """Tension of each tendon at the straight pose, where nobody asks for another, N."""
+    _, limits = driven_parts(robot)
+    usual_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
+    return max(usual_n, limits.minimum_n)
 
 
 def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:

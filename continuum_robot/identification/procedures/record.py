@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,7 +27,6 @@ from continuum_robot.robot.schema import Source, quantity, read
 Vector = NDArray[np.float64]
 
 FOLDER_VARIABLE = "CONTINUUM_ROBOT_CALIBRATION"
-LEAST_KNOWN_FRACTION = 0.9
 HOME_FIRST = "Home the robot: continuum-robot home, or the action home_tendons."
 
 
@@ -113,16 +111,13 @@ class HomingRecord(RobotRecord):
         return np.array([known.get(name, np.nan) for name in names], dtype=float)
 
 
-def make_record(
-    robot: Robot, homed: Homed, string_zero: Mapping[str, float], now: datetime | None = None
-) -> HomingRecord:
+def make_record(robot: Robot, homed: Homed, now: datetime | None = None) -> HomingRecord:
     """What is stored of a homing.
 
     Parameters
     ----------
     robot : with a file and a hardware section
     homed : the procedure's result
-    string_zero : mean reading of every string while the middle was measured, m; strings left out stay unknown
     now : when it was done; None: now
 
     Raises
@@ -136,7 +131,7 @@ def make_record(
         tension_n=homed.tension_n,
         zero_m=tuple(map(float, homed.zero_m)),
         slack_m=tuple(map(float, homed.slack_m)),
-        strings=tuple(StringZero(string=name, zero_m=float(value)) for name, value in string_zero.items()),
+        strings=tuple(StringZero(string=name, zero_m=float(value)) for name, value in homed.string_zero_m.items()),
     )
 
 
@@ -198,27 +193,6 @@ def named_path(name: str, folder: Path | None, kind: str) -> Path:
     """
     plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", name)
     return (folder or calibration_folder()) / f"{plain}.{kind}.yaml"
-
-
-def string_zeros(names: Sequence[str], readings: Sequence[Vector]) -> dict[str, float]:
-    """Middle of every string while the robot swayed.
-
-    Parameters
-    ----------
-    names : of the strings, in order
-    readings : while :attr:`Homing.measuring`, each of shape (strings,), m; NaN where a string was unknown
-
-    Returns
-    -------
-    zero by name, m; without the strings that were unknown in more than a tenth of the readings: a part of the turn that
-    is missing moves the middle, by a tenth of the sway at most
-    """
-    if not readings:
-        return {}
-    extension = np.array(readings)
-    known = np.isfinite(extension)
-    enough = known.mean(axis=0) >= LEAST_KNOWN_FRACTION
-    return {name: float(np.nanmean(extension[:, index])) for index, name in enumerate(names) if enough[index]}
 
 
 def store_record(record: HomingRecord, path: Path) -> None:

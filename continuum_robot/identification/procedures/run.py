@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
@@ -30,7 +32,7 @@ class ProcedureRun:
     problem : why it did not, "" where it did or still runs
     """
 
-    def __init__(self, procedure: Procedure, safety: TendonSafety) -> None:
+    def __init__(self, procedure: Procedure[Any], safety: TendonSafety) -> None:
         self.procedure, self._safety = procedure, safety
         self.step: Step | None = None
         self.succeeded, self.problem = False, ""

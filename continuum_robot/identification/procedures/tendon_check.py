@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.procedure import (
+    Procedure,
     Step,
-    TakeUp,
     TakeUpSettings,
     driven_parts,
+    pretension_n,
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
@@ -87,7 +88,7 @@ class TendonVerdicts:
         return all(verdict == OK for verdict in self.verdicts)
 
 
-class TendonCheck:
+class TendonCheck(Procedure[TendonVerdicts]):
     """The procedure; see the module. Pure.
 
     A turn or a mirror image of all tendons of a segment looks the same to the tendons themselves: only strings, fed to
@@ -116,37 +117,24 @@ class TendonCheck:
         _, limits = driven_parts(robot)
         count = robot.tendon_count
         fraction_n = min(limits.maximum_n, limits.total_n / count)
-        pretension_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
-        self._base_n = min(max(pretension_n, limits.minimum_n), fraction_n / 2)
+        base_n = min(pretension_n(robot), fraction_n / 2)
         self._pull_n = settings.pull_n or fraction_n / 3
-        if self._base_n + self._pull_n > min(limits.maximum_n, limits.total_n - (count - 1) * self._base_n):
-            raise ParameterError(
-                "pull_n", self._pull_n, f"at most {limits.maximum_n - self._base_n:g} N, by the limits"
-            )
-        self._take_up = TakeUp(np.full(count, self._base_n), robot.tendon_names, take_up)
+        if base_n + self._pull_n > min(limits.maximum_n, limits.total_n - (count - 1) * base_n):
+            raise ParameterError("pull_n", self._pull_n, f"at most {limits.maximum_n - base_n:g} N, by the limits")
+        super().__init__(robot, np.full(count, base_n), take_up)
         tendons, strings = expected_response(robot)
         self._expected = from_the_middle(robot, tendons), from_the_middle(robot, strings)
         self._strings = np.full(strings.shape, np.nan)
         self._string_samples: list[Vector] = []
-        self._tight = self._stopped = False
         self._pulled = 0
         self._response = np.full((count, count), np.nan)
         self._fraction = self._held_s = self._rested_s = 0.0
         self._before: Vector | None = None
         self._held: list[Vector] = []
-        self.result: TendonVerdicts | None = None
 
-    def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step; raises :class:`ProcedureError` where a tendon runs without resistance."""
-        count, settings = self._response.shape[0], self.settings
-        base = np.full(count, self._base_n)
-        if self._stopped:
-            return Step(base, "stopped", 1.0, done=True)
-        if not self._tight:
-            tension, self._tight = self._take_up.update(reading, dt)
-            return Step(tension, "taking up slack", 0.1)
-        if self.result is not None:
-            return Step(base, "done", 1.0, done=True)
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """As of :class:`~.procedure.Procedure`."""
+        count, settings, base = len(self.rest_n), self.settings, self.rest_n.copy()
         name = self._robot.tendon_names[self._pulled]
         progress = 0.1 + 0.9 * self._pulled / count
         if self._before is None:
@@ -185,18 +173,9 @@ class TendonCheck:
         return bool(self._held) and self._held_s <= self.settings.hold_s
 
     def take_strings(self, extension_m: Vector) -> None:
-        """Strings as read now, shape (strings,), m; ignored while nothing is measured.
-
-        Parameters
-        ----------
-        extension_m : of every string, shape (strings,), m
-        """
+        """As of :class:`~.procedure.Procedure`."""
         if self.measuring and extension_m.shape == self._strings.shape[1:]:
             self._string_samples.append(np.array(extension_m, dtype=float))
-
-    def stop(self) -> None:
-        """End with the next step."""
-        self._stopped = True
 
 
 def from_the_middle(robot: Robot, positions: Vector) -> Vector:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from std_srvs.srv import Trigger
@@ -17,7 +16,7 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
 from continuum_robot.identification.procedures.procedure import Procedure
-from continuum_robot.identification.procedures.record import make_record, record_path, store_record, string_zeros
+from continuum_robot.identification.procedures.record import make_record, record_path, store_record
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
 from continuum_robot.msg import StringLengths
@@ -72,9 +71,7 @@ class ProcedureActions:
         self._log = node.get_logger()
         self._drive, self._stored = drive, homing
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
-        self._homing: Homing | None = None
-        self._tendon_check: TendonCheck | None = None
-        self._strings: list[np.ndarray[Any, Any]] = []
+        self._procedure: Procedure[Any] | None = None
         self._servers = [
             ActionServer(node, kind, name, execute_callback=execute, cancel_callback=lambda _: CancelResponse.ACCEPT)
             for kind, name, execute in (
@@ -110,7 +107,6 @@ class ProcedureActions:
 
     async def _home_alone(self, goal: ServerGoalHandle, result: Any, robot: Robot, procedure: Homing) -> Any:
         outcome = await self._call(self._zero_strings)
-        self._strings, self._homing = [], procedure
 
         def work(job: _Work) -> None:
             path = record_path(robot, self._stored.folder)
@@ -118,17 +114,15 @@ class ProcedureActions:
             homed = procedure.result
             if job.run is None or not job.run.succeeded or homed is None:
                 return
-            names = [string.name for string in robot.strings]
-            known = string_zeros(names, self._strings)
-            record = make_record(robot, homed, known)
+            record = make_record(robot, homed)
             store_record(record, path)
             self._stored.take(record)
             result.file = str(path)
             result.zero, result.slack = homed.zero_m.tolist(), homed.slack_m.tolist()
-            result.message = f"homed at {homed.tension_n:g} N, stored in {path}; {len(known)} of {len(names)} strings"
+            known = f"{len(homed.string_zero_m)} of {len(robot.strings)} strings"
+            result.message = f"homed at {homed.tension_n:g} N, stored in {path}; {known}"
 
         await self._follow(goal, _Work(work), result)
-        self._homing = None
         if result.success:
             outcome = await self._call(self._apply_homing) or outcome
             result.message += f" ({outcome})" if outcome else ""
@@ -146,7 +140,6 @@ class ProcedureActions:
         def work(job: _Work) -> None:
             # Made here, since its model takes a while; before anything is switched on.
             procedure = TendonCheck(robot, TendonCheckSettings(pull_n=asked.pull))
-            self._tendon_check = procedure
             self._run(job, procedure)
             verdicts = procedure.result
             if verdicts is None:
@@ -161,7 +154,6 @@ class ProcedureActions:
 
         with reservation:
             await self._follow(goal, _Work(work), result)
-        self._tendon_check = None
         return result
 
     async def _calibrate(self, goal: ServerGoalHandle) -> Any:
@@ -199,10 +191,14 @@ class ProcedureActions:
         goal.abort()
         return result
 
-    def _run(self, job: _Work, procedure: Procedure) -> None:
-        job.run = self._drive.begin(procedure)
-        self._drive.finish(job.run, job.cancelled)
-        job.problem = job.run.problem
+    def _run(self, job: _Work, procedure: Procedure[Any]) -> None:
+        self._procedure = procedure
+        try:
+            job.run = self._drive.begin(procedure)
+            self._drive.finish(job.run, job.cancelled)
+            job.problem = job.run.problem
+        finally:
+            self._procedure = None
 
     async def _follow(self, goal: ServerGoalHandle, job: _Work, result: Any) -> None:
         """Publish progress until the work has ended, then say how it ended."""
@@ -233,12 +229,9 @@ class ProcedureActions:
             goal.succeed()
 
     def _on_strings(self, message: StringLengths) -> None:
-        homing = self._homing
-        if homing is not None and homing.measuring:
-            self._strings.append(conversions.vector(message.extension).copy())
-        check = self._tendon_check
-        if check is not None:
-            check.take_strings(conversions.vector(message.extension))
+        procedure = self._procedure
+        if procedure is not None:
+            procedure.take_strings(conversions.vector(message.extension))
 
     async def _call(self, client: Any) -> str:
         """Ask the string encoder for something; "" when it did it or is not there, else its error."""

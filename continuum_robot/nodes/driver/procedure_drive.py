@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
@@ -78,7 +79,7 @@ class ProcedureDrive:
         loop = self._loop()
         return None if loop is None else loop.reading
 
-    def begin(self, procedure: Procedure) -> ProcedureRun:
+    def begin(self, procedure: Procedure[Any]) -> ProcedureRun:
         """Switch the torque on and let a procedure drive the tendons, once reserved; not in the executor's thread.
 
         Raises

@@ -18,7 +18,7 @@ from continuum_robot.identification.motion.mechanisms import check_driven_rod
 from continuum_robot.identification.motion.parameters import MotionFitSettings, chord_per_m, in_file, kinds_in_file
 from continuum_robot.identification.motion.samples import DriveSamples, read_drive_samples, write_drive_samples
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
-from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, chirp
+from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, at_rest, chirp
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.robot_keys import (
@@ -158,6 +158,14 @@ def test_no_room_above_the_least_tension_is_refused():
         Chirps(ROBOT, ChirpSettings(tension_n=ROBOT.limits.minimum_n))
     with pytest.raises(ParameterError, match="together"):
         Chirps(ROBOT, ChirpSettings(tension_n=ROBOT.limits.maximum_n))
+
+
+def test_capstans_are_moved_by_their_motors_and_weigh_once():
+    robot = load_robot("vanderbilt_segment")
+    own = robot.segments[0]
+    capstans = dataclasses.replace(own.capstans, inertia_kg_m2=10 * own.capstans.inertia_kg_m2)
+    heavier = robot.changed(segments=(dataclasses.replace(own, capstans=capstans),))
+    assert at_rest(heavier, 20.0)[0] == pytest.approx(at_rest(robot, 20.0)[0])
 
 
 def test_it_ends_when_it_is_stopped():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
-from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings
+from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings, string_zeros
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
 from continuum_robot.identification.procedures.record import (
     calibration_folder,
@@ -20,7 +20,6 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
     store_record,
-    string_zeros,
 )
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import (
@@ -370,7 +369,7 @@ def test_several_weights_are_fitted_through_the_origin(tmp_path):
 
 @pytest.fixture
 def homed():
-    return Homed(np.arange(5) * 1e-3, np.zeros(5), 3.0, 1.5, np.zeros(1))
+    return Homed(np.arange(5) * 1e-3, np.zeros(5), 3.0, 1.5, np.zeros(1), {"string_x": 1e-4})
 
 
 @pytest.fixture
@@ -393,7 +392,7 @@ def test_the_middle_of_a_string_survives_some_unknown_readings():
 
 def test_a_record_comes_back_as_it_was(homed, robot, tmp_path):
     moment = datetime(2026, 11, 21, 5, 0, tzinfo=timezone.utc)
-    record = make_record(robot, homed, {"string_x": 1e-4}, moment)
+    record = make_record(robot, homed, moment)
     path = record_path(robot, tmp_path)
     store_record(record, path)
     assert load_record(robot, path) == record
@@ -422,7 +421,7 @@ def edit(path, old, new):
 )
 def test_a_record_that_does_not_fit_is_refused(homed, robot, tmp_path, change, said):
     path = record_path(robot, tmp_path)
-    store_record(make_record(robot, homed, {}), path)
+    store_record(make_record(robot, homed), path)
     file = tmp_path / "robot.yaml"
     if said == "7":
         change(file, path)
