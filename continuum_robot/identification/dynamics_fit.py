@@ -15,21 +15,20 @@ Afterwards the whole record is simulated in one piece from its first pose, for t
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.capstan_rod import STEP_S, CapstanRod, steps_of
-from continuum_robot.identification.dynamics_recordings import DynamicsRecording
 from continuum_robot.identification.fit import ROBUST, Fit, Parameter, Parameters, by_differences, fit
+from continuum_robot.identification.found_values import FoundValues
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
@@ -67,19 +66,13 @@ class DynamicsFitSettings:
     iterations: int = quantity("largest number of evaluations of the second step", default=30, ge=1, le=10000)
 
 
-@dataclass(frozen=True)
-class DynamicsFit:
+@dataclass(frozen=True, kw_only=True)
+class DynamicsFit(FoundValues):
     """Result of :func:`fit_dynamics`; p parameters, T samples, n coefficients.
 
     Attributes
     ----------
-    keys : of the robot file, or what is said of a segment, see :func:`looked_for`
-    values : of the parameters, in the units of their names, shape (p,)
-    deviations : their standard deviations, in the same units, shape (p,)
-    shown : whether the record shows them: masses, inertia and damping with half of the deviation that they had before
-        it or less, shape (p,)
     covariance : shape (p, p), see :func:`fit_dynamics`
-    first_guess : of the first step, in the same units, shape (p,)
     limited : names of parameters that ended at their bounds: what was found of the others is wrong, too
     segments : indices of those with capstans
     coefficients : where those of each of them stand among the n
@@ -88,18 +81,11 @@ class DynamicsFit:
     open_loop_rmse_coefficients, open_loop_rmse_tip_m : of the whole record simulated from its first pose, as the paper
         does it, shape (n,), 1/m, and (3,), m; NaN where that simulation ran away
     evaluations : of the second step
-    file, sha256 : of the recording
-    date : of the fit, ISO 8601
     time_s, measured_c, window_c, open_loop_c : for plots; shapes (T,), (T, n), (T, n), (T, n)
     measured_tip_m, open_loop_tip_m : shape (T, 3)
     """
 
-    keys: tuple[str, ...]
-    values: Array
-    deviations: Array
-    shown: NDArray[np.bool_]
     covariance: Array
-    first_guess: Array
     limited: tuple[str, ...]
     segments: tuple[int, ...]
     coefficients: tuple[slice, ...]
@@ -108,9 +94,6 @@ class DynamicsFit:
     open_loop_rmse_coefficients: Array
     open_loop_rmse_tip_m: Array
     evaluations: int
-    file: Path
-    sha256: str
-    date: str
     time_s: Array
     measured_c: Array
     window_c: Array
@@ -123,26 +106,19 @@ class DynamicsFit:
         """Of the parameters, for people: see :func:`names_of`."""
         return names_of(self.keys)
 
-    def title(self, place: int) -> str:
-        """What stands before the names of one segment's parameters, as ``segments[0]``; nothing on a robot with one.
+    def of_segment(self, index: int, deviations: bool = False) -> tuple[list[float], list[float], dict[str, float]]:
+        """Stiffnesses, friction coefficients, and those of MASSES that were looked for, by name, of one segment.
 
         Parameters
         ----------
-        place : of the segment among ``segments``
+        index : of the segment in the robot
+        deviations : their standard deviations instead
         """
-        return self.names[2 * place].rpartition(".")[0]
-
-    def of_segment(self, place: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """Where the parameters of one segment stand: stiffnesses, friction coefficients, shape (2,), and MASSES, (3,)
-        or none, (0,).
-
-        Parameters
-        ----------
-        place : of the segment among ``segments``
-        """
-        count = len(self.segments)
-        pair = 2 * place + np.arange(2)
-        return pair, 2 * count + pair, np.arange(4 * count + place, len(self.names), count)
+        named = zip(self.keys, (self.deviations if deviations else self.values).tolist(), strict=True)
+        own = {key: value for key, value in named if key.startswith(f"segments[{index}].")}
+        both = [[value for key, value in own.items() if word in key] for word in ("stiffness", "friction")]
+        rest = [value for key, value in own.items() if "stiffness" not in key and "friction" not in key]
+        return both[0], both[1], dict(zip(MASSES, rest, strict=False))
 
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
@@ -223,7 +199,7 @@ def dynamics_in_file(robot: Robot) -> Array:
 
 def fit_dynamics(
     robot: Robot,
-    recording: DynamicsRecording,
+    recording: RecordedMotion,
     progress: Progress | None = None,
     *,
     settings: DynamicsFitSettings | None = None,
@@ -286,9 +262,7 @@ def fit_dynamics(
     window_c = windows.trajectory
     errors = max(1.0, math.sqrt(float(np.mean(rows**2)))) * record.reading_errors[windows.samples]
     spread = found.covariance(errors.reshape(len(rows), -1))[:count, :count]
-    deviations, scale = np.sqrt(np.diag(spread)), parameters.scale[:count]
-    shown = np.arange(count) < paper
-    shown |= deviations < 0.5 * parameters.deviation[:count]
+    scale = parameters.scale[:count]
     measured_tip = rod.tips(record.c)
     say("simulating the whole record")
     open_loop = _open_loop(rod, record)
@@ -297,11 +271,11 @@ def fit_dynamics(
     keys = parameters.keys[:count]
     return DynamicsFit(
         keys=keys,
+        before=dynamics_in_file(robot)[:count],
         values=found.values[:count],
-        deviations=scale * deviations,
-        shown=shown,
+        priors=scale * parameters.deviation[:count],
+        deviations=scale * np.sqrt(np.diag(spread)),
         covariance=scale[:, None] * spread * scale,
-        first_guess=np.concatenate([first.values, scale[paper:] * parameters.expected[paper:count]]),
         limited=tuple(name for name, at in zip(names_of(keys), found.limited, strict=False) if at),
         segments=tuple(driven_segments(robot)),
         coefficients=tuple(coefficient_slices(robot)[index] for index in driven_segments(robot)),
@@ -312,7 +286,6 @@ def fit_dynamics(
         evaluations=found.evaluations,
         file=recording.file,
         sha256=recording.sha256,
-        date=datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         time_s=record.time_s,
         measured_c=record.c,
         window_c=window_c,

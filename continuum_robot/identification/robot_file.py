@@ -16,9 +16,9 @@ import yaml
 from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
-from continuum_robot.identification.dynamics_fit import MASSES, DynamicsFit
+from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.geometry_fit import GeometryFit
-from continuum_robot.identification.motion.fit import RecordedMotionFit
+from continuum_robot.identification.motion.fit import MotionFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.identification.robot_keys import file_keys
 from continuum_robot.robot.description import Robot
@@ -26,7 +26,7 @@ from continuum_robot.robot.file.values import file_values, plain
 from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
 
-Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | RecordedMotionFit | Tuning
+Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | MotionFit | Tuning
 # What was fitted, for the head of the file, and the new values by their dotted keys.
 Found = tuple[str, dict[str, Any]]
 
@@ -105,20 +105,19 @@ def _(fit: DynamicsFit, robot: Robot) -> Found:
     for index in fit.segments:
         if not index < len(robot.segments) or robot.segments[index].capstans is None:
             raise RobotFileError(robot.file_name or None, "segments", index, "a fit of segments with capstans")
-    rows = zip(fit.keys, fit.values.tolist(), fit.shown, strict=True)
     # A file has the coefficients of both capstans of a segment as one list.
-    found = file_keys(robot, {key: value for key, value, shown in rows if shown and not key.endswith("]")})
+    found = file_keys(robot, {key: value for key, value in fit.found.items() if not key.endswith("]")})
     ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
     for place, index in enumerate(fit.segments):
-        stiffness, friction, masses = fit.of_segment(place)
-        found[f"segments[{index}].capstans.friction_coefficients"] = fit.values[friction].tolist()
+        found[f"segments[{index}].capstans.friction_coefficients"] = fit.of_segment(index)[1]
+        stiffness, friction, masses = fit.of_segment(index, deviations=True)
         found[f"segments[{index}].calibration"] = {
             "date": fit.date,
             "file": fit.file.name,
             "sha256": fit.sha256,
-            "stiffness_deviations_nm2": fit.deviations[stiffness].tolist(),
-            "friction_deviations": fit.deviations[friction].tolist(),
-            **{f"{name}_deviation": float(fit.deviations[k]) for name, k in zip(MASSES, masses, strict=False)},
+            "stiffness_deviations_nm2": stiffness,
+            "friction_deviations": friction,
+            **{f"{name}_deviation": deviation for name, deviation in masses.items()},
             "rmse_coefficients_per_m": fit.rmse_coefficients[fit.coefficients[place]].tolist(),
             "rmse_tip_m": fit.rmse_tip_m.tolist(),
             "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
@@ -158,12 +157,11 @@ def _(fit: TorqueFit, robot: Robot) -> Found:
 
 
 @_found.register
-def _(fit: RecordedMotionFit, robot: Robot) -> Found:
-    found = fit.fit
-    values = file_keys(robot, {key: value for key, value in found.found.items() if value > 0})
-    if found.cogging_nm > 3 * found.cogging_deviation_nm:
-        values["actuators.cogging_amplitude_nm"] = found.cogging_nm
-    rows = zip(found.names, found.values, found.deviations, found.priors, strict=True)
+def _(fit: MotionFit, robot: Robot) -> Found:
+    values = file_keys(robot, {key: value for key, value in fit.found.items() if value > 0})
+    if fit.cogging_nm > 3 * fit.cogging_deviation_nm:
+        values["actuators.cogging_amplitude_nm"] = fit.cogging_nm
+    rows = zip(fit.keys, fit.values, fit.deviations, fit.priors, strict=True)
     values = {key: _rounded(value) for key, value in values.items()}
     values["identified_motion"] = {
         "date": fit.date,

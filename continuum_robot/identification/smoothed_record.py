@@ -11,7 +11,7 @@ from scipy.signal import savgol_filter
 
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.estimation.observability import unseen_coefficients
-from continuum_robot.identification.dynamics_recordings import DynamicsRecording
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
@@ -46,7 +46,7 @@ class SmoothedRecord:
 
     @classmethod
     def of(
-        cls, robot: Robot, recording: DynamicsRecording, *, tendon_sigma_m: float, string_sigma_m: float, least_s: float
+        cls, robot: Robot, recording: RecordedMotion, *, tendon_sigma_m: float, string_sigma_m: float, least_s: float
     ) -> SmoothedRecord:
         """The record of a recording.
 
@@ -66,7 +66,8 @@ class SmoothedRecord:
         weighted = matrix / sigma[:, None]
         if unseen_coefficients(weighted).any():
             raise ParameterError("robot.strings", len(robot.strings), "strings that show all coefficients")
-        readings = np.hstack([recording.tendon_displacement_m, recording.string_extension_m])
+        strings = recording.string_extension_m
+        readings = recording.displacement_m if strings is None else np.hstack([recording.displacement_m, strings])
         inverse = np.linalg.pinv(weighted)
         c = (inverse @ (readings / sigma).T).T  # johnston (6)
         time_s = recording.time_s - recording.time_s[0]
@@ -80,7 +81,7 @@ class SmoothedRecord:
             raise RecordingError(recording.file, "the robot does not move", "Record a motion in both planes")
         smooth = _smoothed(time_s, c)
         whiten = np.linalg.cholesky(weighted.T @ weighted).T
-        return cls(time_s, recording.capstan_torque_nm, c, *smooth, whiten, _in_halves(whiten @ inverse, readings))
+        return cls(time_s, recording.effort, c, *smooth, whiten, _in_halves(whiten @ inverse, readings))
 
 
 def _in_halves(errors: Array, readings: Array) -> Array:

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
-from continuum_robot.app.procedures.identify_motion import NOT_SHOWN
+from continuum_robot.app.procedures.identify_motion import leave
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, dynamics_in_file, fit_dynamics
-from continuum_robot.identification.dynamics_recordings import read_dynamics_recording, write_dynamics_recording
-from continuum_robot.identification.robot_file import write_fitted_robot
-from continuum_robot.robot.description import Robot
+from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.recorded_motion import (
+    RecordedMotion,
+    read_recorded_motion,
+    write_recorded_motion,
+)
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.calibration_motion import simulate_calibration
 
@@ -68,45 +68,18 @@ def run_calibrate(
         if data is None:
             show("simulating the chirp ...")
             run = simulate_calibration(loaded, np.random.default_rng(loaded.simulation.seed))
-            recording = write_dynamics_recording(
-                loaded,
-                out.with_suffix(".csv"),
-                time_s=run.time_s,
-                capstan_torque_nm=run.capstan_torque_nm,
-                tendon_displacement_m=run.tendon_displacement_m,
-                string_extension_m=run.string_extension_m,
+            motion = RecordedMotion(
+                run.time_s, run.tendon_displacement_m, run.capstan_torque_nm, run.string_extension_m
             )
+            recording = write_recorded_motion(loaded, motion, out.with_suffix(".csv"))
         else:
-            recording = read_dynamics_recording(loaded, data)
+            recording = read_recorded_motion(loaded, data)
         fit = fit_dynamics(loaded, recording, show, settings=DynamicsFitSettings(masses=masses))
-    write_fitted_robot(loaded, fit, out)
-    console.print(_parameters(loaded, fit))
+    lines = [f"simulated recording: {recording.file}"] if data is None else []
     if fit.limited:
-        console.print(f"at the bounds of the fit, so that nothing here is to be trusted: {', '.join(fit.limited)}")
-    for name, values in (
-        ("simulated in windows", fit.rmse_tip_m),
-        ("simulated in one piece", fit.open_loop_rmse_tip_m),
-    ):
+        lines.append(f"at the bounds of the fit, so that nothing here is to be trusted: {', '.join(fit.limited)}")
+    for name, values in (("in windows", fit.rmse_tip_m), ("in one piece", fit.open_loop_rmse_tip_m)):
         numbers = ", ".join(f"{1e3 * value:.2f}" for value in values)
-        console.print(f"RMSE of the tip's x, y, z, {name}: {numbers} mm", highlight=False)
-    if data is None:
-        console.print(f"simulated recording: {recording.file}", markup=False, highlight=False, soft_wrap=True)
-    if plot is not None:
-        console.print(f"plot: {draw_dynamics_fit(fit, plot)}", markup=False, highlight=False, soft_wrap=True)
-    if json_file is not None:
-        write_json(json_file, fit.numbers() | {"file": str(fit.file), "sha256": fit.sha256})
-        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"calibrated robot: {out}", markup=False, highlight=False, soft_wrap=True)
+        lines.append(f"RMSE of the tip's x, y, z, simulated {name}: {numbers} mm")
+    leave(loaded, fit, out, lines, draw_dynamics_fit, plot=plot, json_file=json_file, console=console)
     return fit
-
-
-def _parameters(robot: Robot, fit: DynamicsFit) -> Table:
-    table = Table(title=f"{robot.name}, {fit.date}", title_justify="left", title_style="bold")
-    for heading in ("parameter", "value", "deviation", "robot file", ""):
-        table.add_column(heading)
-    before = dynamics_in_file(robot)[: len(fit.names)]
-    for name, value, deviation, old, shown in zip(
-        fit.names, fit.values, fit.deviations, before, fit.shown, strict=True
-    ):
-        table.add_row(name, f"{value:.4g}", f"± {deviation:.2g}", f"{old:.4g}", "" if shown else NOT_SHOWN)
-    return table

@@ -9,22 +9,18 @@ from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 
 
-def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
+def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> None:
     """Plot coefficients and tip: measured (solid), simulated in windows (dashed) and in one piece (dotted).
 
     Parameters
     ----------
     fit : result of ``fit_dynamics``
     file : of the picture, PNG
-
-    Returns
-    -------
-    the path
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     curves = [
-        (k, ", ".join(filter(None, [fit.title(place), f"order {number // 2}"])))
-        for place, own in enumerate(fit.coefficients)
+        (k, ", ".join(filter(None, [_title(fit, index), f"order {number // 2}"])))
+        for index, own in zip(fit.segments, fit.coefficients, strict=True)
         for number, k in enumerate(range(own.start, own.stop))
     ]
     with figure(file, "\n".join(_found(fit)), rows=3, sharex=True, size=(7.2, 8.4)) as (drawing, axes):
@@ -42,15 +38,19 @@ def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> Path:
         axes[2].legend(loc="upper left")
         axes[0].set_title("measured (solid), simulated in windows (dashed), in one piece (dotted)")
         legend_below(drawing, axes[0])
-    return file
 
 
 def _found(fit: DynamicsFit) -> list[str]:
     """A line of stiffness and friction for each segment."""
     lines = []
-    for place in range(len(fit.segments)):
-        stiffness, friction, _ = fit.of_segment(place)
-        found = [f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", fit.values[stiffness], strict=True)]
-        found += [f"μ_{number} = {value:.4f}" for number, value in enumerate(fit.values[friction], 1)]
-        lines.append(": ".join(filter(None, [fit.title(place), ", ".join(found)])))
+    for index in fit.segments:
+        stiffness, friction, _ = fit.of_segment(index)
+        found = [f"EI_{axis} = {value:.4f} N·m²" for axis, value in zip("xy", stiffness, strict=True)]
+        found += [f"μ_{number} = {value:.4f}" for number, value in enumerate(friction, 1)]
+        lines.append(": ".join(filter(None, [_title(fit, index), ", ".join(found)])))
     return lines
+
+
+def _title(fit: DynamicsFit, index: int) -> str:
+    """Of one of several segments."""
+    return f"segments[{index}]" if len(fit.segments) > 1 else ""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -14,11 +15,14 @@ from rich.table import Table
 from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.devices import follow_to_end, opened, report_failure
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.identification.motion.fit import MotionFit, RecordedMotionFit, fit_motion
-from continuum_robot.identification.motion.samples import read_drive_samples, write_drive_samples
+from continuum_robot.identification.dynamics_fit import DynamicsFit
+from continuum_robot.identification.motion.fit import MotionFit, fit_motion
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
+from continuum_robot.identification.recorded_motion import read_recorded_motion, write_recorded_motion
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
+
+Fitted = TypeVar("Fitted", MotionFit, DynamicsFit)
 
 NOT_SHOWN = "not shown by the recording: the file's value stays"
 
@@ -66,47 +70,67 @@ def run_identify_motion(
         if not run.succeeded or chirps.result is None:
             return report_failure(run.problem, console)
         data = out.with_suffix(".csv")
-        write_drive_samples(robot, chirps.result, data)
+        write_recorded_motion(robot, chirps.result, data)
         console.print(f"recording: {data}", markup=False, highlight=False, soft_wrap=True)
-    samples, sha256 = read_drive_samples(robot, data)
+    motion = read_recorded_motion(robot, data)
     with console.status(f"fitting {robot.name} ...") as status:
-        fit = fit_motion(robot, samples, progress=lambda text: status.update(escape(text)))
-    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    write_fitted_robot(robot, RecordedMotionFit(fit, data, sha256, today), out)
-    console.print(_table(robot, fit))
+        fit = fit_motion(robot, motion, progress=lambda text: status.update(escape(text)))
     force_n = float(np.sqrt(np.mean(fit.measured_n**2)))
-    console.print(
+    left = (
         f"of {force_n:.3g} N on the coordinates {fit.residual_n:.2g} N are left; cogging"
         f" {1e3 * fit.cogging_nm:.3g} ± {1e3 * fit.cogging_deviation_nm:.1g} mN.m; currents lead displacements by"
-        f" {1e3 * fit.lag_s:.2g} ms",
-        highlight=False,
-        soft_wrap=True,
+        f" {1e3 * fit.lag_s:.2g} ms"
     )
-    if json_file is not None:
-        write_json(json_file, fit.numbers() | {"file": str(data), "sha256": sha256})
-        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
-    if plot is not None:
-        draw_motion(fit, plot)
-        console.print(f"picture: {plot}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"fitted robot: {out}", markup=False, highlight=False, soft_wrap=True)
+    leave(robot, fit, out, [left], draw_motion, plot=plot, json_file=json_file, console=console)
     return 0
 
 
-def _table(robot: Robot, fit: MotionFit) -> Table:
-    table = Table(title=f"{robot.name}: found from its motion, SI units", title_justify="left", title_style="bold")
+def leave(
+    robot: Robot,
+    fit: Fitted,
+    out: Path,
+    lines: Sequence[str],
+    draw: Callable[[Fitted, Path], None],
+    *,
+    plot: Path | None,
+    json_file: Path | None,
+    console: Console,
+) -> None:
+    """Print what a fit found, write the robot file, its picture and its numbers.
+
+    Parameters
+    ----------
+    robot : what was fitted
+    fit : of it
+    out : the robot file to write
+    lines : what else is to be said
+    draw : draws the fit
+    plot : picture; None: none
+    json_file : where all numbers go; None: nowhere
+    console : where to print
+
+    Raises
+    ------
+    RobotFileError : the file cannot be written
+    """
+    write_fitted_robot(robot, fit, out)
+    table = Table(title=f"{robot.name}, {fit.date}: SI units", title_justify="left", title_style="bold")
     table.add_column("quantity", overflow="fold")
     for heading in ("value", "deviation", "robot file", ""):
         table.add_column(heading)
     rows = zip(fit.names, fit.values, fit.deviations, fit.before, fit.shown, strict=True)
     for name, value, deviation, before, shown in rows:
-        table.add_row(
-            name,
-            f"{value:.4g}",
-            f"± {deviation:.2g}",
-            f"{before:.4g}",
-            "" if shown else NOT_SHOWN,
-        )
-    return table
+        table.add_row(name, f"{value:.4g}", f"± {deviation:.2g}", f"{before:.4g}", "" if shown else NOT_SHOWN)
+    console.print(table)
+    written: list[str] = [f"fitted robot: {out}"]
+    if plot is not None:
+        draw(fit, plot)
+        written.append(f"picture: {plot}")
+    if json_file is not None:
+        write_json(json_file, fit.numbers() | {"file": str(fit.file), "sha256": fit.sha256})
+        written.append(f"numbers: {json_file}")
+    for line in [*lines, *written]:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def draw_motion(fit: MotionFit, file: Path) -> None:

@@ -21,7 +21,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
 from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, dynamics_in_file, fit_dynamics
-from continuum_robot.identification.dynamics_recordings import DynamicsRecording
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.robot_keys import DAMPING, MASS, with_factor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -72,14 +72,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     factors = settings.spread ** rng.uniform(-1, 1, len(before))
     progress(f"robot {seed}: the chirp")
     run = simulate_calibration(_unlike(robot, factors), rng)
-    recording = DynamicsRecording(
-        Path(f"robot {seed}"),
-        "",
-        run.time_s,
-        run.capstan_torque_nm,
-        run.tendon_displacement_m,
-        run.string_extension_m,
-    )
+    recording = RecordedMotion(run.time_s, run.tendon_displacement_m, run.capstan_torque_nm, run.string_extension_m)
     fit = fit_dynamics(
         robot, recording, lambda text: progress(f"robot {seed}: {text}"), settings=DynamicsFitSettings(masses=True)
     )

@@ -21,7 +21,7 @@ from scipy.linalg import null_space
 from continuum_robot.identification.fit import by_differences
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.parameters import MotionFitSettings
-from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
@@ -58,7 +58,7 @@ class CoordinateEquations(ForceEquations):
     samples, settings : as of :class:`~.equations.ForceEquations`
     """
 
-    def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
+    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
         super().__init__(robot, samples, settings, chords=True)
         self._bandwidth_hz, motors, at = settings.bandwidth_hz, self.motors, self.parameters.at
         self._kept = motors.kept(motors.period_s)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from continuum_robot.identification.fit import Parameters, by_differences
 from continuum_robot.identification.motion.motors import Motors
 from continuum_robot.identification.motion.parameters import MotionFitSettings, looked_for
-from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -29,6 +29,7 @@ class ForceEquations(ABC):
 
     Attributes
     ----------
+    samples : as given
     parameters : that are looked for
     forces : measured ones less their means, on the coordinates and across them, shape (T, N), N
     pulled : on the coordinates as they are, shape (T, 2m), N
@@ -42,14 +43,15 @@ class ForceEquations(ABC):
     def __init__(
         self,
         robot: Robot,
-        samples: DriveSamples,
+        samples: RecordedMotion,
         settings: MotionFitSettings,
         *,
         chords: bool = False,
         swings: int = 0,
         swinging: bool = True,
     ) -> None:
-        usual_n = float(np.abs(samples.force_n).mean())
+        self.samples = samples
+        usual_n = float(np.abs(samples.effort).mean())
         self.parameters: Parameters = looked_for(
             robot, usual_n, settings.prior, chords=chords, swings=swings, swinging=swinging
         )

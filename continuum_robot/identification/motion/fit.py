@@ -8,10 +8,9 @@ that what the model gets wrong is in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,16 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.fit import Fit, fit
+from continuum_robot.identification.found_values import FoundValues
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.mechanisms import bends_alone, check_driven_rod, is_mechanism, rolls
 from continuum_robot.identification.motion.modulation_equations import ModulationEquations
 from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, in_file
 from continuum_robot.identification.motion.rolling_equations import RollingEquations
-from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -43,19 +43,14 @@ _BANDS_HZ, _ROUGH = (1.5, 3.0, 6.0), 0.03
 # Of the fastest motion that counts: what swings faster at the start is filtered out.
 _SWINGS = 3.0
 _LEAST_BLOCKS = 8
-_SHOWN = 0.5  # of the deviation before the data
 
 
-@dataclass(frozen=True, slots=True)
-class MotionFit:
-    """What was found; T samples.
+@dataclass(frozen=True, kw_only=True)
+class MotionFit(FoundValues):
+    """What was found from the motors; T samples.
 
     Attributes
     ----------
-    names : keys of the robot file, or what is said of a segment
-    before : by the robot file, in the units of their names, shape (P,)
-    values, deviations, priors : of the parameters, with deviations after and before the data, shape (P,)
-    shown : which of them the data tell: with a deviation of less than half of the one before the data, shape (P,)
     cogging_nm, cogging_deviation_nm : amplitude of the motors' cogging, mean over the motors
     lag_s : of the displacements behind the currents
     chords_per_m : beta of every segment, shape (segments,), 1/m
@@ -64,12 +59,6 @@ class MotionFit:
     across_n : root mean square of what is left of the force across them, N
     """
 
-    names: tuple[str, ...]
-    before: Vector
-    values: Vector
-    deviations: Vector
-    priors: Vector
-    shown: NDArray[np.bool_]
     cogging_nm: float
     cogging_deviation_nm: float
     lag_s: float
@@ -84,11 +73,6 @@ class MotionFit:
         """Root mean square of what is left of the forces on the coordinates, N."""
         return float(np.sqrt(np.mean((self.measured_n - self.modelled_n) ** 2)))
 
-    @property
-    def found(self) -> Mapping[str, float]:
-        """What the data tell, by key."""
-        return {name: float(v) for name, v, shown in zip(self.names, self.values, self.shown, strict=True) if shown}
-
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
 
@@ -96,10 +80,7 @@ class MotionFit:
             return dict(zip(self.names, values.tolist(), strict=True))
 
         return {
-            "values": by_name(self.values),
-            "deviations": by_name(self.deviations),
-            "before": by_name(self.before),
-            "shown": by_name(self.shown),
+            **{name: by_name(getattr(self, name)) for name in ("values", "deviations", "before", "shown")},
             "cogging_amplitude_nm": self.cogging_nm,
             "cogging_deviation_nm": self.cogging_deviation_nm,
             "lag_s": self.lag_s,
@@ -110,26 +91,9 @@ class MotionFit:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMotionFit:
-    """A fit and the recording it was made from.
-
-    Attributes
-    ----------
-    fit : what was found
-    file, sha256 : of the recording
-    date : of the fit, ISO 8601
-    """
-
-    fit: MotionFit
-    file: Path
-    sha256: str
-    date: str
-
-
 def fit_motion(
     robot: Robot,
-    samples: DriveSamples,
+    samples: RecordedMotion,
     settings: MotionFitSettings | None = None,
     progress: Progress | None = None,
 ) -> MotionFit:
@@ -253,12 +217,13 @@ def _result(
     slope[at["cosine"]] = cosine / np.maximum(amplitude, 1e-12) / motors
     lever_m = 1 / driven_parts(robot)[0].motor_rad_per_m
     return MotionFit(
-        names=named.keys,
+        keys=named.keys,
         before=named.values(named.expected),
         values=found.values[:count],
         deviations=deviations * named.scale,
         priors=priors * named.scale,
-        shown=deviations < _SHOWN * priors,
+        file=equations.samples.file,
+        sha256=equations.samples.sha256,
         cogging_nm=float(amplitude.mean() * lever_m),
         cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope) * lever_m),
         lag_s=float(x[at["lag"]][0] * LAG_S),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.mechanisms import stiffness_at_rest
 from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
-from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 
@@ -29,7 +29,7 @@ class ModulationEquations(ForceEquations):
     samples, settings : as of :class:`~.equations.ForceEquations`
     """
 
-    def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
+    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
         super().__init__(robot, samples, settings)
         motors = self.motors
         self._kept = motors.kept(motors.period_s)

@@ -9,8 +9,8 @@ from scipy.signal import butter, sosfiltfilt
 
 from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
-from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.procedure import driven_parts
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 
@@ -48,7 +48,7 @@ class Motors:
     """
 
     def __init__(
-        self, robot: Robot, samples: DriveSamples, parameters: Parameters, settings: MotionFitSettings
+        self, robot: Robot, samples: RecordedMotion, parameters: Parameters, settings: MotionFitSettings
     ) -> None:
         self._actuators, _ = driven_parts(robot)
         self._settings, self._parameters = settings, parameters
@@ -58,7 +58,7 @@ class Motors:
         self.place_m = self.low_pass(self.moved_m)
         self.rate_m_per_s = self.slope(self.place_m)
         self._acceleration = self.slope(self.rate_m_per_s)
-        self.force_n = self.low_pass(samples.force_n)
+        self.force_n = self.low_pass(samples.effort)
         self._late = -LAG_S * self.slope(self.force_n)
         turned = self._actuators.cogging_periods_per_turn * self._actuators.motor_rad_per_m * samples.displacement_m
         self._sine, self._cosine = (self.low_pass(wave(turned)) for wave in (np.sin, np.cos))

@@ -15,7 +15,7 @@ from scipy.linalg import solve_banded
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
-from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
@@ -115,7 +115,7 @@ class RollingEquations(ForceEquations):
     settings : how they are used
     """
 
-    def __init__(self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings) -> None:
+    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
         super().__init__(robot, samples, settings)
         self._joints, motors = DrivenJoints(robot), self.motors
         self._kept = motors.kept(motors.period_s)

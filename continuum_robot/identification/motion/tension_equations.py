@@ -25,7 +25,7 @@ from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.parameters import MotionFitSettings, kinds_in_file
-from continuum_robot.identification.motion.samples import DriveSamples
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.identification.simulated_motion import Forces, SimulatedMotion
 from continuum_robot.robot.description import Robot
@@ -174,7 +174,7 @@ class TensionEquations(ForceEquations):
     """
 
     def __init__(
-        self, robot: Robot, samples: DriveSamples, settings: MotionFitSettings, rod: DrivenRod, *, swings: bool = True
+        self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings, rod: DrivenRod, *, swings: bool = True
     ) -> None:
         super().__init__(robot, samples, settings, swings=2 * rod.swings.shape[2], swinging=swings)
         self._rod, motors = rod, self.motors

@@ -18,9 +18,9 @@ from scipy.linalg import null_space
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.motion.mechanisms import check_driven_rod, is_mechanism, stiffness_at_rest
-from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.rod import Rod
@@ -58,7 +58,7 @@ class ChirpSettings:
     lag_m: float = quantity("how far the robot may lag behind its reference", "m", default=0.01, gt=0, le=0.5)
 
 
-class Chirps(ServoedMotion[DriveSamples]):
+class Chirps(ServoedMotion[RecordedMotion]):
     """The procedure; see the module. Pure.
 
     Parameters

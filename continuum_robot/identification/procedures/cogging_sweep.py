@@ -125,7 +125,7 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
                 kept = self.samples
                 stretch_m = self.off_manifold(kept.displacement_m)
                 self.result = CoggingSamples(
-                    kept.time_s, kept.displacement_m, stretch_m, kept.force_n, np.array(self._phases_rad)
+                    kept.time_s, kept.displacement_m, stretch_m, kept.effort, np.array(self._phases_rad)
                 )
         return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.motion.samples import DriveSamples
 from continuum_robot.identification.procedures.procedure import Found, Procedure, ProcedureError, Vector, driven_parts
+from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
@@ -92,9 +92,9 @@ class ServoedMotion(Procedure[Found]):
         self._rows.append((reading.stamp_s, reading.displacement_m.copy(), reading.current_a * self._newton_per_ampere))
 
     @property
-    def samples(self) -> DriveSamples:
+    def samples(self) -> RecordedMotion:
         """What was kept."""
-        return DriveSamples(*(np.array(column) for column in zip(*self._rows, strict=True)))
+        return RecordedMotion(*(np.array(column) for column in zip(*self._rows, strict=True)))
 
     def off_manifold(self, tendons: Vector) -> Vector:
         """What of displacements or rates no shape explains, shape (..., N).

@@ -13,13 +13,17 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.identification.motion.fit import RecordedMotionFit, fit_forces, fit_motion
+from continuum_robot.identification.motion.fit import fit_forces, fit_motion
 from continuum_robot.identification.motion.mechanisms import check_driven_rod
 from continuum_robot.identification.motion.parameters import MotionFitSettings, chord_per_m, in_file, kinds_in_file
-from continuum_robot.identification.motion.samples import DriveSamples, read_drive_samples, write_drive_samples
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, at_rest, chirp
 from continuum_robot.identification.procedures.procedure import ProcedureError
+from continuum_robot.identification.recorded_motion import (
+    RecordedMotion,
+    read_recorded_motion,
+    write_recorded_motion,
+)
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.robot_keys import (
     DAMPING,
@@ -240,15 +244,14 @@ def test_what_chirps_do_not_show_keeps_the_deviation_that_it_had(unlike):
 def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
     _, samples = unlike
     data = tmp_path / "chirps.csv"
-    write_drive_samples(ROBOT, samples, data)
-    read, sha256 = read_drive_samples(ROBOT, data)
-    assert read.force_n == pytest.approx(samples.force_n, rel=1e-8)
+    read = write_recorded_motion(ROBOT, samples, data)
+    assert read.effort == pytest.approx(samples.effort, rel=1e-8)
     fit = fit_motion(ROBOT, read)
-    fitted = write_fitted_robot(ROBOT, RecordedMotionFit(fit, data, sha256, "2026-01-01"), tmp_path / "fitted.yaml")
+    fitted = write_fitted_robot(ROBOT, fit, tmp_path / "fitted.yaml")
     again = before(fitted)
     assert again[fit.shown] == pytest.approx(fit.values[fit.shown], rel=1e-4)
     assert again[~fit.shown] == pytest.approx(fit.before[~fit.shown])
-    assert fitted.identified_motion.sha256 == sha256
+    assert fitted.identified_motion.sha256 == read.sha256
     assert [one.name for one in fitted.identified_motion.fitted_values] == list(fit.names)
     assert "actuators.rotor_inertia_kg_m2" not in fitted.assumed
 
@@ -276,28 +279,28 @@ def test_individual_disks_keep_their_proportions():
 
 def samples(count=3000):
     """A robot at rest."""
-    return DriveSamples(1e-3 * np.arange(count), np.zeros((count, 5)), np.ones((count, 5)))
+    return RecordedMotion(1e-3 * np.arange(count), np.zeros((count, 5)), np.ones((count, 5)))
 
 
 def test_a_lost_reading_is_bridged_and_many_are_refused():
     whole = samples()
     kept = np.ones(3000, dtype=bool)
     kept[[500, 501, 1800]] = False
-    even = DriveSamples(whole.time_s[kept], whole.displacement_m[kept], whole.force_n[kept]).even()
+    even = RecordedMotion(whole.time_s[kept], whole.displacement_m[kept], whole.effort[kept]).even()
     assert np.diff(even.time_s) == pytest.approx(1e-3)
     assert len(even.time_s) == pytest.approx(3000, abs=2)
     kept[::20] = False
     with pytest.raises(ParameterError, match="gaps"):
-        DriveSamples(whole.time_s[kept], whole.displacement_m[kept], whole.force_n[kept]).even()
+        RecordedMotion(whole.time_s[kept], whole.displacement_m[kept], whole.effort[kept]).even()
     with pytest.raises(ParameterError, match="at least"):
         samples(100).even()
 
 
 def test_a_file_of_another_robot_is_refused(tmp_path):
     file = tmp_path / "other.csv"
-    write_drive_samples(ROBOT, samples(), file)
+    write_recorded_motion(ROBOT, samples(), file)
     with pytest.raises(RecordingError, match=r"other\.csv"):
-        read_drive_samples(TWO, file)
+        read_recorded_motion(TWO, file)
 
 
 @pytest.mark.long  # half a minute of chirps, and the fit goes to and fro about knots

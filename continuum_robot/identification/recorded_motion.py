@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured of a robot in motion, from which its dynamics are found, and the file it is kept in.
+
+A CSV file with the header ``time_s``, ``tendon_displacement_<j>_m`` for each tendon, and what drives it: of a robot
+with capstans ``capstan_torque_<j>_nm`` for each of them and ``string_extension_<j>_m`` for each string, of others
+``motor_force_<j>_n`` for each motor. All are counted from 1, in any order of columns. Every cell has to be a finite
+number, and the time has to increase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.csv_table import read_csv_table, write_csv_table
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.friction.capstans import drives
+
+Vector = NDArray[np.float64]
+
+LEAST_SAMPLES = 2000
+"""Of motors; of capstans 20."""
+_LEAST_OF_CAPSTANS = 20
+_UNEVEN = 0.2
+
+
+@dataclass(frozen=True)
+class RecordedMotion:
+    """T samples of N tendons, D drives and S strings.
+
+    Attributes
+    ----------
+    time_s : of the readings' acquisition, increasing, shape (T,), s
+    displacement_m : pulled in positive, from any zero, shape (T, N), m
+    effort : torque of each capstan, held until the next sample, N.m, or measured current times the motor's constant,
+        N on the tendon, shape (T, D)
+    string_extension_m : positive when the string left the body, shape (T, S), m; None: no strings
+    file, sha256 : where it was read from, hexadecimal
+    """
+
+    time_s: Vector
+    displacement_m: Vector
+    effort: Vector
+    string_extension_m: Vector | None = None
+    file: Path = Path()
+    sha256: str = ""
+
+    def even(self) -> RecordedMotion:
+        """The same at even times: gaps of lost readings are bridged by straight lines.
+
+        Raises
+        ------
+        ParameterError : too few samples, or gaps at more than a fiftieth of them
+        """
+        if len(self.time_s) < LEAST_SAMPLES:
+            raise ParameterError("samples", len(self.time_s), f"at least {LEAST_SAMPLES}")
+        steps = np.diff(self.time_s)
+        period_s = float(np.median(steps))
+        gaps = int((np.abs(steps - period_s) > _UNEVEN * period_s).sum())
+        if gaps > len(steps) / 50:
+            raise ParameterError("time_s", gaps, f"at most {len(steps) // 50} gaps: the readings came too unevenly")
+        time_s = np.arange(self.time_s[0], self.time_s[-1], period_s)
+        displacement_m, effort = (
+            np.stack([np.interp(time_s, self.time_s, column) for column in values.T], axis=1)
+            for values in (self.displacement_m, self.effort)
+        )
+        return replace(self, time_s=time_s, displacement_m=displacement_m, effort=effort)
+
+
+def columns_of(robot: Robot) -> tuple[str, ...]:
+    """The columns that a file of this robot has, in the order in which they are written."""
+
+    def each(count: int, name: str, unit: str) -> tuple[str, ...]:
+        return tuple(f"{name}_{j + 1}_{unit}" for j in range(count))
+
+    tendons, capstans = each(robot.tendon_count, "tendon_displacement", "m"), len(drives(robot))
+    if not capstans:
+        return ("time_s", *each(robot.tendon_count, "motor_force", "n"), *tendons)
+    strings = each(len(robot.strings), "string_extension", "m")
+    return ("time_s", *each(capstans, "capstan_torque", "nm"), *tendons, *strings)
+
+
+def read_recorded_motion(robot: Robot, file: Path | str) -> RecordedMotion:
+    """Read the motion of a robot.
+
+    Parameters
+    ----------
+    robot : whose drives, tendons and strings are counted
+    file : path of a CSV file in the format of this module
+
+    Raises
+    ------
+    RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
+        that is not a finite number, a time that does not increase, or too few rows; names file, line and column
+    """
+    table, capstans = read_csv_table(file, columns_of(robot)), len(drives(robot))
+    table.check_length(_LEAST_OF_CAPSTANS if capstans else LEAST_SAMPLES)
+    table.check_increasing("time_s")
+    values, efforts = table.numbers(columns_of(robot)), capstans or robot.tendon_count
+    time_s, effort, displacement_m, strings_m = np.split(values, np.cumsum([1, efforts, robot.tendon_count]), axis=1)
+    strings = strings_m if capstans else None
+    return RecordedMotion(time_s[:, 0], displacement_m, effort, strings, table.file, table.sha256)
+
+
+def write_recorded_motion(robot: Robot, motion: RecordedMotion, file: Path | str) -> RecordedMotion:
+    """Write a motion in the format of this module, and read it back.
+
+    Parameters
+    ----------
+    robot : whose motion it is
+    motion : of it
+    file : path to write
+
+    Raises
+    ------
+    RecordingError : the file cannot be written, or what was written is no motion of this robot
+    """
+    parts = (motion.time_s, motion.effort, motion.displacement_m, motion.string_extension_m)
+    write_csv_table(file, columns_of(robot), np.column_stack([part for part in parts if part is not None]))
+    return read_recorded_motion(robot, file)
