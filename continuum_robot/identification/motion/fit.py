@@ -21,10 +21,9 @@ from continuum_robot.identification.fit import Fit, fit
 from continuum_robot.identification.found_values import FoundValues
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
 from continuum_robot.identification.motion.equations import ForceEquations
-from continuum_robot.identification.motion.mechanisms import bends_alone, check_driven_rod, is_mechanism, rolls
-from continuum_robot.identification.motion.modulation_equations import ModulationEquations
+from continuum_robot.identification.motion.mechanism_equations import ModulationEquations, RollingEquations
+from continuum_robot.identification.motion.mechanisms import ROLLING, bends_alone, check_driven_rod, is_mechanism
 from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, in_file
-from continuum_robot.identification.motion.rolling_equations import RollingEquations
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion
@@ -114,7 +113,7 @@ def fit_motion(
     settings = settings or MotionFitSettings()
     even = samples.even()
     if is_mechanism(robot):
-        equations = RollingEquations if rolls(robot) else ModulationEquations
+        equations = RollingEquations if robot.traits.kind == ROLLING else ModulationEquations
         return fit_forces(robot, [equations(robot, even, settings)], settings, progress)
     check_driven_rod(robot)
     if bends_alone(robot):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which robots a motion shows what of: rods, and mechanisms with keys of their own and a stiffness at rest."""
+"""Which robots move how: rods that bend alone, other rods, mechanisms with a stiffness at rest."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
-from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of, statics_of
+from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
-from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.friction.capstans import drives
 
 Vector = NDArray[np.float64]
 
-_MODULATION, _ROLLING = "equilibrium_modulation", "rolling_joint"
-_KEYS = {
-    _MODULATION: ("guide_damping_ns_per_m", "youngs_modulus_pa"),
-    _ROLLING: ("joint_damping_nms",),
-}
+ROLLING = "rolling_joint"
 _NEAR_M = 1e-4
 
 
@@ -70,31 +63,6 @@ def bends_alone(robot: Robot) -> bool:
     return not robot.traits.without_clarke and all(segment.basis.bending_alone for segment in robot.segments)
 
 
-def rolls(robot: Robot) -> bool:
-    """Whether the robot has rolling joints.
-
-    Parameters
-    ----------
-    robot : any robot
-    """
-    return robot.traits.kind == _ROLLING
-
-
-def mechanism_values(robot: Robot) -> dict[str, float]:
-    """What the robot file's ``mechanism`` section says of what is found from a motion, by key, in the keys' units.
-
-    Parameters
-    ----------
-    robot : a mechanism
-
-    Raises
-    ------
-    ParameterError : a rod
-    """
-    mechanism = _mechanism_of(robot)
-    return {key: float(getattr(mechanism, key)) for key in _KEYS[robot.traits.kind]}
-
-
 def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:
     """Force on the coordinates for a unit of each about the straight pose, shape (M, M), N/m.
 
@@ -104,17 +72,9 @@ def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:
     ----------
     robot : a mechanism
     tension_n : of all tendons together, N
-
-    Raises
-    ------
-    ParameterError : a rod
     """
-    if rolls(robot):
+    if robot.traits.kind == ROLLING:
         curve = UnloadedCurve(statics_of(robot))
         return np.array([[float(curve.force(_NEAR_M, tension_n / 2)) / _NEAR_M]])
     stiffness = ModulationForce(robot).stiffness_n_per_m
     return np.diag([stiffness, stiffness, 0.0])
-
-
-def _mechanism_of(robot: Robot) -> RollingJoint | EquilibriumModulation:
-    return rolling_joint_of(robot) if rolls(robot) else modulation_of(robot)

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from continuum_robot.identification.fit import Parameter, Parameters
-from continuum_robot.identification.motion.mechanisms import is_mechanism, mechanism_values
+from continuum_robot.identification.motion.mechanisms import ROLLING, is_mechanism
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.identification.robot_keys import DAMPING, KINDS, segment_key, usual_damping_nms, value_of
 from continuum_robot.robot.description import Robot
@@ -67,8 +67,15 @@ def kinds_in_file(robot: Robot, prior: float = 1.0) -> dict[str, Parameter]:
     inertia = of("actuators.rotor_inertia_kg_m2")
     dry = of("actuators.coulomb_friction_nm", usual=_USUAL_DRY * limits.maximum_n / turns)
     if is_mechanism(robot):
-        own = {key: of(f"mechanism.{key}", low=0.0) for key in mechanism_values(robot)}
-        return {"inertia": inertia, "dry": dry, **own}
+        if robot.traits.kind == ROLLING:
+            return {"inertia": inertia, "dry": dry, "damping": of("mechanism.joint_damping_nms", low=0.0)}
+        guides = of("mechanism.guide_damping_ns_per_m", low=0.0)
+        return {
+            "inertia": inertia,
+            "dry": dry,
+            "damping": guides,
+            "modulus": of("mechanism.youngs_modulus_pa", low=0.0),
+        }
     stiffness = "simulation.tendon_stiffness_n_per_m"
     found = {
         "inertia": inertia,

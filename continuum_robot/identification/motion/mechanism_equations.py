@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motors' forces (motion/motors.py) against the difference of the tensions that rolling joints ask for.
+"""The motors' forces (motion/motors.py) against what mechanisms ask for: rolling joints, and equilibrium modulation.
 
-Links have no mass, drives do not stretch. Given are the coordinate q(t), half the difference of the displacements, and
-the sum of the tensions: both displacements would say little of the tensions, which squeeze the joints against the edge
-of what can be reached. The motors' viscous friction is that of the file: joints resist as it does.
+Links have no mass, drives do not stretch. The motors' viscous friction is that of the file: joints and guides resist as
+it does.
 """
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,13 @@ from scipy.linalg import solve_banded
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.equations import ForceEquations
+from continuum_robot.identification.motion.mechanisms import stiffness_at_rest
 from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -27,6 +30,96 @@ _PLACE_HZ = 50.0
 _LEAST_N = 1e-3
 _ITERATIONS, _TOLERANCE_N = 30, 1e-6
 _LEAST_STIFFNESS_NM = 1e-5
+
+
+class MechanismEquations(ForceEquations):
+    """Forces of the motors on the M coordinates of a mechanism.
+
+    Parameters
+    ----------
+    robot : a mechanism with a motor on each tendon
+    samples, settings : as of :class:`~.equations.ForceEquations`
+    onto : of forces of the tendons on the coordinates, shape (N, M)
+    """
+
+    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings, onto: Vector) -> None:
+        super().__init__(robot, samples, settings)
+        self._onto, self._kept = onto, self.motors.kept(self.motors.period_s)
+        self.time_s, self._pulled = samples.time_s[self._kept], self.motors.force_n @ onto
+        self.pulled = self._pulled[self._kept]
+        self.forces = self.pulled - self.pulled.mean(axis=0)
+
+    @abstractmethod
+    def asked(self, x: Vector, tension_n: Vector) -> Vector:
+        """Force on the coordinates that the mechanism asks for under its motion, shape (T, M), N.
+
+        Parameters
+        ----------
+        x : parameters, shape (P,)
+        tension_n : of the tendons, shape (T, N), N
+
+        Raises
+        ------
+        ConvergenceError : a mechanism that does not reach a coordinate
+        """
+
+    def left(self, x: Vector) -> Vector:
+        """As of :class:`~.equations.ForceEquations`, (T, M).
+
+        Parameters
+        ----------
+        x : parameters, shape (P,)
+        """
+        resisting = self.motors.resisting(x, late=False)
+        asked = resisting @ self._onto + self.asked(x, self.motors.force_n - resisting)
+        # Late by a lag is what the model asks for: of the measured forces' slope the noise would count as well.
+        late = LAG_S * x[self.parameters.at["lag"]] * self.motors.slope(asked)
+        return np.asarray((self._pulled - asked + late)[self._kept])
+
+
+class ModulationEquations(MechanismEquations):
+    """D^T T = D^T d D x' + E K x, q = D x, of a segment with equilibrium modulation.
+
+    Parameters
+    ----------
+    robot : with equilibrium modulation and a motor on each drive
+    samples, settings : as of :class:`~.equations.ForceEquations`
+    """
+
+    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
+        super().__init__(robot, samples, settings, np.asarray(clarke_manifold(robot).displacement_matrix))
+        self._bent = self.motors.place_m @ np.linalg.pinv(self._onto).T @ stiffness_at_rest(robot, 0.0)
+
+    def asked(self, x: Vector, _tension_n: Vector) -> Vector:
+        """As of :class:`MechanismEquations`."""
+        at, values = self.parameters.at, self.parameters.values(x)
+        return np.asarray(values[at["damping"]] * self.motors.rate_m_per_s @ self._onto + x[at["modulus"]] * self._bent)
+
+
+class RollingEquations(MechanismEquations):
+    """Difference of the tensions that rolling joints ask for.
+
+    Given are the coordinate, half the difference of the displacements, and the sum of the tensions: both displacements
+    would say little of the tensions, which squeeze the joints against the edge of what can be reached.
+
+    Parameters
+    ----------
+    robot : with rolling joints and a motor on each tendon
+    samples : at even times, the first ones at the pose of equal tensions
+    settings : how they are used
+    """
+
+    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
+        super().__init__(robot, samples, settings, np.array([[1.0], [-1.0]]))
+        self._joints = DrivenJoints(robot)
+        self._coordinate_m = (self.motors.low_pass(self.motors.moved_m, _PLACE_HZ) @ self._onto)[:, 0] / 2
+
+    def asked(self, x: Vector, tension_n: Vector) -> Vector:
+        """As of :class:`MechanismEquations`."""
+        damping_nms = float(self.parameters.values(x)[self.parameters.at["damping"]][0])
+        total_n = np.maximum(tension_n.sum(axis=1), _LEAST_N)
+        asked = self._joints.difference(self._coordinate_m, total_n, damping_nms, self.motors.period_s)
+        return self.motors.low_pass(asked[:, None])
 
 
 class DrivenJoints:
@@ -103,42 +196,3 @@ class DrivenJoints:
         """Half the difference of the tendons' lengths, m."""
         left, right = gaps_m.sum(axis=1)
         return np.asarray((left - right) / 2)
-
-
-class RollingEquations(ForceEquations):
-    """Difference of the forces of two motors.
-
-    Parameters
-    ----------
-    robot : with rolling joints and a motor on each tendon
-    samples : at even times, the first ones at the pose of equal tensions
-    settings : how they are used
-    """
-
-    def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
-        super().__init__(robot, samples, settings)
-        self._joints, motors = DrivenJoints(robot), self.motors
-        self._kept = motors.kept(motors.period_s)
-        moved_m = motors.low_pass(motors.moved_m, _PLACE_HZ)
-        self._coordinate_m = (moved_m[:, 0] - moved_m[:, 1]) / 2
-        self.time_s = samples.time_s[self._kept]
-        self._pulled_n = motors.force_n[:, 0] - motors.force_n[:, 1]
-        self.pulled = self._pulled_n[self._kept, None]
-        self.forces = self.pulled - self.pulled.mean(axis=0)
-
-    def left(self, x: Vector) -> Vector:
-        """What is left of the difference, (T, 1), N; raises ConvergenceError for joints that do not reach a coordinate.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        """
-        motors, at, values = self.motors, self.parameters.at, self.parameters.values(x)
-        left, right = (motors.force_n - motors.resisting(x, late=False)).T
-        damping_nms = float(values[at["joint_damping_nms"]][0])
-        total_n = np.maximum(left + right, _LEAST_N)
-        asked = self._joints.difference(self._coordinate_m, total_n, damping_nms, motors.period_s)
-        missing = left - right - motors.low_pass(asked)
-        # Late by a lag is what the model asks for: of the measured forces' slope the noise would count as well.
-        late = LAG_S * motors.slope(self._pulled_n - missing)
-        return np.asarray((missing + x[at["lag"]] * late)[self._kept, None])
