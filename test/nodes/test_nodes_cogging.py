@@ -11,7 +11,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from rclpy.parameter import Parameter
 
 from continuum_robot.identification.cogging_table import CoggingFit
-from continuum_robot.identification.procedures.cogging_record import cogging_path, make_cogging_record, store_cogging
+from continuum_robot.identification.procedures.cogging_record import cogging_path, make_cogging_record
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
@@ -27,7 +27,7 @@ def store(folder):
     fit = CoggingFit(np.full((5, 100), FORCE_N), np.full((5, 100), 0.02), np.full(5, 0.2), ((),) * 5)
     path = cogging_path(ROBOT, folder / "simulated")
     path.parent.mkdir(parents=True, exist_ok=True)
-    store_cogging(make_cogging_record(ROBOT, fit), path)
+    make_cogging_record(ROBOT, fit).store(path)
 
 
 def stack_with(folder, cogging):

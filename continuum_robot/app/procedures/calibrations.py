@@ -19,7 +19,6 @@ from continuum_robot.identification.procedures.cogging_calibration import SPEEDS
 from continuum_robot.identification.procedures.cogging_record import (
     cogging_path,
     make_cogging_record,
-    store_cogging,
 )
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
 from continuum_robot.identification.procedures.record import (
@@ -136,7 +135,7 @@ def run_calibrate_cogging(
             devices.loop.feed_cogging_forward(fit.force_n, calibration.m_per_turn)
             devices.loop.compensate_cogging(on=True)
         record = make_cogging_record(devices.robot, fit)
-    store_cogging(record, path)
+    record.store(path)
     largest = np.abs(fit.force_n).max(axis=1)
     deviation = np.sqrt(np.mean(fit.deviation_n**2, axis=1))
     table = Table("tendon", "cogging, N", "deviation, N", "harmonics of a turn")

@@ -31,7 +31,6 @@ from continuum_robot.identification.procedures.record import (
     make_record,
     record_path,
     simulated_folder,
-    store_record,
 )
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
 from continuum_robot.robot.description import Robot
@@ -74,7 +73,7 @@ def run_home(
         if not run.succeeded or homed is None:
             return report_failure(run.problem, console)
     record = make_record(devices.robot, homed)
-    store_record(record, path)
+    record.store(path)
     if newly_aligned and forget_angles(devices.robot):
         console.print("the motors were aligned again: calibrate their cogging again (calibrate-cogging)")
     table = Table("tendon", "slack taken up, mm", "zero, mm")

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,8 @@ from continuum_robot.identification.procedures.record import (
     RecordTexts,
     RobotRecord,
     origin,
-    read_record,
     record_path,
-    refuse_foreign,
     serial_number,
-    write_record,
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.plain_yaml import YamlBounds
@@ -31,16 +29,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 Vector = NDArray[np.float64]
 
-# Two tables of 1440 entries for each of 64 motors.
-BOUNDS = YamlBounds(characters=1 << 22, values=200_000, expanded_characters=1 << 22)
 CALIBRATE_FIRST = "Calibrate it: continuum-robot calibrate-cogging."
-_TEXTS = RecordTexts(
-    "cogging record",
-    "has no table of its motors' cogging",
-    "has a table of cogging that cannot be used",
-    "has a table of cogging of another",
-    CALIBRATE_FIRST,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +55,16 @@ class MotorCogging:
 class CoggingRecord(RobotRecord):
     """Cogging as it is stored, one file a robot."""
 
+    texts: ClassVar[RecordTexts] = RecordTexts(
+        "Written by calibrate-cogging.",
+        "cogging record",
+        "has no table of its motors' cogging",
+        "has a table of cogging that cannot be used",
+        "has a table of cogging of another",
+        CALIBRATE_FIRST,
+    )
+    # Two tables of 1440 entries for each of 64 motors.
+    bounds: ClassVar[YamlBounds] = YamlBounds(characters=1 << 22, values=200_000, expanded_characters=1 << 22)
     serial_number: str = quantity("of the robot", filled=True)
     angle_known: bool = quantity("false: the motors were switched off since, and count from another zero", default=True)
     motors: tuple[MotorCogging, ...] = quantity("of every tendon, in order")
@@ -124,16 +123,6 @@ def cogging_path(robot: Robot, folder: Path | None = None) -> Path:
     return record_path(robot, folder, "cogging")
 
 
-def store_cogging(record: CoggingRecord, path: Path) -> None:
-    """Write a record; a reader never sees half of it.
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
-    write_record(record, path, "Written by calibrate-cogging. SI units.")
-
-
 def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
     """Read the cogging of a robot's motors and make sure that it is this robot's.
 
@@ -141,14 +130,12 @@ def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
     ------
     DeviceError : there is none, it cannot be read, it belongs to another robot or other gears, or its angles are lost
     """
-    record = read_record(CoggingRecord, robot, path, _TEXTS, BOUNDS)
-    refuse_foreign(
-        record,
+    record = CoggingRecord.load(
         robot,
-        _TEXTS,
-        ("robot", record.robot, robot.name),
-        ("serial number", record.serial_number, serial_number(robot)),
-        ("tendons", [motor.tendon for motor in record.motors], list(robot.tendon_names)),
+        path,
+        lambda record: ("robot", record.robot, robot.name),
+        lambda record: ("serial number", record.serial_number, serial_number(robot)),
+        lambda record: ("tendons", [motor.tendon for motor in record.motors], list(robot.tendon_names)),
     )
     per_turn = spooled_per_turn_m(robot)
     if not np.allclose(record.m_per_turn, per_turn, rtol=1e-6):
@@ -182,5 +169,5 @@ def forget_angles(robot: Robot, folder: Path | None = None) -> bool:
         record = load_cogging(robot, path)
     except DeviceError:
         return False
-    store_cogging(dataclasses.replace(record, angle_known=False), path)
+    dataclasses.replace(record, angle_known=False).store(path)
     return True

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,7 @@ from continuum_robot.identification.procedures.record import (
     file_sha256,
     named_path,
     origin,
-    read_record,
     record_path,
-    refuse_foreign,
-    write_record,
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS
@@ -33,13 +31,6 @@ from continuum_robot.robot.schema import quantity, refuse
 Vector = NDArray[np.float64]
 
 LEARN_FIRST = "Let its contact monitor learn while it moves freely: continuum-robot learn-floor."
-_TEXTS = RecordTexts(
-    "record of free motion",
-    "has not learnt its free motion",
-    "has a record of its free motion that cannot be used",
-    "learnt its free motion on {date} with another",
-    LEARN_FIRST,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +67,14 @@ class MotionRecord:
 class FloorRecord(RobotRecord):
     """A floor as it is stored."""
 
+    texts: ClassVar[RecordTexts] = RecordTexts(
+        "Learnt from free motion by the contact monitor.",
+        "record of free motion",
+        "has not learnt its free motion",
+        "has a record of its free motion that cannot be used",
+        "learnt its free motion on {date} with another",
+        LEARN_FIRST,
+    )
     robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was learnt", filled=True)
     devices: str = quantity("hardware, or the level of the simulation", filled=True)
     method: str = quantity("of the contact monitor", choices=METHODS, door=CONTACT_OBSERVERS)
@@ -160,16 +159,6 @@ def floor_path(robot: Robot, method: str, folder: Path | None = None) -> Path:
     return named_path(robot.name, folder, kind) if robot.hardware is None else record_path(robot, folder, kind)
 
 
-def store_floor(record: FloorRecord, path: Path) -> None:
-    """Write a record; a reader never sees half of it.
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
-    write_record(record, path, "Learnt from free motion by the contact monitor. SI units.")
-
-
 def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path) -> FloorRecord:
     """Read a floor and make sure that it is this robot's, of this monitor.
 
@@ -184,15 +173,12 @@ def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path
     ------
     DeviceError : there is none, it cannot be read, or it belongs to something else, which is named
     """
-    record = read_record(FloorRecord, robot, path, _TEXTS)
-    refuse_foreign(
-        record,
+    return FloorRecord.load(
         robot,
-        _TEXTS,
-        ("robot", record.robot, robot.name),
-        ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
-        ("devices", record.devices, devices),
-        ("method", record.method, settings.method),
-        ("settings", record.observer, _observer(settings)),
+        path,
+        lambda record: ("robot", record.robot, robot.name),
+        lambda record: ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
+        lambda record: ("devices", record.devices, devices),
+        lambda record: ("method", record.method, settings.method),
+        lambda record: ("settings", record.observer, _observer(settings)),
     )
-    return record

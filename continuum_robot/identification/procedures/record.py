@@ -7,10 +7,11 @@ import dataclasses
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import yaml
@@ -25,6 +26,8 @@ from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.schema import Source, quantity, read
 
 Vector = NDArray[np.float64]
+Record = TypeVar("Record", bound="RobotRecord")
+Check: TypeAlias = Callable[[Any], tuple[str, Any, Any]]
 
 FOLDER_VARIABLE = "CONTINUUM_ROBOT_CALIBRATION"
 HOME_FIRST = "Home the robot: continuum-robot home, or the action home_tendons."
@@ -38,14 +41,94 @@ class StringZero:
     zero_m: float = quantity("its reading there", "m", ge=-100, le=100)
 
 
+@dataclass(frozen=True, slots=True)
+class RecordTexts:
+    """What a kind of record is, and what errors say of it, as predicates of the robot.
+
+    Attributes
+    ----------
+    comment : first line of its files
+    kind : of the record, for errors of its YAML
+    missing, unusable, foreign : that there is none, that it cannot be read, that it belongs to another ...; "{date}" is
+        the record's
+    cure : what to do
+    """
+
+    comment: str
+    kind: str
+    missing: str
+    unusable: str
+    foreign: str
+    cure: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotRecord:
-    """The origin of a stored record of a robot."""
+    """The origin of a stored record of a robot.
+
+    Attributes
+    ----------
+    texts : of each kind
+    bounds : of its files
+    """
+
+    texts: ClassVar[RecordTexts]
+    bounds: ClassVar[YamlBounds] = BOUNDS
 
     schema_version: int = quantity("version of this file", ge=1, le=1)
     robot: str = quantity("name of the robot", filled=True)
     date: str = quantity("when, ISO 8601, UTC", filled=True)
     program_version: str = quantity("of this package", filled=True)
+
+    def store(self, path: Path) -> None:
+        """Write it; a reader never sees half of it.
+
+        Parameters
+        ----------
+        path : where
+
+        Raises
+        ------
+        RecordingError : it cannot be written
+        """
+        text = f"# SPDX-License-Identifier: Apache-2.0\n# {self.texts.comment} SI units.\n"
+        text += yaml.safe_dump(_listed(dataclasses.asdict(self)), sort_keys=False, default_flow_style=None, width=120)
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            raise RecordingError(
+                path, f"cannot be written ({error.strerror})", "Make room, or its folder writable."
+            ) from error
+
+    @classmethod
+    def load(cls: type[Record], robot: Robot, path: Path, *checks: Check) -> Record:
+        """Read one, and make sure that it is this robot's.
+
+        Parameters
+        ----------
+        robot : whose it should be
+        path : of the file
+        checks : of the record: name, value in it, value now; the first that differ are named
+
+        Raises
+        ------
+        DeviceError : there is none, it cannot be read, or it belongs to something else, which is named
+        """
+        texts = cls.texts
+        if not path.is_file():
+            raise DeviceError(robot.name, f"{texts.missing}: there is no {path}", texts.cure)
+        try:
+            mapping, lines = plain_yaml(read_yaml(path, texts.kind, cls.bounds), path, cls.bounds)
+            record = read(cls, mapping, Source(path, lines))
+        except RobotFileError as error:
+            problem = " ".join(str(error).split())
+            raise DeviceError(robot.name, f"{texts.unusable} ({problem})", texts.cure) from None
+        for check in checks:
+            what, stored, now = check(record)
+            if stored != now:
+                foreign = texts.foreign.format(date=record.date)
+                raise DeviceError(robot.name, f"{foreign} {what} ({stored}, now {now})", texts.cure)
+        return record
 
 
 def origin(robot: Robot, now: datetime | None = None) -> dict[str, Any]:
@@ -59,40 +142,18 @@ def origin(robot: Robot, now: datetime | None = None) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class RecordTexts:
-    """What errors say of one kind of record, as predicates of the robot.
-
-    Attributes
-    ----------
-    kind : of the record, for errors of its YAML
-    missing, unusable, foreign : that there is none, that it cannot be read, that it belongs to another ...; "{date}" is
-        the record's
-    cure : what to do
-    """
-
-    kind: str
-    missing: str
-    unusable: str
-    foreign: str
-    cure: str
-
-
-_TEXTS = RecordTexts(
-    "homing record",
-    "is not homed",
-    "is not homed: its record cannot be used",
-    "was homed on {date} with another",
-    HOME_FIRST,
-)
-
-Record = TypeVar("Record", bound=RobotRecord)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomingRecord(RobotRecord):
     """A homing as it is stored, one file a robot."""
 
+    texts: ClassVar[RecordTexts] = RecordTexts(
+        "Written by the homing procedure.",
+        "homing record",
+        "is not homed",
+        "is not homed: its record cannot be used",
+        "was homed on {date} with another",
+        HOME_FIRST,
+    )
     serial_number: str = quantity("of the robot", filled=True)
     robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was homed", filled=True)
     tension_n: float = quantity("on every tendon at the straight pose", "N", gt=0, le=1e4)
@@ -195,39 +256,6 @@ def named_path(name: str, folder: Path | None, kind: str) -> Path:
     return (folder or calibration_folder()) / f"{plain}.{kind}.yaml"
 
 
-def store_record(record: HomingRecord, path: Path) -> None:
-    """Write a record; a reader never sees half of it.
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
-    write_record(record, path, "Written by the homing procedure. SI units.")
-
-
-def write_record(record: Any, path: Path, comment: str) -> None:
-    """Write a record of any kind; a reader never sees half of it.
-
-    Parameters
-    ----------
-    record : a dataclass of plain values
-    path : where
-    comment : first line of the file
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
-    text = f"# SPDX-License-Identifier: Apache-2.0\n# {comment}\n"
-    text += yaml.safe_dump(_listed(dataclasses.asdict(record)), sort_keys=False, default_flow_style=None, width=120)
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise RecordingError(
-            path, f"cannot be written ({error.strerror})", "Make room, or its folder writable."
-        ) from error
-
-
 def _listed(value: Any) -> Any:
     """Tuples as lists, which YAML has."""
     if isinstance(value, dict):
@@ -242,58 +270,11 @@ def load_record(robot: Robot, path: Path) -> HomingRecord:
     ------
     DeviceError : there is none, it cannot be read, or it belongs to another robot or robot file, which is named
     """
-    record = read_record(HomingRecord, robot, path, _TEXTS)
-    refuse_foreign(
-        record,
+    return HomingRecord.load(
         robot,
-        _TEXTS,
-        ("serial number", record.serial_number, serial_number(robot)),
-        ("robot", record.robot, robot.name),
-        ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
-        ("number of tendons", len(record.zero_m), robot.tendon_count),
+        path,
+        lambda record: ("serial number", record.serial_number, serial_number(robot)),
+        lambda record: ("robot", record.robot, robot.name),
+        lambda record: ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
+        lambda record: ("number of tendons", len(record.zero_m), robot.tendon_count),
     )
-    return record
-
-
-def read_record(
-    kind: type[Record], robot: Robot, path: Path, texts: RecordTexts, bounds: YamlBounds = BOUNDS
-) -> Record:
-    """Read a record of any kind from a file.
-
-    Parameters
-    ----------
-    kind : class of the record
-    robot : whose it should be
-    path : of the file
-    texts : for the errors
-    bounds : of the file
-
-    Raises
-    ------
-    DeviceError : there is none, or it cannot be read
-    """
-    if not path.is_file():
-        raise DeviceError(robot.name, f"{texts.missing}: there is no {path}", texts.cure)
-    try:
-        mapping, lines = plain_yaml(read_yaml(path, texts.kind, bounds), path, bounds)
-        record: Record = read(kind, mapping, Source(path, lines))
-    except RobotFileError as error:
-        problem = " ".join(str(error).split())
-        raise DeviceError(robot.name, f"{texts.unusable} ({problem})", texts.cure) from None
-    return record
-
-
-def refuse_foreign(record: RobotRecord, robot: Robot, texts: RecordTexts, *checks: tuple[str, Any, Any]) -> None:
-    """Raise :class:`DeviceError` at the first that is not as it was.
-
-    Parameters
-    ----------
-    record : as it was read
-    robot : now
-    texts : for the error
-    checks : name, value in the record, value now
-    """
-    for what, stored, now in checks:
-        if stored != now:
-            foreign = texts.foreign.format(date=record.date)
-            raise DeviceError(robot.name, f"{foreign} {what} ({stored}, now {now})", texts.cure)

@@ -29,7 +29,6 @@ from continuum_robot.identification.procedures.floor_record import (
     floor_path,
     load_floor,
     make_floor_record,
-    store_floor,
 )
 from continuum_robot.nodes.base.diagnostics import StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
@@ -283,7 +282,7 @@ class ContactFloor:
         try:
             record = make_floor_record(monitor.robot, monitor.settings, self._devices, learnt)
             path = floor_path(monitor.robot, monitor.settings.method, record_folder(self._node))
-            store_floor(record, path)
+            record.store(path)
         except ContinuumRobotError as error:
             self._tell(learning, f"{learnt.sentence()}; in use until this program ends, not stored: {error}", False)
             return

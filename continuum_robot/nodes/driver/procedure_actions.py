@@ -16,7 +16,7 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
 from continuum_robot.identification.procedures.procedure import Procedure
-from continuum_robot.identification.procedures.record import make_record, record_path, store_record
+from continuum_robot.identification.procedures.record import make_record, record_path
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
 from continuum_robot.msg import StringLengths
@@ -115,7 +115,7 @@ class ProcedureActions:
             if job.run is None or not job.run.succeeded or homed is None:
                 return
             record = make_record(robot, homed)
-            store_record(record, path)
+            record.store(path)
             self._stored.take(record)
             result.file = str(path)
             result.zero, result.slack = homed.zero_m.tolist(), homed.slack_m.tolist()

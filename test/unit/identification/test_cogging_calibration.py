@@ -19,7 +19,6 @@ from continuum_robot.identification.procedures.cogging_record import (
     load_cogging,
     make_cogging_record,
     spooled_per_turn_m,
-    store_cogging,
 )
 from continuum_robot.identification.procedures.cogging_sweep import (
     CoggingSamples,
@@ -150,7 +149,7 @@ def found(robot=ROBOT):
 def test_a_record_is_read_back_as_forces(tmp_path):
     record, force = found()
     path = cogging_path(ROBOT, tmp_path)
-    store_cogging(record, path)
+    record.store(path)
     again = load_cogging(ROBOT, path)
     np.testing.assert_allclose(again.force_n, force, atol=1e-5)
     np.testing.assert_allclose(again.m_per_turn, PER_TURN_M)
@@ -169,7 +168,7 @@ def test_a_record_is_read_back_as_forces(tmp_path):
 )
 def test_a_record_that_does_not_fit_is_refused(tmp_path, change, said):
     path = cogging_path(ROBOT, tmp_path)
-    store_cogging(found()[0], path)
+    found()[0].store(path)
     path.write_text(change(path.read_text()))
     with pytest.raises(DeviceError, match=said) as caught:
         load_cogging(ROBOT, path)
@@ -179,7 +178,7 @@ def test_a_record_that_does_not_fit_is_refused(tmp_path, change, said):
 def test_after_a_new_alignment_the_angles_are_lost(tmp_path):
     path = cogging_path(ROBOT, tmp_path)
     assert not forget_angles(ROBOT, tmp_path)
-    store_cogging(found()[0], path)
+    found()[0].store(path)
     assert forget_angles(ROBOT, tmp_path)
     with pytest.raises(DeviceError, match="aligned again"):
         load_cogging(ROBOT, path)

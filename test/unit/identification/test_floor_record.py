@@ -15,7 +15,6 @@ from continuum_robot.identification.procedures.floor_record import (
     floor_path,
     load_floor,
     make_floor_record,
-    store_floor,
 )
 from continuum_robot.robot.loading import load_robot
 
@@ -29,7 +28,7 @@ LEARNT = Learnt(Floor(RNG.uniform(1, 2, 6), MOTION), 20.0, RNG.uniform(0, 0.01, 
 
 def stored(folder, learnt=LEARNT, settings=SETTINGS):
     path = floor_path(ROBOT, settings.method, folder)
-    store_floor(make_floor_record(ROBOT, settings, "dynamics", learnt), path)
+    make_floor_record(ROBOT, settings, "dynamics", learnt).store(path)
     return path
 
 

@@ -19,7 +19,6 @@ from continuum_robot.identification.procedures.record import (
     make_record,
     record_path,
     simulated_folder,
-    store_record,
 )
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import (
@@ -394,7 +393,7 @@ def test_a_record_comes_back_as_it_was(homed, robot, tmp_path):
     moment = datetime(2026, 11, 21, 5, 0, tzinfo=timezone.utc)
     record = make_record(robot, homed, moment)
     path = record_path(robot, tmp_path)
-    store_record(record, path)
+    record.store(path)
     assert load_record(robot, path) == record
     assert record.date == "2026-11-21T05:00:00+00:00"
     np.testing.assert_array_equal(record.zero, homed.zero_m)
@@ -421,7 +420,7 @@ def edit(path, old, new):
 )
 def test_a_record_that_does_not_fit_is_refused(homed, robot, tmp_path, change, said):
     path = record_path(robot, tmp_path)
-    store_record(make_record(robot, homed), path)
+    make_record(robot, homed).store(path)
     file = tmp_path / "robot.yaml"
     if said == "7":
         change(file, path)
