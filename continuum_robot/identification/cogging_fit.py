@@ -11,6 +11,7 @@ from scipy.signal import savgol_filter
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.cogging_table import CoggingFit
+from continuum_robot.identification.fit import linear
 from continuum_robot.identification.procedures.cogging_sweep import CoggingSamples
 from continuum_robot.robot.schema import quantity
 
@@ -118,29 +119,19 @@ def _fit_motor(
     if 2 * orders.size + nuisance.shape[1] > y.size / 4:
         raise ParameterError("highest_order", settings.highest_order, f"at most {y.size // 10} for so few readings")
     design = np.hstack([nuisance, _harmonics(angle, orders)])
-    coefficients, covariance, _ = _least_squares(design, y)
+    coefficients, covariance, _ = linear(design, y)
     first = nuisance.shape[1]
     size = coefficients[first:].reshape(-1, 2)
     variance = np.diag(covariance)[first:].reshape(-1, 2)
     kept = orders[(size**2 / variance).sum(axis=1) > 2 * settings.significance**2]
     design = np.hstack([nuisance, _harmonics(angle, kept)])
-    coefficients, covariance, residual = _least_squares(design, y)
+    coefficients, covariance, square = linear(design, y)
     at = _harmonics(2 * np.pi * np.arange(settings.entries) / settings.entries, kept)
     table = at @ coefficients[first:]
     spread = np.sqrt(np.einsum("ij,jk,ik->i", at, covariance[first:, first:], at))
-    return table, spread, residual, tuple(int(order) for order in kept)
+    return table, spread, float(np.sqrt(square)), tuple(int(order) for order in kept)
 
 
 def _harmonics(angle: Vector, orders: NDArray[np.int64]) -> Vector:
     arguments = angle[:, None] * orders
     return np.stack([np.cos(arguments), np.sin(arguments)], axis=2).reshape(angle.size, -1)
-
-
-def _least_squares(design: Vector, y: Vector) -> tuple[Vector, Vector, float]:
-    """Coefficients, covariance, and the residual's root mean square."""
-    normal = design.T @ design
-    inverse = np.linalg.inv(normal + 1e-9 * np.trace(normal) / len(normal) * np.eye(len(normal)))
-    coefficients = inverse @ (design.T @ y)
-    rest = y - design @ coefficients
-    variance = float(rest @ rest) / max(1, y.size - design.shape[1])
-    return coefficients, variance * inverse, float(np.sqrt(np.mean(rest**2)))

@@ -175,6 +175,25 @@ def inverse_of(matrix: Vector) -> Vector:
     return np.asarray(size[:, None] * np.linalg.pinv(size[:, None] * matrix * size, hermitian=True) * size)
 
 
+def linear(slopes: Vector, values: Vector) -> tuple[Vector, Vector, float]:
+    """Parameters of least squares of what is linear in them, their covariance by what is left, and its mean square.
+
+    Parameters
+    ----------
+    slopes : of all rows, shape (R, P)
+    values : that they should be, shape (R,)
+
+    Returns
+    -------
+    shapes (P,) and (P, P), NaN where there are no more rows than parameters
+    """
+    inverse, spare = inverse_of(slopes.T @ slopes), len(values) - slopes.shape[1]
+    x = inverse @ (slopes.T @ values)
+    rest = values - slopes @ x
+    square = float(rest @ rest)
+    return x, inverse * (square / spare if spare > 0 else np.nan), square / len(values)
+
+
 def by_differences(rows: Callable[[Vector], Vector], step: ArrayLike = 1e-6) -> Residuals:
     """Residuals whose slopes are differences.
 

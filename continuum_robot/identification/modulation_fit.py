@@ -8,14 +8,14 @@ not identify a parameter are refused, with its name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.identification.fit import Fit, Parameter, Parameters, check_identified
+from continuum_robot.identification.fit import Fit, Parameter, Parameters, check_identified, inverse_of
 from continuum_robot.identification.fit import fit as least_squares
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import (
@@ -57,7 +57,7 @@ class ModulationData:
         """
         position = np.asarray(self.position_m, dtype=float)
         count = len(position)
-        fields = {
+        given = {
             "position_m": (position, (count, 3)),
             **{
                 name: (np.asarray(getattr(self, name), dtype=float), (count,))
@@ -65,14 +65,26 @@ class ModulationData:
             },
         }
         if self.rotation is not None:
-            fields["rotation"] = (np.asarray(self.rotation, dtype=float), (count, 3, 3))
-        for name, (value, shape) in fields.items():
+            given["rotation"] = (np.asarray(self.rotation, dtype=float), (count, 3, 3))
+        for name, (value, shape) in given.items():
             if value.shape != shape:
                 raise ParameterError(name, value.shape, f"the shape {shape}, as positions are given")
-        good = np.all([np.isfinite(value).reshape(count, -1).all(axis=1) for value, _ in fields.values()], axis=0)
+        good = np.all([np.isfinite(value).reshape(count, -1).all(axis=1) for value, _ in given.values()], axis=0)
         if not good.any():
             raise ParameterError("position_m", count, "at least one sample without NaN")
-        return ModulationData(**{name: value[good] for name, (value, _) in fields.items()})
+        return self.where(good)
+
+    def where(self, mask: NDArray[np.bool_]) -> ModulationData:
+        """Some of the samples.
+
+        Parameters
+        ----------
+        mask : which, shape (N,)
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return ModulationData(
+            **{name: None if value is None else np.asarray(value, dtype=float)[mask] for name, value in values.items()}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,15 +191,8 @@ def fit_table(
     rounded = np.round(np.asarray(seen.theta_rad), 6)
     fits = {}
     for theta in np.unique(rounded):
-        here = rounded == theta
-        part = ModulationData(
-            theta_rad=np.asarray(seen.theta_rad)[here],
-            delta_rad=np.asarray(seen.delta_rad)[here],
-            insertion_m=np.asarray(seen.insertion_m)[here],
-            position_m=np.asarray(seen.position_m)[here],
-            rotation=None if seen.rotation is None else np.asarray(seen.rotation)[here],
-        )
-        fits[float(np.mean(np.asarray(part.theta_rad)))] = fit(segment, part, settings)
+        part = seen.where(rounded == theta)
+        fits[float(np.mean(part.theta_rad))] = fit(segment, part, settings)
     errors = [one.moment_error for one in fits.values()]
     table = TabledMomentError(
         tuple(fits), tuple(one.k_lambda0 for one in errors), tuple(one.k_lambdaq for one in errors)
@@ -264,9 +269,7 @@ class PoseErrors:
         """
         x, (rows, slopes) = history[-1], self(history[-1])
         variance = float(rows @ rows) / max(len(rows) - x.size, 1)
-        covariance = (
-            np.linalg.inv(slopes.T @ slopes) * variance * np.outer(self.parameters.scale, self.parameters.scale)
-        )
+        covariance = inverse_of(slopes.T @ slopes) * variance * np.outer(self.parameters.scale, self.parameters.scale)
         errors = [self(one)[0].reshape(len(self._position), -1)[:, :3] for one in history]
         rmse = self._settings.position_std_m * np.sqrt(np.mean(np.sum(np.square(errors), axis=2), axis=1))
         return ModulationFit(

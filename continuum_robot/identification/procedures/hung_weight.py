@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
+from continuum_robot.identification.fit import linear
 from continuum_robot.identification.procedures.procedure import Procedure, ProcedureError, Step, driven_parts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
@@ -219,14 +220,6 @@ def fit_torque_constant(results: Sequence[HungWeightResult]) -> TorqueFit:
     balance = np.array([(result.current_up_a + result.current_down_a) / 2 for result in results])
     weight = GRAVITY_M_PER_S2 * np.array([result.mass_kg for result in results])
     lever_m = results[0].torque_constant_nm_per_a / results[0].newton_per_ampere
-    per_ampere, deviation = _through_origin(balance, weight)
+    (per_ampere,), ((variance,),), _ = linear(balance[:, None], weight)
     friction_n = float(np.mean([result.friction_n for result in results]))
-    return TorqueFit(results[0].tendon, per_ampere * lever_m, deviation * lever_m, friction_n)
-
-
-def _through_origin(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    slope = float(x @ y / (x @ x))
-    if x.size < 2:
-        return slope, math.nan
-    return slope, float(np.sqrt(np.sum((y - slope * x) ** 2) / (x.size - 1) / (x @ x)))
+    return TorqueFit(results[0].tendon, float(per_ampere * lever_m), math.sqrt(variance) * lever_m, friction_n)
