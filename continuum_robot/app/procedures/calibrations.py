@@ -12,19 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from continuum_robot.app.procedures.cogging_plot import draw_cogging
-from continuum_robot.app.procedures.devices import follow_to_end, load_checked, opened, report_failure, write_numbers
-from continuum_robot.drivers.assumed_wiring import wired
+from continuum_robot.app.procedures.devices import completed, load_checked, opened, path_of_record, write_numbers
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import SPEEDS_M_PER_S, CoggingCalibration
-from continuum_robot.identification.procedures.cogging_record import (
-    cogging_path,
-    make_cogging_record,
-)
+from continuum_robot.identification.procedures.cogging_record import make_cogging_record
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
-from continuum_robot.identification.procedures.record import (
-    calibration_folder,
-    simulated_folder,
-)
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.simulation.hung_weight import HungWeightBench
 
@@ -78,10 +70,10 @@ def run_calibrate_torque(
             else None
         )
         with opened(loaded, simulated, console, actuators=bench) as devices:
-            run = follow_to_end(devices, procedure, f"{mass_kg:g} kg on tendon {tendon}", console)
-        if not run.succeeded or procedure.result is None:
-            return report_failure(run.problem, console)
-        results.append(procedure.result)
+            result = completed(devices, procedure, f"{mass_kg:g} kg on tendon {tendon}", console)
+        if isinstance(result, int):
+            return result
+        results.append(result)
     fit = fit_torque_constant(results)
     deviation = f" ± {fit.deviation_nm_per_a:.2g}" if np.isfinite(fit.deviation_nm_per_a) else ""
     console.print(
@@ -121,17 +113,15 @@ def run_calibrate_cogging(
     """
     console = console or Console()
     loaded = load_checked(robot)
-    path = cogging_path(
-        wired(loaded) if simulated else loaded, simulated_folder() if simulated else calibration_folder()
-    )
+    path = path_of_record(loaded, simulated, "cogging")
     calibration = CoggingCalibration(loaded, tuple(speeds_m_per_s) or SPEEDS_M_PER_S, tension_n)
     with opened(loaded, simulated, console) as devices:
         while (sweep := calibration.sweep) is not None:
-            run = follow_to_end(devices, sweep, calibration.title, console)
-            if not run.succeeded or sweep.result is None:
-                return report_failure(run.problem, console)
+            samples = completed(devices, sweep, calibration.title, console)
+            if isinstance(samples, int):
+                return samples
             with console.status("fitting the tables ..."):
-                fit = calibration.take(sweep.result)
+                fit = calibration.take(samples)
             devices.loop.feed_cogging_forward(fit.force_n, calibration.m_per_turn)
             devices.loop.compensate_cogging(on=True)
         record = make_cogging_record(devices.robot, fit)

@@ -17,9 +17,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.procedure import Found, Procedure
+from continuum_robot.identification.procedures.record import record_path, simulated_folder
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -173,8 +175,8 @@ def opened(
         yield devices
 
 
-def follow_to_end(devices: ProcedureDevices, procedure: Procedure[Any], title: str, console: Console) -> ProcedureRun:
-    """Run a procedure, show its progress, cancel it in good order on Ctrl-C.
+def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str, console: Console) -> Found | int:
+    """Run a procedure, show its progress, cancel it in good order on Ctrl-C, and print why it ended early.
 
     Parameters
     ----------
@@ -182,6 +184,10 @@ def follow_to_end(devices: ProcedureDevices, procedure: Procedure[Any], title: s
     procedure : not begun
     title : of the progress bar
     console : for the bar
+
+    Returns
+    -------
+    what it found; else the exit code: 1 where it failed, 130 where it was cancelled
     """
     columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -200,9 +206,14 @@ def follow_to_end(devices: ProcedureDevices, procedure: Procedure[Any], title: s
             if run.step is not None:
                 bar.update(task, completed=run.step.progress, description=escape(run.step.phase))
     devices.end()
-    if not run.succeeded and not run.problem:
-        run.problem = devices.failure or CANCELLED
-    return run
+    problem = run.problem or devices.failure or CANCELLED
+    if run.succeeded and procedure.result is not None:
+        return procedure.result
+    if problem == CANCELLED:
+        console.print("cancelled: the tendons were released, nothing was stored")
+        return 130
+    console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
+    return 1
 
 
 def aligned(actuators: TendonActuators) -> bool:
@@ -223,13 +234,16 @@ def zero_strings(devices: ProcedureDevices, console: Console) -> None:
             console.print("[yellow]the string-encoder board does not answer: strings stay unknown[/yellow]")
 
 
-def report_failure(problem: str, console: Console) -> int:
-    """Print the ``problem`` that ended a procedure early on ``console``; the exit code."""
-    if problem == CANCELLED:
-        console.print("cancelled: the tendons were released, nothing was stored")
-        return 130
-    console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
-    return 1
+def path_of_record(robot: Robot, simulated: bool, kind: str) -> Path:
+    """Where a record of a robot, or of its simulated one, is kept.
+
+    Parameters
+    ----------
+    robot : with a hardware section, if it is not simulated
+    simulated : simulated devices
+    kind : of the record
+    """
+    return record_path(wired(robot), simulated_folder(), kind) if simulated else record_path(robot, kind=kind)
 
 
 def write_numbers(json_file: Path | None, numbers: dict[str, object]) -> None:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from continuum_robot.app.output import write_json
-from continuum_robot.app.procedures.devices import follow_to_end, opened, report_failure
+from continuum_robot.app.procedures.devices import completed, opened
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
@@ -66,11 +66,11 @@ def run_identify_motion(
         usual = ChirpSettings()
         chirps = Chirps(robot, ChirpSettings(duration_s=duration_s or usual.duration_s, tension_n=tension_n))
         with opened(robot, simulated, console) as devices:
-            run = follow_to_end(devices, chirps, "moving in chirps", console)
-        if not run.succeeded or chirps.result is None:
-            return report_failure(run.problem, console)
+            recorded = completed(devices, chirps, "moving in chirps", console)
+        if isinstance(recorded, int):
+            return recorded
         data = out.with_suffix(".csv")
-        write_recorded_motion(robot, chirps.result, data)
+        write_recorded_motion(robot, recorded, data)
         console.print(f"recording: {data}", markup=False, highlight=False, soft_wrap=True)
     motion = read_recorded_motion(robot, data)
     with console.status(f"fitting {robot.name} ...") as status:

@@ -13,25 +13,17 @@ from rich.table import Table
 
 from continuum_robot.app.procedures.devices import (
     aligned,
-    follow_to_end,
+    completed,
     load_checked,
     opened,
-    report_failure,
+    path_of_record,
     write_numbers,
     zero_strings,
 )
-from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.protocols import SetsZero
-from continuum_robot.identification.procedures.cogging_record import (
-    forget_angles,
-)
+from continuum_robot.identification.procedures.cogging_record import forget_angles
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
-from continuum_robot.identification.procedures.record import (
-    calibration_folder,
-    make_record,
-    record_path,
-    simulated_folder,
-)
+from continuum_robot.identification.procedures.record import make_record
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
 from continuum_robot.robot.description import Robot
 
@@ -61,17 +53,14 @@ def run_home(
     """
     console = console or Console()
     loaded = load_checked(robot)
-    path = record_path(
-        wired(loaded) if simulated else loaded, simulated_folder() if simulated else calibration_folder()
-    )
+    path = path_of_record(loaded, simulated, "homing")
     procedure = Homing(loaded, HomingSettings(tension_n=tension_n))
     with opened(loaded, simulated, console) as devices:
         zero_strings(devices, console)
         newly_aligned = not simulated and not aligned(devices.loop.actuators)
-        run = follow_to_end(devices, procedure, "homing", console)
-        homed = procedure.result
-        if not run.succeeded or homed is None:
-            return report_failure(run.problem, console)
+        homed = completed(devices, procedure, "homing", console)
+    if isinstance(homed, int):
+        return homed
     record = make_record(devices.robot, homed)
     record.store(path)
     if newly_aligned and forget_angles(devices.robot):
@@ -117,10 +106,9 @@ def run_check_tendons(
     with opened(loaded, simulated, console) as devices:
         if isinstance(devices.strings, SetsZero) and not devices.strings.zeroed:
             zero_strings(devices, console)
-        run = follow_to_end(devices, procedure, "checking the tendons", console)
-    verdicts = procedure.result
-    if not run.succeeded or verdicts is None:
-        return report_failure(run.problem, console)
+        verdicts = completed(devices, procedure, "checking the tendons", console)
+    if isinstance(verdicts, int):
+        return verdicts
     table = Table("tendon", "moved, mm", "verdict")
     for name, moved, verdict in zip(loaded.tendon_names, np.diag(verdicts.response_m), verdicts.verdicts, strict=True):
         table.add_row(
