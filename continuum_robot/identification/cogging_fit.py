@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from scipy.signal import savgol_filter
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.fit import linear
 from continuum_robot.identification.procedures.cogging_sweep import CoggingSamples
-from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 
@@ -21,28 +19,37 @@ Vector = NDArray[np.float64]
 _WINDOW, _ORDER = 7, 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoggingFitSettings:
-    """How the table is fitted."""
+ENTRIES = 1440
+"""Of the table over a turn."""
+# Harmonics of a turn; slower ones look as the tendon's load does, which has harmonics of the circle.
+_LOWEST_ORDER, _HIGHEST_ORDER, _LOAD_ORDERS = 8, 160, 3
+_SIGNIFICANCE = 3.5  # standard deviations from which on a harmonic is kept
+_FRICTION_M_PER_S = 5e-4  # below this speed dry friction fades out
+_SLOWEST = 0.25  # of the fastest speed, at which readings are used
 
-    entries: int = quantity("entries of the table over a turn", default=1440, ge=8, le=100_000)
-    lowest_order: int = quantity(
-        "lowest harmonic of a turn; slower ones look as the tendon's load does", default=8, ge=1, le=5000
-    )
-    highest_order: int = quantity("highest harmonic of a turn", default=160, ge=1, le=5000)
-    load_orders: int = quantity("harmonics of the circle in the load of the tendon", default=3, ge=0, le=20)
-    significance: float = quantity("standard deviations from which on a harmonic is kept", default=3.5, gt=0, le=100)
-    friction_speed_m_per_s: float = quantity(
-        "speed below which dry friction fades out", "m/s", default=5e-4, gt=0, le=1
-    )
-    slowest: float = quantity("least speed of used readings, as a fraction of the fastest", default=0.25, ge=0, lt=1)
+
+@dataclass(frozen=True, slots=True)
+class CoggingFit:
+    """Cogging of N motors over K angles of a turn from the devices' zero on.
+
+    Attributes
+    ----------
+    force_n : force with which the cogging holds back, shape (N, K), N on the tendon
+    deviation_n : its standard deviation, shape (N, K), N
+    residual_n : root mean square of what the fit leaves, shape (N,), N
+    orders : kept harmonics of each motor
+    """
+
+    force_n: Vector
+    deviation_n: Vector
+    residual_n: Vector
+    orders: tuple[tuple[int, ...], ...]
 
 
 def fit_cogging(
     samples: CoggingSamples,
     m_per_turn: Vector,
     mass_kg: Vector,
-    settings: CoggingFitSettings | None = None,
     known: CoggingFit | None = None,
 ) -> CoggingFit:
     """Fit force - mass * acceleration = load(circle, stretch) + friction(speed) + cogging(angle), of each motor.
@@ -55,14 +62,12 @@ def fit_cogging(
     samples : of a sweep
     m_per_turn : tendon that a turn of each motor winds, shape (N,), m
     mass_kg : of each rotor and gear, seen from the tendon, shape (N,), kg
-    settings : see :class:`CoggingFitSettings`
     known : table that was fed forward during the sweep; its difference to the new one widens the deviation
 
     Raises
     ------
     ParameterError : too few readings, or a motor that did not make a whole turn
     """
-    settings = settings or CoggingFitSettings()
     time_s = samples.time_s
     if len(time_s) < 8 * _WINDOW:
         raise ParameterError("samples", len(time_s), f"at least {8 * _WINDOW} readings")
@@ -74,7 +79,7 @@ def fit_cogging(
     windows = np.lib.stride_tricks.sliding_window_view(even, _WINDOW - 1)
     usable[half : len(time_s) - half] = windows.all(axis=1)
     fits = [
-        _fit_motor(samples, motor, float(m_per_turn[motor]), float(mass_kg[motor]), period_s, usable, settings)
+        _fit_motor(samples, motor, float(m_per_turn[motor]), float(mass_kg[motor]), period_s, usable)
         for motor in range(samples.displacement_m.shape[1])
     ]
     force, deviation, residual, orders = (list(column) for column in zip(*fits, strict=True))
@@ -92,14 +97,13 @@ def _fit_motor(
     mass_kg: float,
     period_s: float,
     usable: NDArray[np.bool_],
-    settings: CoggingFitSettings,
 ) -> tuple[Vector, Vector, float, tuple[int, ...]]:
     place = samples.displacement_m[:, motor]
     speed = savgol_filter(place, _WINDOW, _ORDER, deriv=1, delta=period_s)
     acceleration = savgol_filter(place, _WINDOW, _ORDER, deriv=2, delta=period_s)
     # The same filter on the current: both are then smoothed alike, and no harmonic comes out too small in one of them.
     force = savgol_filter(samples.force_n[:, motor], _WINDOW, _ORDER)
-    used = usable & (np.abs(speed) > settings.slowest * np.abs(speed).max())
+    used = usable & (np.abs(speed) > _SLOWEST * np.abs(speed).max())
     turns = place / m_per_turn
     covered = np.unique(np.floor((turns[used] % 1.0) * 64)).size
     if covered < 64:
@@ -109,24 +113,25 @@ def _fit_motor(
     y = (force - mass_kg * acceleration)[used]
     angle, phase, moving = 2 * np.pi * turns[used], samples.phase_rad[used], speed[used]
     load = [np.ones_like(y)]
-    for order in range(1, settings.load_orders + 1):
+    for order in range(1, _LOAD_ORDERS + 1):
         load += [np.cos(order * phase), np.sin(order * phase)]
     stretch = samples.stretch_m[:, motor]
     stretching = savgol_filter(stretch, _WINDOW, _ORDER, deriv=1, delta=period_s)
     load += [stretch[used] - stretch[used].mean(), stretching[used]]
-    nuisance = np.column_stack([*load, moving, np.tanh(moving / settings.friction_speed_m_per_s)])
-    orders = np.arange(settings.lowest_order, settings.highest_order + 1)
-    if 2 * orders.size + nuisance.shape[1] > y.size / 4:
-        raise ParameterError("highest_order", settings.highest_order, f"at most {y.size // 10} for so few readings")
+    nuisance = np.column_stack([*load, moving, np.tanh(moving / _FRICTION_M_PER_S)])
+    orders = np.arange(_LOWEST_ORDER, _HIGHEST_ORDER + 1)
+    least = 4 * (2 * orders.size + nuisance.shape[1])
+    if y.size < least:
+        raise ParameterError(f"samples of motor {motor + 1}", y.size, f"at least {least} readings of moving motors")
     design = np.hstack([nuisance, _harmonics(angle, orders)])
     coefficients, covariance, _ = linear(design, y)
     first = nuisance.shape[1]
     size = coefficients[first:].reshape(-1, 2)
     variance = np.diag(covariance)[first:].reshape(-1, 2)
-    kept = orders[(size**2 / variance).sum(axis=1) > 2 * settings.significance**2]
+    kept = orders[(size**2 / variance).sum(axis=1) > 2 * _SIGNIFICANCE**2]
     design = np.hstack([nuisance, _harmonics(angle, kept)])
     coefficients, covariance, square = linear(design, y)
-    at = _harmonics(2 * np.pi * np.arange(settings.entries) / settings.entries, kept)
+    at = _harmonics(2 * np.pi * np.arange(ENTRIES) / ENTRIES, kept)
     table = at @ coefficients[first:]
     spread = np.sqrt(np.einsum("ij,jk,ik->i", at, covariance[first:, first:], at))
     return table, spread, float(np.sqrt(square)), tuple(int(order) for order in kept)

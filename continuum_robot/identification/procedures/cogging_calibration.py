@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.cogging_fit import CoggingFitSettings, fit_cogging
-from continuum_robot.identification.cogging_table import CoggingFit
+from continuum_robot.identification.cogging_fit import CoggingFit, fit_cogging
 from continuum_robot.identification.procedures.cogging_record import spooled_per_turn_m
 from continuum_robot.identification.procedures.cogging_sweep import CoggingSamples, CoggingSweep, CoggingSweepSettings
 from continuum_robot.identification.procedures.procedure import driven_parts
@@ -27,7 +26,6 @@ class CoggingCalibration:
     robot : with actuators and limits
     speeds_m_per_s : of the sweeps
     tension_n : of every tendon, 0: chosen from the limits, N
-    fit_settings : see :class:`CoggingFitSettings`
 
     Attributes
     ----------
@@ -45,11 +43,10 @@ class CoggingCalibration:
         robot: Robot,
         speeds_m_per_s: tuple[float, ...] = SPEEDS_M_PER_S,
         tension_n: float = 0.0,
-        fit_settings: CoggingFitSettings | None = None,
     ) -> None:
         if not speeds_m_per_s:
             raise ParameterError("speeds_m_per_s", speeds_m_per_s, "at least one speed in m/s")
-        self._robot, self._fit_settings = robot, fit_settings
+        self._robot = robot
         driven_parts(robot)
         self.m_per_turn = spooled_per_turn_m(robot)
         self._settings = [CoggingSweepSettings(speed_m_per_s=speed, tension_n=tension_n) for speed in speeds_m_per_s]
@@ -82,9 +79,7 @@ class CoggingCalibration:
         """
         actuators, _ = driven_parts(self._robot)
         lever_m = self.m_per_turn / (2 * np.pi)
-        fit = fit_cogging(
-            samples, self.m_per_turn, actuators.rotor_inertia_kg_m2 / lever_m**2, self._fit_settings, self.fit
-        )
+        fit = fit_cogging(samples, self.m_per_turn, actuators.rotor_inertia_kg_m2 / lever_m**2, self.fit)
         if self.fit is not None:
             self.corrections_n.append(float(np.sqrt(np.mean((fit.force_n - self.fit.force_n) ** 2))))
         self.fit = fit

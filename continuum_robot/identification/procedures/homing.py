@@ -22,7 +22,6 @@ from continuum_robot.identification.procedures.procedure import (
     Procedure,
     ProcedureError,
     Step,
-    TakeUpSettings,
     driven_parts,
     pretension_n,
 )
@@ -88,7 +87,6 @@ class Homing(Procedure[Homed]):
     ----------
     robot : with actuators and limits
     settings : see :class:`HomingSettings`
-    take_up : see :class:`TakeUpSettings`
 
     Attributes
     ----------
@@ -100,9 +98,7 @@ class Homing(Procedure[Homed]):
     ParameterError : settings out of range, or a tension that the limits do not allow
     """
 
-    def __init__(
-        self, robot: Robot, settings: HomingSettings | None = None, take_up: TakeUpSettings | None = None
-    ) -> None:
+    def __init__(self, robot: Robot, settings: HomingSettings | None = None) -> None:
         self.settings = settings = checked(HomingSettings, asdict(settings or HomingSettings()))
         _, limits = driven_parts(robot)
         self._tension_n = settings.tension_n or pretension_n(robot)
@@ -115,7 +111,7 @@ class Homing(Procedure[Homed]):
             )
         self._limits, self._largest_inconsistency_m = limits, reading_thresholds(robot).inconsistency_m
         self._manifold = controlled_manifold(robot)
-        super().__init__(robot, self._tension_n * _forceless(self._manifold), take_up)
+        super().__init__(robot, self._tension_n * _forceless(self._manifold))
         if self.rest_n.max() > allowed_n:
             raise ParameterError(
                 "tension_n", self._tension_n, f"at most {allowed_n * self._tension_n / self.rest_n.max():g} N"

@@ -126,7 +126,6 @@ class Procedure(ABC, Generic[Found]):
     ----------
     robot : with actuators and limits
     rest_n : tensions under which the tendons rest before and after it, shape (N,), N
-    take_up : see :class:`TakeUpSettings`
 
     Attributes
     ----------
@@ -136,9 +135,9 @@ class Procedure(ABC, Generic[Found]):
 
     tightening = "taking up slack"
 
-    def __init__(self, robot: Robot, rest_n: Vector, take_up: TakeUpSettings | None = None) -> None:
+    def __init__(self, robot: Robot, rest_n: Vector) -> None:
         self.rest_n = rest_n
-        self._take_up = TakeUp(rest_n, robot.tendon_names, take_up)
+        self._take_up = TakeUp(rest_n, robot.tendon_names)
         self._tight = self._started = self._stopped = False
         self.result: Found | None = None
 

@@ -16,7 +16,6 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.procedure import (
     Procedure,
     Step,
-    TakeUpSettings,
     driven_parts,
     pretension_n,
 )
@@ -98,7 +97,6 @@ class TendonCheck(Procedure[TendonVerdicts]):
     ----------
     robot : with actuators and limits
     settings : see :class:`TendonCheckSettings`
-    take_up : see :class:`TakeUpSettings`
 
     Attributes
     ----------
@@ -109,9 +107,7 @@ class TendonCheck(Procedure[TendonVerdicts]):
     ParameterError : a pull that the limits do not allow
     """
 
-    def __init__(
-        self, robot: Robot, settings: TendonCheckSettings | None = None, take_up: TakeUpSettings | None = None
-    ) -> None:
+    def __init__(self, robot: Robot, settings: TendonCheckSettings | None = None) -> None:
         self.settings = settings = checked(TendonCheckSettings, asdict(settings or TendonCheckSettings()))
         self._robot = robot
         _, limits = driven_parts(robot)
@@ -121,7 +117,7 @@ class TendonCheck(Procedure[TendonVerdicts]):
         self._pull_n = settings.pull_n or fraction_n / 3
         if base_n + self._pull_n > min(limits.maximum_n, limits.total_n - (count - 1) * base_n):
             raise ParameterError("pull_n", self._pull_n, f"at most {limits.maximum_n - base_n:g} N, by the limits")
-        super().__init__(robot, np.full(count, base_n), take_up)
+        super().__init__(robot, np.full(count, base_n))
         tendons, strings = expected_response(robot)
         self._expected = from_the_middle(robot, tendons), from_the_middle(robot, strings)
         self._strings = np.full(strings.shape, np.nan)
