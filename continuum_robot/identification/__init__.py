@@ -1,2 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From recorded data to the robot description: strict reading, fits with uncertainty, replay against a tracker."""
+"""Values of a robot from what was recorded of it, and the procedures that move it for that.
+
+One path: a record -> residuals by its parameters -> one least squares -> what was found -> the robot file.
+
+| what | record | residuals | found |
+|---|---|---|---|
+| drives, masses, stiffness, damping | `procedures/chirps`, `recorded_motion` | `motion/` by kind of robot | `motion/fit` |
+| capstans: stiffness, friction, masses | `recorded_motion`, `smoothed_record` | `capstan_rod` | `dynamics_fit` |
+| held tendons: geometry, statics, friction | `recordings` | `geometry_fit`, `displaced/` | the same |
+| equilibrium modulation | poses | `modulation_fit` | the same |
+| payload | `weighing_motion` | `weighing` | the same |
+| cogging, torque constants | `procedures/cogging_sweep`, `procedures/hung_weight` | `cogging_fit`, the same | records, the same |
+
+All residuals go through `fit`: parameters with what is expected of them, error bars, blocks that are left out. The
+numbers of a rod are linear in its masses and stiffnesses (`rod_parts`); `simulated_motion` gives a motion with its
+slopes. Keys are those of the robot's file (`robot_keys`), which `robot_file` writes back.
+"""

@@ -9,14 +9,14 @@ millisecond.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.fit import Parameters
-from continuum_robot.identification.robot_keys import usual_damping_nms, value_of, with_values
+from continuum_robot.identification.robot_keys import with_values
 from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.identification.simulated_motion import Forces, SimulatedMotion
 from continuum_robot.robot.description import Robot
@@ -38,50 +38,39 @@ class CapstanRod:
     Parameters
     ----------
     robot : with capstans
-    keys : of stiffness, friction, mass, inertia and damping, see :func:`~.dynamics_fit.looked_for`
+    parameters : that may be looked for, see :func:`~.dynamics_fit.kinds_in_file`, shape (P,)
 
     Attributes
     ----------
     size : number n of coefficients
-    usual : by kind, what the factors on the robot file's values multiply
     """
 
-    def __init__(self, robot: Robot, keys: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, robot: Robot, parameters: Parameters) -> None:
         own = [robot.segments[index] for index in driven_segments(robot)]
         stiffnesses = [EI for one in own for EI in one.backbone.bending_stiffnesses_nm2]
-        stated = with_values(robot, dict(zip(keys["stiffness"], stiffnesses, strict=True)))
-        self.usual = {kind: np.array([value_of(robot, key) for key in keys[kind]]) for kind in ("mass", "inertia")}
-        self.usual["damping"] = np.array([usual_damping_nms(one) for one in own])
+        stated = with_values(robot, dict(zip(parameters.keys[parameters.at["stiffness"]], stiffnesses, strict=True)))
         self._friction, self._drives = CapstanFriction(robot), drives(robot)
-        kinds = ("stiffness", *self.usual)
-        units = np.concatenate([np.ones(len(keys["stiffness"])), *self.usual.values()])
-        places = np.cumsum([0, *(len(keys[kind]) for kind in (*kinds, "friction"))])
-        self._at = {kind: slice(*places[k : k + 2]) for k, kind in enumerate((*kinds, "friction"))}
+        rubs = np.zeros(len(parameters), dtype=bool)
+        rubs[parameters.at["friction"]] = True
+        self._linear, self._rubbing = np.flatnonzero(~rubs), np.flatnonzero(rubs)
+        self._order = np.argsort(np.concatenate([self._linear, self._rubbing]))
         self._parts = RodParts(
-            stated, [key for kind in kinds for key in keys[kind]], units, parts=WITH_CAPSTANS,
+            stated, [parameters.keys[k] for k in self._linear], parameters.scale[self._linear], parts=WITH_CAPSTANS,
             stations_m=self._friction.stations_m.tolist(),
         )  # fmt: skip
-        self.size, self._x = self._parts.rod.n, np.append(self._parts.in_file, self._friction.coefficients)
+        self.size, self._x = self._parts.rod.n, parameters.expected.copy()
         self._motion = SimulatedMotion(self._parts, _TOLERANCE)
 
-    def take(self, parameters: Parameters, x: Array) -> None:
+    def take(self, x: Array) -> None:
         """Give the rod other values.
 
         Parameters
         ----------
-        parameters : of which those of the rod's kinds count; the others are those of the file
-        x : of all
+        x : the first of the parameters; the others stay
         """
-        for kind, at in self._at.items():
-            if kind in parameters.at:
-                self._x[at] = x[parameters.at[kind]]
-        self._parts.take(self._x[: self._at["friction"].start])
-        self._friction.coefficients[:] = self._x[self._at["friction"]]
-
-    def columns(self, parameters: Parameters, count: int) -> NDArray[np.intp]:
-        """Where the first ``count`` parameters stand in the slopes of :meth:`simulate`."""
-        every = np.concatenate([np.arange(self._x.size)[self._at[kind]] for kind in parameters.at if kind in self._at])
-        return every[:count]
+        self._x[: len(x)] = x
+        self._parts.take(self._x[self._linear])
+        self._friction.coefficients[:] = self._x[self._rubbing]
 
     def missing_forces(self, c: Array, rate: Array, acceleration: Array, torque: Array) -> Callable[[], Array]:
         """A function that says what does not balance in T states with the values taken last, (T, n), N.m^2.
@@ -94,7 +83,7 @@ class CapstanRod:
         parts, still = self._parts.forces(c, rate, acceleration), np.zeros(self.size)
 
         def missing() -> Array:
-            asked = np.tensordot(np.append(self._x[: self._at["friction"].start], 1.0), parts, 1)
+            asked = np.tensordot(np.append(self._x[self._linear], 1.0), parts, 1)
             states = zip(c, rate, torque, strict=True)
             driven = [
                 self._driven(self._motion.terms(one, still), *state, slopes=False).force for one, *state in states
@@ -106,7 +95,7 @@ class CapstanRod:
     def simulate(
         self, start: Array, torque: Array, steps: Sequence[tuple[int, float]], span: range, *, slopes: bool = True
     ) -> tuple[Array, Array]:
-        """Coefficients from sample to sample, (K + 1, n), and their derivative by the rod's values and the start.
+        """Coefficients from sample to sample, (K + 1, n), and their derivative by the parameters, then the start.
 
         Parameters
         ----------
@@ -141,7 +130,8 @@ class CapstanRod:
                 break
             states.append(state.c)
             by.append(state.c_by)
-        return np.array(states), np.array(by)
+        order = np.append(self._order, np.arange(count, count + 2 * n))
+        return np.array(states), np.array(by)[:, :, order]
 
     def tips(self, c: Array) -> Array:
         """Tip at coefficients (T, n), (T, 3), m; NaN where they are."""
@@ -169,7 +159,7 @@ class CapstanRod:
         sense = np.tanh(TANH_PER_RADIAN * (J @ rate))
         radii_m = np.array([drive.capstans.radius_m for drive in self._drives])
         less = np.einsum("ki,ik->k", (fractions - more) / _FRICTION_STEP, wires.reshape(2, -1))
-        by[:, self._at["friction"]] = -J.T * (sense * radii_m * less)
+        by[:, len(self._linear) : self._x.size] = -J.T * (sense * radii_m * less)
         return Forces(J.T @ torque - lost, -by_c, -by_rate, by)
 
 

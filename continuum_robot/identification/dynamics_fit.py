@@ -15,11 +15,13 @@ Afterwards the whole record is simulated in one piece from its first pose, for t
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +31,11 @@ from continuum_robot.identification.capstan_rod import STEP_S, CapstanRod, steps
 from continuum_robot.identification.fit import ROBUST, Fit, Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.found_values import FoundValues
 from continuum_robot.identification.recorded_motion import RecordedMotion
-from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg
+from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg, usual_damping_nms, value_of
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.friction.capstans import driven_segments
 from continuum_robot.rod.tendons import coefficient_slices
 
@@ -133,12 +136,13 @@ class DynamicsFit(FoundValues):
         }
 
 
-def looked_for(robot: Robot) -> dict[str, tuple[tuple[str, ...], Array]]:
-    """What may be looked for, by kind: keys of each segment with capstans, and their values by the robot file.
+def kinds_in_file(robot: Robot, settings: DynamicsFitSettings | None = None) -> dict[str, Parameter]:
+    """What may be looked for, of each segment with capstans: what the paper looks for first.
 
     Parameters
     ----------
     robot : with capstans
+    settings : bounds, and how well the file is known
 
     Raises
     ------
@@ -146,34 +150,37 @@ def looked_for(robot: Robot) -> dict[str, tuple[tuple[str, ...], Array]]:
     """
     if not (segments := driven_segments(robot)):
         raise ParameterError("robot", robot.name, "a robot with capstans")
-    own = [(f"segments[{index}]", robot.segments[index]) for index in segments]
-    capstans = [(at, one.capstans) for at, one in own if one.capstans is not None]
-    rows = {
-        "stiffness": [
-            (f"{at}.backbone.bending_stiffness_{axis}_nm2", EI)
-            for at, one in own
-            for axis, EI in zip("xy", one.backbone.bending_stiffnesses_nm2, strict=True)
-        ],
-        "friction": [
-            (f"{at}.capstans.friction_coefficients[{k}]", mu)
-            for at, one in capstans
-            for k, mu in enumerate(one.friction_coefficients)
-        ],
-        "mass": [(f"{at}.{MASS}", mass_kg(one)) for at, one in own],
-        "inertia": [(f"{at}.capstans.inertia_kg_m2", one.inertia_kg_m2) for at, one in capstans],
-        "damping": [(f"{at}.{DAMPING}", one.bending_damping_nms) for at, one in own],
-    }
+    settings = settings or DynamicsFitSettings()
+
+    def of(*keys: str, **others: Any) -> Parameter:
+        each = tuple(f"segments[{index}].{key}" for index in segments for key in keys)
+        return Parameter(each, [value_of(robot, key) for key in each], **others)
+
+    def known(key: str, usual: Callable[[Segment], float]) -> Parameter:
+        sizes = [usual(robot.segments[index]) for index in segments]
+        return of(key, deviation=settings.prior, scale=sizes, low=0.5 * _LEAST_FACTOR)
+
+    stiffnesses = np.array([robot.segments[index].backbone.bending_stiffnesses_nm2 for index in segments]).ravel()
+    friction = (f"capstans.friction_coefficients[{k}]" for k in range(2))
     return {
-        kind: (tuple(key for key, _ in each), np.array([value for _, value in each])) for kind, each in rows.items()
+        "stiffness": dataclasses.replace(
+            of(*(f"backbone.bending_stiffness_{axis}_nm2" for axis in "xy"), low=0.0),
+            expected=stiffnesses,
+            high=np.maximum(settings.largest_stiffness_nm2, 2 * stiffnesses),
+        ),
+        "friction": of(*friction, low=0.0, high=settings.largest_friction),
+        "mass": known(MASS, mass_kg),
+        "inertia": known("capstans.inertia_kg_m2", lambda one: one.capstans.inertia_kg_m2 if one.capstans else 1.0),
+        "damping": known(DAMPING, usual_damping_nms),
     }
 
 
 def names_of(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Names for keys of :func:`looked_for`, by the segment where there are several.
+    """Names for keys, by the segment where there are several.
 
     Parameters
     ----------
-    keys : of all that is looked for
+    keys : of :func:`kinds_in_file`
     """
     found = []
     for key in keys:
@@ -194,7 +201,8 @@ def dynamics_in_file(robot: Robot) -> Array:
     ------
     ParameterError : no capstans
     """
-    return np.concatenate([values for _, values in looked_for(robot).values()])
+    parameters = Parameters(kinds_in_file(robot))
+    return parameters.values(parameters.expected)
 
 
 def fit_dynamics(
@@ -230,7 +238,8 @@ def fit_dynamics(
     """
     settings = settings or DynamicsFitSettings()
     say = progress or (lambda _: None)
-    known = looked_for(robot)
+    kinds = kinds_in_file(robot, settings)
+    paper = {kind: kinds[kind] for kind in ("stiffness", "friction")}
     record = SmoothedRecord.of(
         robot,
         recording,
@@ -238,25 +247,14 @@ def fit_dynamics(
         string_sigma_m=settings.string_sigma_m,
         least_s=2 * settings.window_s,
     )
-    rod = CapstanRod(robot, {kind: keys for kind, (keys, _) in known.items()})
-    stiffest = np.maximum(settings.largest_stiffness_nm2, 2 * known["stiffness"][1])
-    kinds = {
-        "stiffness": Parameter(known["stiffness"][0], 0.4 * stiffest, low=0.0, high=stiffest),
-        "friction": Parameter(
-            known["friction"][0], min(0.4 * settings.largest_friction, 0.1), low=0.0, high=settings.largest_friction
-        ),
-    }
-    first = _fit_forces(rod, record, Parameters(kinds))
+    rod = CapstanRod(robot, Parameters(kinds))
+    first = _fit_forces(rod, record, Parameters(paper))
     say("from forces: " + _line(names_of(first.parameters.keys), first.values))
-    if settings.masses:
-        for kind in ("mass", "inertia", "damping"):
-            keys, values = known[kind]
-            kinds[kind] = Parameter(keys, values, settings.prior, scale=rod.usual[kind], low=0.5 * _LEAST_FACTOR)
-    windows = Windows(rod, record, settings, kinds, say)
+    windows = Windows(rod, record, settings, kinds if settings.masses else paper, say)
     parameters, count = windows.parameters, len(windows.parameters) - windows.starts.size
-    paper, start = len(first.x), parameters.expected.copy()
-    start[:paper] = np.clip(first.x, 0.01 * parameters.high[:paper], 0.99 * parameters.high[:paper])
-    start[paper:count] = np.maximum(start[paper:count], _LEAST_FACTOR)
+    start, high = parameters.expected.copy(), first.parameters.high
+    start[:count] = np.maximum(start[:count], _LEAST_FACTOR)
+    start[: len(high)] = np.clip(first.x, 0.01 * high, 0.99 * high)
     found = fit(parameters, windows, start=start, tolerance=3e-3, evaluations=settings.iterations)
     rows, _ = windows(found.x)
     window_c = windows.trajectory
@@ -271,7 +269,7 @@ def fit_dynamics(
     keys = parameters.keys[:count]
     return DynamicsFit(
         keys=keys,
-        before=dynamics_in_file(robot)[:count],
+        before=parameters.values(parameters.expected)[:count],
         values=found.values[:count],
         priors=scale * parameters.deviation[:count],
         deviations=scale * np.sqrt(np.diag(spread)),
@@ -303,7 +301,7 @@ class Windows:
     rod : of a robot with n coefficients
     record : of that robot
     settings : length of a window, and how well its first rates are known
-    looked_for : of the rod
+    kinds : that are looked for
     progress : receives a line for each evaluation
 
     Attributes
@@ -315,7 +313,7 @@ class Windows:
     """
 
     def __init__(
-        self, rod: CapstanRod, record: SmoothedRecord, settings: DynamicsFitSettings, looked_for: dict[str, Parameter],
+        self, rod: CapstanRod, record: SmoothedRecord, settings: DynamicsFitSettings, kinds: dict[str, Parameter],
         progress: Progress,
     ) -> None:  # fmt: skip
         self._rod, self._record, self._say = rod, record, progress
@@ -330,13 +328,13 @@ class Windows:
         n = rod.size
         deviation = np.tile(np.repeat([np.inf, settings.start_rate_sigma], n), len(self.starts))
         keys = tuple(f"start {k + 1}" for k in range(self.starts.size))
-        self.parameters = Parameters({**looked_for, "start": Parameter(keys, self.starts.ravel(), deviation)})
+        self.parameters = Parameters({**kinds, "start": Parameter(keys, self.starts.ravel(), deviation)})
         self._evaluations = 0
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Rows and slopes at ``x``; raises ConvergenceError where the motion runs away."""
         n, whiten, first = self._rod.size, self._record.whiten, len(x) - self.starts.size
-        self._rod.take(self.parameters, x)
+        self._rod.take(x[:first])
         trajectory = np.full(self._record.c.shape, np.nan)
         rows, jacobian = [], []
         for index, start in enumerate(x[first:].reshape(-1, 2 * n)):
@@ -345,7 +343,7 @@ class Windows:
             trajectory[span.start : span.stop + 1] = states
             rows.append((states - self._record.c[span.start : span.stop + 1]) @ whiten.T)
             own = np.zeros((*states.shape, len(x)))
-            own[:, :, :first] = slopes[:, :, self._rod.columns(self.parameters, first)]
+            own[:, :, :first] = slopes[:, :, :first]
             own[:, :, first + index * 2 * n : first + (index + 1) * 2 * n] = slopes[:, :, -2 * n :]
             jacobian.append(np.einsum("ij,tjk->tik", whiten, own))
         self.trajectory, self._evaluations = trajectory, self._evaluations + 1
@@ -369,12 +367,14 @@ def _fit_forces(rod: CapstanRod, record: SmoothedRecord, parameters: Parameters)
     missing = rod.missing_forces(*state, torque)
 
     def forces(x: Array) -> Array:
-        rod.take(parameters, x)
+        rod.take(x)
         return missing()
 
-    scale = np.sqrt(np.mean(forces(parameters.expected) ** 2, axis=0)) + 1e-12
+    start = 0.4 * parameters.high
+    start[parameters.at["friction"]] = np.minimum(start[parameters.at["friction"]], 0.1)
+    scale = np.sqrt(np.mean(forces(start) ** 2, axis=0)) + 1e-12
     residuals = by_differences(lambda x: (forces(x) / scale).ravel())
-    return fit(parameters, residuals, loss=ROBUST, evaluations=40)
+    return fit(parameters, residuals, start=start, loss=ROBUST, evaluations=40)
 
 
 def _open_loop(rod: CapstanRod, record: SmoothedRecord) -> Array:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import cmath
 import math
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +20,14 @@ PERIOD_S, TURNS = 16.0, 6
 # and cogging in which they rest would not average; a whole wave on each arc.
 _WAVES, _WAVE_HEIGHT = ARCS, 0.05
 _NARROWING = 0.2  # over all turns: no two pass the same places of the cogging
+
+
+Derived: TypeAlias = tuple[complex, complex, complex]
+"""A value and its first two derivatives by time."""
+
+
+def _product(a: Derived, b: Derived) -> Derived:
+    return a[0] * b[0], a[1] * b[0] + a[0] * b[1], a[2] * b[0] + 2 * a[1] * b[1] + a[0] * b[2]
 
 
 class WeighingMotion(Reference):
@@ -58,20 +68,18 @@ class WeighingMotion(Reference):
 
     def at(self, t_s: float) -> ClarkeReference:
         """The reference at a time, s."""
-        bent, bent_rate, bent_change = self._bend(t_s)
         angle, rate, change = self._angle(t_s)
-        along, across = np.array([math.cos(angle), math.sin(angle)]), np.array([-math.sin(angle), math.cos(angle)])
-        # Bend and angle never move at the same time, and waves begin and end at rest.
-        sine, slope = math.sin(_WAVES * angle), _WAVES * math.cos(_WAVES * angle)
-        narrowing = _NARROWING / self._angle_rad
-        slope = _WAVE_HEIGHT * slope - narrowing
-        radius = bent * (1 + _WAVE_HEIGHT * sine - narrowing * angle)
-        radius_rate = bent_rate + bent * slope * rate
-        radius_change = bent_change + bent * (slope * change - _WAVE_HEIGHT * _WAVES**2 * sine * rate**2)
-        position = radius * along
-        velocity = radius_rate * along + radius * rate * across
-        acceleration = (radius_change - radius * rate**2) * along + (2 * radius_rate * rate + radius * change) * across
-        return ClarkeReference(*(np.tile(one, self._segments) for one in (position, velocity, acceleration)))
+        wave = _WAVE_HEIGHT * cmath.exp(1j * _WAVES * angle)
+        sine, cosine, narrowing = wave.imag, _WAVES * wave.real, _NARROWING / self._angle_rad
+        factor = (
+            1 + sine - narrowing * angle,
+            (cosine - narrowing) * rate,
+            (cosine - narrowing) * change - _WAVES**2 * sine * rate**2,
+        )
+        turn = cmath.exp(1j * angle)
+        turning = turn, 1j * rate * turn, (1j * change - rate**2) * turn
+        places = _product(_product(self._bend(t_s), factor), turning)
+        return ClarkeReference(*(np.tile([one.real, one.imag], self._segments) for one in places))
 
     def arc(self, t_s: float) -> int:
         """Number of the arc that the reference is on, from 0 to 2 ARCS - 1: first those of one way, then of the other;

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,22 +50,10 @@ class ProcedureDevices(QuietWatcher):
         self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
         self.loop.safety.positions_known = False
 
-    def start(self) -> None:
-        """Begin to read."""
-        self.loop.start()
-
-    def stop(self) -> None:
-        """End the cycle."""
-        self.loop.stop()
-
     def wait(self, duration_s: float) -> bool:
         """Let time pass; whether the cycle still runs."""
         self.pace.wait(lambda: False, duration_s)
         return self.loop.running
-
-    def call(self, function: Callable[[], None]) -> None:
-        """Run a ``function`` between two cycles."""
-        self.loop.call(function)
 
     def begin(self, procedure: Procedure[Any]) -> ProcedureRun:
         """Switch the torque on and begin. Raises :class:`DeviceError`."""
@@ -82,7 +70,7 @@ class ProcedureDevices(QuietWatcher):
         if run is not None:
             self.loop.end_procedure(run, self.loop.cycle.zero)
         else:
-            self.call(self.loop.power_off)
+            self.loop.call(self.loop.power_off)
 
     # What happens in the loop
 
@@ -170,8 +158,8 @@ def opened(
             strings.open()
         devices = ProcedureDevices(robot, actuators, strings, pace)
         stack.callback(devices.end)
-        stack.callback(devices.stop)
-        devices.start()
+        stack.callback(devices.loop.stop)
+        devices.loop.start()
         yield devices
 
 
@@ -202,7 +190,7 @@ def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str
                 if asked:
                     break  # the second time: torque off at once
                 asked = True
-                devices.call(run.cancel)
+                devices.loop.call(run.cancel)
             if run.step is not None:
                 bar.update(task, completed=run.step.progress, description=escape(run.step.phase))
     devices.end()
@@ -225,7 +213,7 @@ def zero_strings(devices: ProcedureDevices, console: Console) -> None:
     """A board that was never zeroed since its boot shows no lengths."""
     strings = devices.strings
     if isinstance(strings, SetsZero):
-        devices.call(strings.request_zero)
+        devices.loop.call(strings.request_zero)
         for _ in range(STRING_ZERO_LOOKS):
             devices.wait(LOOK_S)
             if strings.zeroed:

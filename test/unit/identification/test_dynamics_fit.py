@@ -17,9 +17,9 @@ from continuum_robot.identification.dynamics_fit import (
     DynamicsFitSettings,
     dynamics_in_file,
     fit_dynamics,
-    looked_for,
+    kinds_in_file,
 )
-from continuum_robot.identification.fit import Parameter, Parameters
+from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.recorded_motion import (
     RecordedMotion,
     columns_of,
@@ -78,15 +78,12 @@ def rod():
 
 
 def capstan_rod(robot):
-    return CapstanRod(robot, {kind: keys for kind, (keys, _) in looked_for(robot).items()})
+    return CapstanRod(robot, Parameters(kinds_in_file(robot)))
 
 
 def with_factors(robot, factors):
-    """Parameters of the stiffnesses of the file, of its friction, and factors (3 S,) on the rest."""
-    kinds, count = {}, len(robot.segments)
-    for k, (kind, (keys, values)) in enumerate(looked_for(robot).items()):
-        kinds[kind] = Parameter(keys, values if k < 2 else factors[(k - 2) * count : (k - 1) * count])
-    return Parameters(kinds)
+    """Stiffnesses and friction of the file, and factors (3 S,) on the rest."""
+    return np.append(dynamics_in_file(robot)[: 4 * len(robot.segments)], factors)
 
 
 @pytest.mark.parametrize(("robot", "atol"), [(ROBOT, 0.02), (TWO, 0.1)], ids=["one", "two"])
@@ -102,16 +99,14 @@ def test_steps_follow_the_independent_simulation(robot, atol):
 @pytest.mark.parametrize("k", [50, 250, 420, 560])
 def test_slopes_of_a_motion_are_those_of_its_differences(rod, run, k):
     start, factors = np.concatenate([run.c[k], run.c_rate[k]]), np.array([1.2, 0.9, 1.4])
-    parameters = with_factors(ROBOT, factors)
-    values, steps = parameters.expected, [(2, 0.005)] * 700
+    values, steps = with_factors(ROBOT, factors), [(2, 0.005)] * 700
 
     def after(changed, x, slopes=False):
-        rod.take(parameters, x)
+        rod.take(x)
         states, by = rod.simulate(changed, run.capstan_torque_nm, steps, range(k, k + 3), slopes=slopes)
         return by[-1] if slopes else states[-1]
 
     found = after(start, values, slopes=True)
-    found = np.hstack([found[:, rod.columns(parameters, 7)], found[:, -12:]])
     e = 1e-6
     expected = [(after(start, values + e * d) - after(start, values - e * d)) / (2 * e) for d in np.eye(7)]
     expected += [(after(start + e * d, values) - after(start - e * d, values)) / (2 * e) for d in np.eye(12)]
@@ -140,9 +135,8 @@ def test_forces_with_factors_are_those_of_a_robot_that_has_them(robot):
     count, rng = len(robot.segments), np.random.default_rng(3)
     factors, rod = rng.uniform(0.7, 1.4, (3, count)), capstan_rod(robot)
     state = *rng.normal(size=(2, 4, rod.size)), 3 * rng.normal(size=(4, rod.size)), rng.normal(size=(4, 2 * count))
-    parameters = with_factors(robot, factors.ravel())
     missing = rod.missing_forces(*state)
-    rod.take(parameters, parameters.expected)
+    rod.take(with_factors(robot, factors.ravel()))
     expected = capstan_rod(unlike(robot, factors)).missing_forces(*state)()
     np.testing.assert_allclose(missing(), expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
@@ -222,7 +216,7 @@ def test_what_was_found_goes_into_the_file_in_proportion(whole, tmp_path):
 
 
 def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path):
-    keys = tuple(key for own, _ in looked_for(TWO).values() for key in own)
+    keys = Parameters(kinds_in_file(TWO)).keys
     values = np.linspace(0.7, 1.4, 14) * dynamics_in_file(TWO)
     coefficients = slice(0, 6), slice(6, 12)
     none = np.zeros((1, 1))
