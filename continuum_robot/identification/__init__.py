@@ -3,14 +3,15 @@
 
 One path: a record -> residuals by its parameters -> one least squares -> what was found -> the robot file.
 
-| what | record | residuals | found |
-|---|---|---|---|
-| drives, masses, stiffness, damping | `procedures/chirps`, `recorded_motion` | `motion/` by kind of robot | `motion/fit` |
-| capstans: stiffness, friction, masses | `recorded_motion`, `smoothed_record` | `capstan_rod` | `dynamics_fit` |
-| held tendons: geometry, statics, friction | `recordings` | `geometry_fit`, `displaced/` | the same |
-| equilibrium modulation | poses | `modulation_fit` | the same |
-| payload | `weighing_motion` | `weighing` | the same |
-| cogging, torque constants | `procedures/cogging_sweep`, `procedures/hung_weight` | `cogging_fit`, the same | records, the same |
+| what | record | residuals and what was found |
+|---|---|---|
+| drives, masses, stiffness, damping | `procedures/chirps`, `recorded_motion` | `motion/` by kind of robot |
+| capstans: stiffness, friction, masses | `recorded_motion`, `smoothed_record` | `capstan_rod`, `dynamics_fit` |
+| held tendons: geometry, statics, friction | `recordings` | `geometry_fit`, `displaced/` |
+| equilibrium modulation | tracked poses | `modulation_fit` |
+| payload | `weighing_motion` | `weighing` |
+| cogging of motors | `procedures/cogging_sweep` | `cogging_fit` |
+| torque constants of motors | `procedures/hung_weight` | the same |
 
 All residuals go through `fit`: parameters with what is expected of them, error bars, blocks that are left out. The
 numbers of a rod are linear in its masses and stiffnesses (`rod_parts`); `simulated_motion` gives a motion with its

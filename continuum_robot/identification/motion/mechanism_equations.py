@@ -141,6 +141,7 @@ class DrivenJoints:
         statics = statics_of(robot)
         self._turning, self._curve = JointTurning(statics), UnloadedCurve(statics)
         self._home_m = self._half(self._turning.at(self._turning.home_rad).gaps_m)
+        self._latest: tuple[Vector, Vector] | None = None
 
     def difference(self, coordinate_m: Vector, total_n: Vector, damping_nms: float, period_s: float) -> Vector:
         """Left less right tension, from rest, shape (T,), N.
@@ -160,10 +161,12 @@ class DrivenJoints:
         low, high = turning.limits_rad.T
         slow = np.array([turning.angles(contact) for contact in self._curve.contact_m])
         angles = np.array([np.interp(coordinate_m, known, one) for one in slow.T])  # joints, times
-        rest, joints = np.repeat(angles[:, :1], 2, axis=1), len(angles)
-        # Where motion is slow: the unloaded pose of each coordinate.
-        difference = total_n * np.tanh(np.interp(coordinate_m, known, self._curve.log_ratio) / 2)
-        damped = damping_nms / period_s
+        rest, joints, damped = np.repeat(angles[:, :1], 2, axis=1), len(angles), damping_nms / period_s
+        if self._latest is not None and self._latest[0].shape == angles.shape:
+            angles, difference = self._latest  # as a fit asks again and again
+        else:  # the unloaded pose of each coordinate
+            difference = total_n * np.tanh(np.interp(coordinate_m, known, self._curve.log_ratio) / 2)
+        self._latest = None
         # For the angles, then the difference of each time: entries of column j in row i are at [joints + i - j, j].
         bands = np.zeros((3 * joints + 3, len(difference), joints + 1))
         for k, weight in enumerate((1.5, -2.0, 0.5)):
@@ -186,6 +189,7 @@ class DrivenJoints:
             angles = np.clip((angles - step[:-1]).T, low, high).T
             difference = difference - step[-1]
             if np.abs(step[-1]).max() < _TOLERANCE_N:
+                self._latest = angles, difference
                 return difference
         raise ConvergenceError(
             "rolling joints under a given motion", float(np.abs(step[-1]).max()), _TOLERANCE_N, _ITERATIONS
