@@ -14,7 +14,7 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.devices import completed, opened
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.app.procedures.pictures import draw_motion
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
@@ -131,23 +131,3 @@ def leave(
         written.append(f"numbers: {json_file}")
     for line in [*lines, *written]:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def draw_motion(fit: MotionFit, file: Path) -> None:
-    """Draw the forces on the coordinates, and what the model leaves of them.
-
-    Parameters
-    ----------
-    fit : what was found
-    file : PNG to write
-    """
-    count = fit.measured_n.shape[1]
-    with figure(file, "Force of the tendons on their coordinates, in chirps", count, 1, sharex=True) as (drawing, axes):
-        time_s = fit.time_s - fit.time_s[0]
-        for index, axis in enumerate(np.atleast_1d(axes)):
-            measured, left = fit.measured_n[:, index], fit.measured_n[:, index] - fit.modelled_n[:, index]
-            axis.plot(time_s, measured - measured.mean(), color=COLOURS[0], linewidth=0.6, label="measured")
-            axis.plot(time_s, left, color=COLOURS[1], linewidth=0.6, label="left by the model")
-            axis.set_ylabel(f"coordinate {index + 1}\nin N")
-        np.atleast_1d(axes)[-1].set_xlabel("time in s")
-        legend_below(drawing, np.atleast_1d(axes)[0], 2)

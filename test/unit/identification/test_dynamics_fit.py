@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pictures import shows_something
 
-from continuum_robot.app.procedures.calibration_plot import draw_dynamics_fit
+from continuum_robot.app.procedures.pictures import draw_dynamics_fit
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.identification.capstan_rod import CapstanRod
 from continuum_robot.identification.dynamics_fit import (

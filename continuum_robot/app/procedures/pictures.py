@@ -1,12 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a dynamics calibration: measured and simulated motion, as johnston figure 5."""
+"""Pictures of what calibrations and fits found."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
 from continuum_robot.identification.dynamics_fit import DynamicsFit
+from continuum_robot.identification.motion.fit import MotionFit
+from continuum_robot.identification.procedures.cogging_record import CoggingRecord
+
+
+def draw_cogging(record: CoggingRecord, file: Path) -> None:
+    """Draw the table of every motor with three standard deviations on either side.
+
+    Parameters
+    ----------
+    record : the tables
+    file : PNG to write
+    """
+    count = len(record.motors)
+    with figure(file, f"Cogging of the motors of {record.robot}", count, 1, sharex=True) as (_, axes):
+        for index, (axis, motor) in enumerate(zip(np.atleast_1d(axes), record.motors, strict=True)):
+            torque, deviation = 1e3 * np.array(motor.torque_nm), 3e3 * np.array(motor.deviation_nm)
+            angle = 360.0 * np.arange(torque.size) / torque.size
+            colour = COLOURS[index % len(COLOURS)]
+            axis.fill_between(angle, torque - deviation, torque + deviation, color=colour, alpha=0.3, linewidth=0)
+            axis.plot(angle, torque, color=colour, linewidth=0.8)
+            axis.set_ylabel("torque in mN.m")
+            axis.set_title(f"{motor.tendon} (band: 3 standard deviations)", loc="left")
+        np.atleast_1d(axes)[-1].set_xlabel("angle of the motor in degrees")
+
+
+def draw_motion(fit: MotionFit, file: Path) -> None:
+    """Draw the forces on the coordinates, and what the model leaves of them.
+
+    Parameters
+    ----------
+    fit : what was found
+    file : PNG to write
+    """
+    count = fit.measured_n.shape[1]
+    with figure(file, "Force of the tendons on their coordinates, in chirps", count, 1, sharex=True) as (drawing, axes):
+        time_s = fit.time_s - fit.time_s[0]
+        for index, axis in enumerate(np.atleast_1d(axes)):
+            measured, left = fit.measured_n[:, index], fit.measured_n[:, index] - fit.modelled_n[:, index]
+            axis.plot(time_s, measured - measured.mean(), color=COLOURS[0], linewidth=0.6, label="measured")
+            axis.plot(time_s, left, color=COLOURS[1], linewidth=0.6, label="left by the model")
+            axis.set_ylabel(f"coordinate {index + 1}\nin N")
+        np.atleast_1d(axes)[-1].set_xlabel("time in s")
+        legend_below(drawing, np.atleast_1d(axes)[0], 2)
 
 
 def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> None:
