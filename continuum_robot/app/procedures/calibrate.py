@@ -9,8 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from continuum_robot.app.procedures.pictures import draw_dynamics_fit
 from continuum_robot.app.procedures.identify_motion import leave
+from continuum_robot.app.procedures.pictures import draw_dynamics_fit
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, fit_dynamics
 from continuum_robot.identification.recorded_motion import (
