@@ -133,8 +133,8 @@ class Homing(Procedure[Homed]):
 
     def take_strings(self, extension_m: Vector) -> None:
         """As of :class:`~.procedure.Procedure`."""
-        if self.measuring:
-            self._strings.append(np.array(extension_m))
+        if self.measuring and extension_m.shape == (len(self._names),):
+            self._strings.append(np.array(extension_m, dtype=float))
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`: the tendons may not behave as those of this robot."""
@@ -202,7 +202,7 @@ class Homing(Procedure[Homed]):
                 f"the tendons miss the robot's shapes by {1e3 * inconsistency.max():.2g} mm while it sways",
                 "Run the tendon check: a tendon is slack, swapped with another, or its gear ratio is wrong.",
             )
-        strings = string_zeros(self._names, self._strings)
+        strings = string_zeros(self._names, self._strings.copy())  # another thread may add to them
         return Homed(zero, self._take_up.slack_m.copy(), self._tension_n, self._force_n, inconsistency, strings)
 
 

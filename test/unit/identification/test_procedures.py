@@ -133,6 +133,17 @@ def test_homing_finds_the_straight_pose_of_a_robot_with_friction():
     assert safety.positions_known
 
 
+def test_homing_takes_the_middle_of_its_strings_and_no_others():
+    procedure = Homing(ROBOT)
+    taken = procedure.take_strings
+    procedure.take_strings = lambda extension_m: (taken(np.append(extension_m, 0.0)), taken(extension_m))
+    run, _, _ = drive(SimulatedTendonActuators(ROBOT), procedure, strings=True)
+    assert run.succeeded, run.problem
+    zeros = procedure.result.string_zero_m
+    assert list(zeros) == [string.name for string in ROBOT.strings]
+    assert np.abs(list(zeros.values())).max() < 5e-4
+
+
 @pytest.mark.parametrize("procedure", [Homing, TendonCheck])
 def test_a_computer_that_runs_a_quarter_of_the_cycles_is_fast_enough_for_a_procedure(procedure):
     asked = procedure(ROBOT)
