@@ -20,7 +20,7 @@ from scipy.linalg import null_space
 
 from continuum_robot.identification.fit import by_differences
 from continuum_robot.identification.motion.equations import ForceEquations
-from continuum_robot.identification.motion.parameters import MotionFitSettings
+from continuum_robot.identification.motion.parameters import MotionFitSettings, beside, chord_per_m
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.robot.description import Robot
@@ -59,7 +59,8 @@ class CoordinateEquations(ForceEquations):
     """
 
     def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
-        super().__init__(robot, samples, settings, chords=True)
+        betas = [chord_per_m(robot, k) for k in range(len(robot.segments))]
+        super().__init__(robot, samples, settings, chords=beside("chords", len(betas), betas))
         self._bandwidth_hz, motors, at = settings.bandwidth_hz, self.motors, self.parameters.at
         self._kept = motors.kept(motors.period_s)
         self._pull = np.asarray(controlled_manifold(robot).displacement_matrix)

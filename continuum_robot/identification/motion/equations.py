@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.identification.fit import Parameters, by_differences
+from continuum_robot.identification.fit import Parameter, by_differences
 from continuum_robot.identification.motion.motors import Motors
 from continuum_robot.identification.motion.parameters import MotionFitSettings, looked_for
 from continuum_robot.identification.recorded_motion import RecordedMotion
@@ -25,7 +25,7 @@ class ForceEquations(ABC):
     robot : as its file describes it
     samples : at even times
     settings : how they are used
-    chords, swings, swinging : what else is looked for, see :func:`~.parameters.looked_for`
+    further : what else is looked for
 
     Attributes
     ----------
@@ -41,20 +41,10 @@ class ForceEquations(ABC):
     time_s: Vector
 
     def __init__(
-        self,
-        robot: Robot,
-        samples: RecordedMotion,
-        settings: MotionFitSettings,
-        *,
-        chords: bool = False,
-        swings: int = 0,
-        swinging: bool = True,
+        self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings, **further: Parameter
     ) -> None:
         self.samples = samples
-        usual_n = float(np.abs(samples.effort).mean())
-        self.parameters: Parameters = looked_for(
-            robot, usual_n, settings.prior, chords=chords, swings=swings, swinging=swinging
-        )
+        self.parameters = looked_for(robot, float(np.abs(samples.effort).mean()), settings.prior, **further)
         self.motors = Motors(robot, samples, self.parameters, settings)
 
     @abstractmethod

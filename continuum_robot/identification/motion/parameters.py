@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from continuum_robot.identification.fit import Parameter, Parameters
 from continuum_robot.identification.motion.mechanisms import ROLLING, is_mechanism
@@ -22,7 +23,6 @@ LEAST_PAST = 0.05
 # Sizes that friction may have where the file has none, relative to the largest tension, N and N.s/m.
 _USUAL_DRY, _USUAL_VISCOUS_S_PER_M = 0.02, 0.5
 _LEAST = 0.01  # of what a rod cannot do without
-_NONE = 1e-6  # deviation of what is known not to be there
 _HYSTERESIS = ("moment_nm", "curvature_per_m")
 
 
@@ -108,9 +108,19 @@ def in_file(robot: Robot) -> Parameters:
     return Parameters(kinds_in_file(robot))
 
 
-def looked_for(
-    robot: Robot, usual_n: float, prior: float, *, chords: bool = False, swings: int = 0, swinging: bool = True
-) -> Parameters:
+def beside(name: str, count: int, deviation: ArrayLike) -> Parameter:
+    """Parameters that no file has.
+
+    Parameters
+    ----------
+    name : of all
+    count : of them
+    deviation : from 0, before the data
+    """
+    return Parameter(tuple(f"{name} {k + 1}" for k in range(count)), 0.0, deviation)
+
+
+def looked_for(robot: Robot, usual_n: float, prior: float, **further: Parameter) -> Parameters:
     """Values of the robot's file, then of each motor sine and cosine of its cogging and a constant (N), and the lag.
 
     Parameters
@@ -118,26 +128,13 @@ def looked_for(
     robot : with a motor on every tendon
     usual_n : mean force of a motor, N
     prior : deviation of the file's values before the data, relative to them
-    chords : whether beta of every segment (1/m) is among them, where tendons run straight between disks
-    swings : number of modes in which a rod may swing at the start, twice: in shape and in motion
-    swinging : whether it may; else it does not
+    further : what else is looked for
     """
     actuators, _ = driven_parts(robot)
-
-    def beside(name: str, count: int, deviation: float) -> Parameter:
-        return Parameter(tuple(f"{name} {k + 1}" for k in range(count)), 0.0, deviation)
-
     motors, cogging_n = robot.tendon_count, max(2 * actuators.cogging_n, 0.05 * usual_n)
     kinds = {**kinds_in_file(robot, prior), "sine": beside("sine", motors, cogging_n)}
     kinds |= {"cosine": beside("cosine", motors, cogging_n), "constant": beside("constant", motors, 2 * usual_n)}
-    kinds |= {"lag": beside("lag", 1, 1.0), "swing": beside("swing", swings, 1.0 if swinging else _NONE)}
-    if chords:
-        # A gap l = L / n between disks that bends by angle a is l (1 - a^2 / 24) straight.
-        kinds["chords"] = dataclasses.replace(
-            beside("chords", len(robot.segments), 0.0),
-            deviation=[chord_per_m(robot, k) for k in range(len(robot.segments))],
-        )
-    return Parameters(kinds)
+    return Parameters({**kinds, "lag": beside("lag", 1, 1.0), **further})
 
 
 def chord_per_m(robot: Robot, index: int) -> float:

@@ -24,7 +24,7 @@ from scipy.linalg import eigh, null_space
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.motion.equations import ForceEquations
-from continuum_robot.identification.motion.parameters import MotionFitSettings, kinds_in_file
+from continuum_robot.identification.motion.parameters import MotionFitSettings, beside, kinds_in_file
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.rod_parts import RodParts
 from continuum_robot.identification.simulated_motion import Forces, SimulatedMotion
@@ -36,6 +36,7 @@ from continuum_robot.rod.tendon_modes import controlled_manifold
 Vector = NDArray[np.float64]
 
 _SWING_J = 2e-4  # energy with which a rod may swing in each shape at the start: of a thin one bent by 0.1 rad
+_NONE = 1e-6  # deviation of swings that are known not to be there
 _START_S = 0.2  # of rest before the motion
 # Last correction within a step, bending angle (rad) or relative stretch: a hundredth of a newton of a stiff tendon.
 _TOLERANCE = 3e-6
@@ -176,7 +177,8 @@ class TensionEquations(ForceEquations):
     def __init__(
         self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings, rod: DrivenRod, *, swings: bool = True
     ) -> None:
-        super().__init__(robot, samples, settings, swings=2 * rod.swings.shape[2], swinging=swings)
+        swing = beside("swing", 2 * rod.swings.shape[2], 1.0 if swings else _NONE)
+        super().__init__(robot, samples, settings, swing=swing)
         self._rod, motors = rod, self.motors
         pull = np.asarray(controlled_manifold(robot).displacement_matrix)
         self._onto = np.concatenate([pull, null_space(pull.T)], axis=1)
