@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of a robot whose servos hold its tendons at displacements: elastic tendons that may be slack, dry friction.
 
-The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says, and a backbone that gives way along
-itself. A tendon whose servo reads q has taken in gain q + zero. On its way through the robot dry friction acts against
-the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of
-the step before. Every sample is an equilibrium with friction from the last sample's anchors. Where a reading jumps, the
+The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says. A tendon whose servo reads q has taken in
+gain q + zero. On its way through the robot dry friction acts against the sliding of its path
+(:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of the step before. Every
+sample is an equilibrium with friction from the last sample's anchors; rod/kernel/held.hpp. Where a reading jumps, the
 way between the samples is taken as straight. The first sample has no history: it is taken as free of friction.
 Derivatives of the shape with respect to the parameters are exact, those of the friction's memory included.
 """
@@ -39,7 +39,7 @@ class DisplacedReplay:
 
     Attributes
     ----------
-    curvature : coefficients of the robot, (T, n); [kappa_x, kappa_y] of every segment with a constant basis, 1/m
+    c : coefficients of the rod, (T, n)
     tip : pose of the tip in the base frame, (T, 4, 4)
     path : what the tendons' paths shorten by, (T, N), m
     tension : at the servos, (T, N), N
@@ -49,7 +49,7 @@ class DisplacedReplay:
         :attr:`DisplacedStatics.parameters`; None where not asked for
     """
 
-    curvature: Array
+    c: Array
     tip: Array
     path: Array
     tension: Array
@@ -68,7 +68,7 @@ class DisplacedStatics:
 
     Attributes
     ----------
-    rod : of the robot, with the compliance of its backbone
+    rod : of the robot
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
         ``gravity_m_per_s2`` (3), ``spiral_rad_per_m``, ``log_compliance``, ``log_straight_over`` (1 each),
         ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
@@ -82,13 +82,12 @@ class DisplacedStatics:
         tendons = robot.displaced_tendons
         if tendons is None or robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "segments and `displaced_tendons`, as `identify` writes them")
-        self.rod = rod = Rod(robot, compliant=True)
+        self.rod = rod = Rod(robot)
         self._library, self._balance = rod.compiled(), Balance(rod)
-        self._own = np.flatnonzero((rod.arrays.rows != 5) | (not tendons.compliance_per_n))
         fraction = np.array(tendons.friction_fraction) if friction else np.zeros(robot.tendon_count)
         stiffness = np.array(tendons.stiffness_n_per_m)
         self._tendon = np.array([stiffness, tendons.zero_m, tendons.gain, fraction, STICKING_OVER_TENDON * stiffness])
-        self._path_by, self._stiffness_by = _path_changes(rod, robot), _stiffness_changes(rod, robot, self._own)
+        self._path_by, self._stiffness_by = _path_changes(rod, robot), _stiffness_changes(rod, robot)
         counts = {
             "angle_rad": len(robot.segments),
             "spiral_rad_per_m": 1,
@@ -127,7 +126,7 @@ class DisplacedStatics:
         if readings.ndim != 2 or readings.shape[1] != count or not np.isfinite(readings).all():
             raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
         samples, rod = len(readings), self.rod
-        curvature, pose = np.zeros((samples, len(self._own))), np.tile(np.eye(4), (samples, 1, 1))
+        c, pose = np.zeros((samples, rod.n)), np.tile(np.eye(4), (samples, 1, 1))
         path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
         step = _Step(self, point_m, sensitivities=sensitivities)
         sensitivity = np.zeros((samples, *step.point_by.shape)) if sensitivities else None
@@ -141,12 +140,12 @@ class DisplacedStatics:
             last = reading
             rod.checked(step.c)
             pose[t, :3, :3], pose[t, :3, 3] = step.tip[:9].reshape(3, 3), step.tip[9:]
-            curvature[t], path[t], tension[t] = step.c[self._own], step.shorter, step.tension
+            c[t], path[t], tension[t] = step.c, step.shorter, step.tension
             friction[t] = step.tension - step.pull
             if sensitivity is not None:
                 sensitivity[t] = step.point_by
         at = pose[:, :3, 3] + pose[:, :3, :3] @ np.asarray(point_m, dtype=float)
-        return DisplacedReplay(curvature, pose, path, tension, friction, at, sensitivity)
+        return DisplacedReplay(c, pose, path, tension, friction, at, sensitivity)
 
 
 class _Step:
@@ -187,14 +186,14 @@ class _Step:
             raise ConvergenceError("equilibrium of held tendons", math.nan, RESIDUAL_TOLERANCE, 0)
 
 
-def _stiffness_changes(rod: Rod, robot: Robot, own: NDArray[np.intp]) -> Array:
-    """Changes of the stiffness matrix by the logarithms of the compliance and of each segment's bending stiffness."""
+def _stiffness_changes(rod: Rod, robot: Robot) -> Array:
+    """Changes of the stiffness matrix by the logarithms of the compliance along it and of each bending stiffness."""
     arrays = rod.arrays
     segment = np.concatenate([np.full(piece.count, piece.segment) for piece in arrays.pieces])
-    soft = np.ones(rod.n)
-    soft[own] = 0.0
-    bends = [((arrays.rows < 2) & (segment == k)).astype(float) for k in range(len(robot.segments))]
-    return np.array([-soft[:, None] * arrays.stiffness * soft, *(one[:, None] * arrays.stiffness * one for one in bends)])
+    parts = [(arrays.rows < 2) & (segment == k) for k in range(len(robot.segments))]
+    factors = [-1.0] + [1.0] * len(parts)
+    rows = [np.outer(part, part) for part in (arrays.rows == 5, *parts)]
+    return np.array([factor * row * arrays.stiffness for factor, row in zip(factors, rows, strict=True)])
 
 
 def _path_changes(rod: Rod, robot: Robot) -> Array:

@@ -14,10 +14,9 @@ from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.identification.displaced.fit import identify_displaced
+from continuum_robot.identification.displaced.fit import blocks_of, identify_displaced
 from continuum_robot.identification.displaced.inverse import missing_pull
 from continuum_robot.identification.displaced.model import predicted_marker
-from continuum_robot.identification.left_out_blocks import blocks_of
 from continuum_robot.identification.recordings import TendonRecording, read_recording
 from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.robot_file import write_fitted_robot
