@@ -26,6 +26,7 @@ from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettin
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.statics import Balance, Held, at_rest, downhill, equilibrium
+from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -69,9 +70,7 @@ class StaticFit:
         self._robot = robot
         self.rod = sensed_rod(robot)
         self._balance = Balance(self.rod)
-        self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
-        if robot.displaced_tendons is not None:
-            self._stiffness = np.array(robot.displaced_tendons.stiffness_n_per_m)
+        self._stiffness = tendon_stiffness_n_per_m(robot)
         # Strings are paths without stiffness.
         self._springs = np.append(self._stiffness, np.zeros(len(robot.strings)))
         self._no_strings = np.zeros(len(robot.strings))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
+from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.identification.displaced.inverse import MissingPull, missing_pull, together
 from continuum_robot.identification.displaced.model import STEPS, DisplacedModel, marker_of_pulls, predicted_marker
 from continuum_robot.identification.displaced.result import DisplacedFit, FitStep
@@ -194,7 +194,10 @@ def _solved(model: DisplacedModel, start: Array, samples: _Samples, say: Progres
     use = samples.counted
 
     def residuals(x: Array) -> tuple[Array, Array]:
-        marker, slope = model.marker_and_slope(x, samples.displacement_m)
+        try:
+            marker, slope = model.marker_and_slope(x, samples.displacement_m)
+        except ParameterError as error:  # a robot that no file may say: the search goes back
+            raise ConvergenceError(f"equilibria with {error}", math.inf, 0.0, 0) from error
         error = marker[use] - samples.marker_m[use]
         return error.ravel() / _POINT_SCALE_M, slope[use].reshape(-1, x.size) / _POINT_SCALE_M
 
