@@ -18,8 +18,8 @@ from continuum_robot.rod.displaced_statics import STICKING_OVER_TENDON, Displace
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
-from continuum_robot.simulation.mujoco.chain import Chain
 from continuum_robot.simulation.moving_rod import MovingRod, Springs
+from continuum_robot.simulation.mujoco.chain import Chain
 from continuum_robot.simulation.plant import Plant
 
 COMMAND = np.array([3.0, 1.0, 1.0, 1.5, 1.0, 2.0, 1.0, 1.2, 1.0, 1.0])
