@@ -158,7 +158,7 @@ class _Step:
         self.shorter, self.tension, self.pull, self._anchor = np.zeros((4, count))
         self.tip, self.point_by = np.zeros(12), np.zeros((3, parameters))
         arrays, changes = rod.arrays, model._path_by
-        kept = [tendon, rod.rest_m]
+        kept: list[Array | None] = [tendon, rod.rest_m]
         if sensitivities:
             straight = np.array([length_slope(rod, np.zeros(n), {"path": change})[0] for change in changes])
             path = np.stack([np.broadcast_to(arrays.path, np.shape(changes)), changes], axis=-1)

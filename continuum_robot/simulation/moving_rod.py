@@ -141,6 +141,7 @@ class MovingRod:
         self._anchors = np.zeros((ELEMENTS, count))
         self._rubbing = rubbing if rubbing is not None and rubbing[0].any() else None
         self._stops = np.zeros((3, count))  # stiffness, anchors, limits
+        self._stops[0] = 1.0 if rubbing is None else rubbing[1]
         self._make(surfaces, METHODS[method], tolerance, linear)
 
     def _make(self, surfaces: int, method: int, tolerance: float, linear: bool) -> None:
@@ -217,7 +218,7 @@ class MovingRod:
         if self._slip is not None:
             self._slip.reset(self.spooled_m)
         if self._rubbing is not None:
-            self._stops[:] = self._rubbing[1], self.displacement_m, np.zeros(len(self.tension_n))
+            self._stops[1], self._stops[2] = self.displacement_m, 0.0
         self._reset(self._shape, self._plant)
 
     def step(self, duration_s: float, count: int = 1) -> int:
@@ -232,9 +233,7 @@ class MovingRod:
         ConvergenceError : parts of a 4096th of a step do not converge either; the state is that before such a part
         """
         step_s = ct.c_double(duration_s / count)
-        changes = any(
-            one is not None for one in (self._hysteresis, self._slip, self._friction, self._rubbing)
-        )
+        changes = any(one is not None for one in (self._hysteresis, self._slip, self._friction, self._rubbing))
         evaluations = 0
         for _ in range(count if changes else 1):
             self._force[:] = self.force

@@ -316,7 +316,7 @@ def _result(
     assert robot.recording is not None
     assert robot.displaced_tendons is not None
     source = {"fitted_from": recording.file.name, "fitted_sha256": recording.sha256}
-    values = np.where(parameters.log, np.log(np.maximum(found.values, 1e-300)), found.values)
+    values = np.where(parameters.log, found.x + np.log(parameters.scale), found.values)
     listed = tuple(
         FittedValue(name=name, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
         for name, value, sigma, prior in zip(parameters.keys, values, deviation, parameters.deviation, strict=True)
