@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rod whose servos hold its tendons, from one reading to the next: the equilibrium with the memory of dry friction, and
-// its derivatives by all parameters, by the implicit function theorem.
+// A rod whose servos hold its tendons, from one reading to the next: the equilibrium with the memory of dry friction,
+// and its derivatives by all parameters, by the implicit function theorem.
 #pragma once
 #include "statics.hpp"
 
 namespace rod {
 
-// N tendons; P parameters: `paths` directions of the paths' numbers, `stiffnesses` of the stiffness matrix, 3 of gravity,
-// and of each tendon the logarithm of its stiffness, its zero, gain, and fraction of friction. The state is read and written.
+// N tendons; P parameters: `paths` directions of the paths' numbers, `stiffnesses` of the stiffness matrix, 3 of
+// gravity, and of each tendon the logarithm of its stiffness, its zero, gain, and fraction of friction. The state is
+// read and written.
 struct Held {
   int paths, stiffnesses, conservative;
-  const double *tendon;            // stiffness (N/m), zero (m), gain, fraction, stiffness of sticking friction (N/m); (5, N)
+  const double *tendon;            // stiffness (N/m), zero (m), gain, fraction, stiffness of stuck friction, (5, N)
   const double *rest;              // lengths of the straight rod, (N,), m
-  const Dual<double, 1> *path;     // numbers of the paths with their slopes along each direction, (paths, size of `path`)
+  const Dual<double, 1> *path;     // numbers of the paths with their slopes along each direction, (paths, their size)
   const Dual<double, 1> *path_rest;
-  const double *straight;          // slopes of the straight rod's lengths, (paths, N); null: no derivatives are wanted
+  const double *straight;          // slopes of the straight rod's lengths, (paths, N); null: no derivatives
   const double *stiffness_by;      // (stiffnesses, n, n)
   const double *point;             // of the tip's frame, (3,), m
   double *c, *reading;             // (n,), (N,): those before; without friction c is the guess for the first
@@ -77,14 +78,16 @@ public:
     }
     std::copy(pose + 12 * (r.bodies - 1), pose + 12 * r.bodies, w.tip);
     if (w.straight) differentiate(taut, stuck, slides, limit, first);
-    for (int j = 0; j < N; j++) // rod/friction/dry.py
-      w.anchor[j] = std::min(std::max(w.anchor[j], w.shorter[j] - limit[j] / stick[j]), w.shorter[j] + limit[j] / stick[j]);
+    for (int j = 0; j < N; j++) { // rod/friction/dry.py
+      const double reach = limit[j] / stick[j];
+      w.anchor[j] = std::min(std::max(w.anchor[j], w.shorter[j] - reach), w.shorter[j] + reach);
+    }
     if (first) std::copy(w.shorter, w.shorter + N, w.anchor);
     return 1;
   }
 
 private:
-  // c goes on along the tangent of taut tendons, where that is near; `hessian` and `gradient` are of the last equilibrium.
+  // c goes on along the tangent of taut tendons, where that is near, by the last `hessian` and `gradient`.
   bool predict(const double *reading) {
     double *step = memory.zeros(n), *matrix = memory.raw(n * n), far = 0;
     for (int j = 0; j < N; j++)
@@ -110,7 +113,7 @@ private:
     return std::sqrt(sum);
   }
 
-  // H dc/dp = dF/dp at fixed c, where friction that sticks has its anchor's derivative, and that which slides its limit's.
+  // H dc/dp = dF/dp at fixed c, where friction that sticks has its anchor's derivative, and what slides its limit's.
   void differentiate(const double *taut, const double *stuck, const double *slides, const double *limit, bool first) {
     double *rows = memory.zeros(P * n), *by_path = w.by, *by_anchor = by_path + N * P, *by_limit = by_anchor + N * P;
     double *direct = memory.zeros(w.paths * N); // of the paths at fixed c
@@ -190,7 +193,10 @@ private:
     const double *J = jacobian + 6 * n * (r.bodies - 1), *R = w.tip, *y = w.point;
     for (int p = 0; p < P; p++) {
       double v[3], turn[3];
-      for (int i = 0; i < 3; i++) v[i] = dot(J + i * n, slope + p * n, n), turn[i] = dot(J + (3 + i) * n, slope + p * n, n);
+      for (int i = 0; i < 3; i++) {
+        v[i] = dot(J + i * n, slope + p * n, n);
+        turn[i] = dot(J + (3 + i) * n, slope + p * n, n);
+      }
       add_cross(turn, y, v);
       for (int i = 0; i < 3; i++) w.point_by[i * P + p] = dot(R + 3 * i, v, 3);
     }

@@ -283,8 +283,8 @@ EXPORT void rod_functions(double x, double *values) {
 }
 
 // From one reading (N,) of servos that hold the tendons to the next; see HeldStep::run.
-EXPORT int rod_held(const Shape *r, const Numbers<double> *q, const double *scale, const Held *held, const double *reading,
-                    int first) {
+EXPORT int rod_held(const Shape *r, const Numbers<double> *q, const double *scale, const Held *held,
+                    const double *reading, int first) {
   Arena<double>::reserve(3 * memory_of(*r) + HeldStep::memory_of(*r, *held));
   Arena<Slope>::reserve(memory_of(*r));
   return HeldStep(*r, *q, scale, *held).run(reading, first != 0);
