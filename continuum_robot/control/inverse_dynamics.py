@@ -27,6 +27,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import DRIVEN
+from continuum_robot.rod.feedforward import under_pretension
 from continuum_robot.rod.kernel.call import KernelCall
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -91,7 +92,7 @@ class InverseDynamicsController(CycleController):
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
-        rod = Rod(robot, paths=(), parts=DRIVEN)
+        rod = under_pretension(robot, Rod(robot, paths=(), parts=DRIVEN))
         self.asked, self.moved = KernelCall(rod, "bias"), KernelCall(rod, "momentum", "force")
         self.needs_python = not self.asked.native
         shape = coefficients_from_clarke(robot)

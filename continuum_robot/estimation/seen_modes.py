@@ -102,21 +102,20 @@ class SeenModes:
 
 
 @lru_cache(maxsize=16)
-def seen_modes(robot: Robot, settings: ShapeSettings | None = None, *, compliant: bool = False) -> SeenModes:
+def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes:
     """The modes of a rod of any basis and routing.
 
     Parameters
     ----------
     robot : with segments
     settings : how much the sensors are trusted
-    compliant : in the coefficients of :func:`sensed_rod` with the compliance of its backbone
 
     Raises
     ------
     ParameterError : sensors that see nothing of the shape
     """
     settings = settings or ShapeSettings()
-    rod = sensed_rod(robot, compliant=compliant)
+    rod = sensed_rod(robot)
     balance = Balance(rod)
     pretension_n = 0.0 if robot.control is None else robot.control.pretension_n
     tension = np.zeros(rod.tendon_count)
@@ -124,7 +123,7 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None, *, compliant
     at_rest = equilibrium(rod, tension, balance=balance)
     rest, stiffness = at_rest.c, at_rest.hessian
     sigma_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))
-    sensors = np.vstack([-at_rest.gradient, fiber_readings(robot, rod)])
+    sensors = np.vstack([-at_rest.gradient, curvature_readings(robot)])
     weighted = sensors / sigma_m[:, None]
     moved = np.linalg.solve(stiffness, weighted.T)
     compliance = weighted @ moved
@@ -160,43 +159,14 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None, *, compliant
     return found
 
 
-def sensed_rod(robot: Robot, *, compliant: bool) -> Rod:
+def sensed_rod(robot: Robot) -> Rod:
     """The rod whose shape is estimated: tendons and then strings are its paths.
 
     Parameters
     ----------
     robot : with segments
-    compliant : see :class:`Rod`
     """
-    return Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)], compliant=compliant)
-
-
-def robots_coefficients(robot: Robot, rod: Rod) -> NDArray[np.intp]:
-    """Which of the coefficients of :func:`sensed_rod` are the robot's: all but those of the backbone's compliance.
-
-    Parameters
-    ----------
-    robot, rod : see there
-    """
-    found: list[int] = []
-    first = 0
-    for segment, own in zip(robot.segments, rod.description.segments, strict=True):
-        found += range(first, first + segment.basis.coefficient_count)
-        first += own.basis.coefficient_count
-    return np.array(found)
-
-
-def fiber_readings(robot: Robot, rod: Rod) -> Vector:
-    """:func:`~continuum_robot.rod.fiber.curvature_readings` by the coefficients of :func:`sensed_rod`.
-
-    Parameters
-    ----------
-    robot, rod : see there
-    """
-    readings = curvature_readings(robot)
-    found = np.zeros((len(readings), rod.n))
-    found[:, robots_coefficients(robot, rod)] = readings
-    return found
+    return Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)])
 
 
 def _standing_out(compliance: Vector, energy_j: float) -> tuple[Vector, Vector]:

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.estimation.modal_filter import ModalState
-from continuum_robot.estimation.seen_modes import fiber_readings, robots_coefficients, seen_modes, sensed_rod
+from continuum_robot.estimation.seen_modes import seen_modes, sensed_rod
 from continuum_robot.estimation.sensor_errors import sensor_names
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.statics import Balance, Held, at_rest, downhill, equilibrium
+from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -60,23 +62,20 @@ class StaticFit:
 
     Attributes
     ----------
-    rod : of the robot, with its strings, and with the compliance of its backbone where a fit has found one
+    rod : of the robot, with its strings
     modes : what the sensors see of the shape
     """
 
     def __init__(self, robot: Robot, settings: ShapeSettings) -> None:
         self._robot = robot
-        self.rod = sensed_rod(robot, compliant=True)
-        self._own = robots_coefficients(robot, self.rod)
+        self.rod = sensed_rod(robot)
         self._balance = Balance(self.rod)
-        self._stiffness = np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
-        if robot.displaced_tendons is not None:
-            self._stiffness = np.array(robot.displaced_tendons.stiffness_n_per_m)
+        self._stiffness = tendon_stiffness_n_per_m(robot)
         # Strings are paths without stiffness.
         self._springs = np.append(self._stiffness, np.zeros(len(robot.strings)))
         self._no_strings = np.zeros(len(robot.strings))
-        self.modes = seen_modes(robot, settings, compliant=True)
-        self._of_fiber = fiber_readings(robot, self.rod)
+        self.modes = seen_modes(robot, settings)
+        self._of_fiber = curvature_readings(robot)
         self._sensors = sensor_names(robot)
         self._sigma_m = self.modes.sigma_m
         self._filter = self.modes.motion_filter()
@@ -104,7 +103,7 @@ class StaticFit:
         count = len(self._stiffness)
         spooled, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
         if not np.isfinite(spooled).all():
-            return ShapeEstimate.unseen(len(self._own), _INVALID)
+            return ShapeEstimate.unseen(self.rod.n, _INVALID)
         seen = self._read(spooled, extension, bent, tension)
         try:
             self._c, hessian, pull = self._settle(self._c + min(dt, _LONGEST_LOOK_S) * self._rate, seen)
@@ -115,7 +114,7 @@ class StaticFit:
                 self._c, hessian, pull = self._settle(held.c, seen)
             except ConvergenceError:
                 self.reset()
-                return ShapeEstimate.unseen(len(self._own), _LOST)
+                return ShapeEstimate.unseen(self.rod.n, _LOST)
         slope = np.asarray(np.linalg.solve(hessian, pull), dtype=float)
         covariance: Vector
         motion: ModalState | None = None
@@ -134,9 +133,9 @@ class StaticFit:
         else:
             covariance = self.modes.energy_j * np.asarray(np.linalg.inv(hessian), dtype=float)
         return ShapeEstimate(
-            coefficients=self._c[self._own],
-            coefficient_rates=rates[self._own],
-            covariance=covariance[np.ix_(self._own, self._own)],
+            coefficients=self._c.copy(),
+            coefficient_rates=rates,
+            covariance=covariance,
             residual_m=float(np.sqrt(np.mean(missed**2))) if missed.size else 0.0,
             sensor_count=len(spooled) + int(missed.size),
             tip=self.rod.moved(self._c)[0],
@@ -159,15 +158,14 @@ class StaticFit:
             self._filter.reset()
         motion = self._filter.update(modes.coordinates @ (self._c - modes.rest), dt)
         per_mode = slope @ modes.readings
-        own = per_mode[self._own]
-        n, k = own.shape
+        n, k = per_mode.shape
         spread = np.zeros((3 * n, 3 * k))
         for part in range(3):
-            spread[part * n : (part + 1) * n, part * k : (part + 1) * k] = own
+            spread[part * n : (part + 1) * n, part * k : (part + 1) * k] = per_mode
         state = ModalState(
-            self._c[self._own],
-            own @ motion.c_rate,
-            own @ motion.c_acceleration,
+            self._c.copy(),
+            per_mode @ motion.c_rate,
+            per_mode @ motion.c_acceleration,
             spread @ motion.covariance @ spread.T,
             np.zeros(n, dtype=bool),
         )

@@ -40,8 +40,10 @@ class Parameter:
     keys : of the robot's file, or what is said of them, one for each
     expected : before the data, one for all or one for each, in the unit of the keys
     deviation : of that, of x; infinite: nothing is expected
-    scale : unit of x, which is the value over it
+    scale : unit of x
     low, high : bounds of x
+    origin : where x is 0: it is the value less that, over its unit
+    log : or the logarithm of the value over its unit
     """
 
     keys: tuple[str, ...]
@@ -50,6 +52,8 @@ class Parameter:
     scale: ArrayLike = 1.0
     low: float = -np.inf
     high: ArrayLike = np.inf
+    origin: ArrayLike = 0.0
+    log: bool = False
 
 
 class Parameters:
@@ -63,7 +67,7 @@ class Parameters:
     ----------
     at : where those of each kind stand
     keys : of all
-    scale, low, high : shape (P,)
+    scale, origin, log, low, high : shape (P,)
     expected, deviation : of x before the data, shape (P,)
     """
 
@@ -79,7 +83,9 @@ class Parameters:
             return np.concatenate([np.zeros(0), *each])
 
         self.scale, self.deviation, self.low, self.high = map(column, ("scale", "deviation", "low", "high"))
-        self.expected = column("expected") / self.scale
+        self.origin, self.log = column("origin"), column("log").astype(bool)
+        self.expected = (column("expected") - self.origin) / self.scale
+        self.expected[self.log] = np.log(self.expected[self.log])
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -96,7 +102,7 @@ class Parameters:
 
     def values(self, x: Vector) -> Vector:
         """The numbers in the units of their keys, shape (P,)."""
-        return self.scale * x
+        return self.origin + self.scale * np.where(self.log, np.exp(np.where(self.log, x, 0.0)), x)
 
 
 @dataclass(frozen=True)

@@ -43,36 +43,16 @@ Progress = Callable[[str], None]
 _FRAME_ELSEWHERE = 0.25  # of the robot's length: a straight tip further off means a tracker frame not at the base
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitSettings:
-    """What the fit takes for granted, as standard deviations of priors, and its tolerances.
-
-    Attributes
-    ----------
-    point_scale_m : size of an error that counts as ordinary; larger ones weigh less and less
-    marker_lateral_m, marker_axial_m : marker from the tip, across and along the tip's axis
-    base_lateral_m, base_axial_m : base from the origin of the tracker's frame. A marker on the axis and a base on the
-        axis can hardly be distinguished, so a small value here lets the marker take what the straight robot shows
-    tilt_rad : axis of the base from the tracker's z axis; a turn about z is in the segments' angles
-    zero_m : displacement at which a tendon begins to bend the robot, about its first estimate
-    response_spread : logarithm of a segment's response against that of the whole robot
-    direction_rad, sensitivity_spread : direction and logarithm of the sensitivity of one tendon, for step 2
-    deflected_fraction : samples whose deflection is at least this fraction of the largest in the same pull are used
-    candidates : distributions that go on from step 2 to step 3
-    """
-
-    point_scale_m: float = 0.005
-    marker_lateral_m: float = 0.01
-    marker_axial_m: float = 0.03
-    base_lateral_m: float = 0.002
-    base_axial_m: float = 0.001
-    tilt_rad: float = 0.03
-    zero_m: float = 0.0015
-    response_spread: float = 0.07
-    direction_rad: float = math.radians(8)
-    sensitivity_spread: float = 0.15
-    deflected_fraction: float = 0.1
-    candidates: int = 6
+_POINT_SCALE_M = 0.005  # an error that counts as ordinary; larger ones weigh less and less
+# Standard deviations before the data. Marker from the tip, and base from the origin of the tracker's frame: across and
+# along the axis. A marker on the axis and a base on it can hardly be told apart: the marker takes what is shown.
+_MARKER_M, _BASE_M = (0.01, 0.01, 0.03), (0.002, 0.002, 0.001)
+_TILT_RAD = 0.03  # of the base's axis from the tracker's z axis; a turn about z is in the segments' angles
+_ZERO_M = 0.0015  # displacement at which a tendon begins to bend the robot, about its first estimate
+_RESPONSE_SPREAD = 0.07  # logarithm of a segment's response against that of the whole robot
+# Direction and logarithm of the sensitivity of one tendon, and how many distributions go on from step 2 to step 3.
+_DIRECTION_RAD, _SENSITIVITY_SPREAD, _CANDIDATES = math.radians(8), 0.15, 6
+_DEFLECTED_FRACTION = 0.1  # of the largest deflection in a pull, from which samples are used
 
 
 @dataclass(frozen=True)
@@ -148,7 +128,6 @@ def identify_geometry(
     robot: Robot,
     data: Path | str | TendonRecording,
     progress: Progress | None = None,
-    settings: FitSettings | None = None,
 ) -> GeometryFit:
     """Find the servo-to-tendon map, the segments' angles, the marker and the base pose from a tendon_pull recording.
 
@@ -157,7 +136,6 @@ def identify_geometry(
     robot : lengths, pitch radii and tendon counts; its angles are ignored
     data : recording in which one tendon at a time is pulled; other samples of it are not used
     progress : called with a line of text now and then
-    settings : priors and tolerances
 
     Returns
     -------
@@ -168,7 +146,6 @@ def identify_geometry(
     RecordingError : unreadable, another number of columns than the robot has tendons, or a column never pulled alone
     ConvergenceError : no distribution of columns over segments could be fitted
     """
-    settings = settings or FitSettings()
     say = progress or (lambda _: None)
     recording = data if isinstance(data, TendonRecording) else read_recording(data)
     if len(recording.columns) != robot.tendon_count:
@@ -177,20 +154,16 @@ def identify_geometry(
             f"{len(recording.columns)} columns servo_<id>_mm where {robot.name} has {robot.tendon_count} tendons",
             "Give the recording of this robot",
         )
-    pulls = find_pulls(recording, settings.deflected_fraction)
+    pulls = find_pulls(recording, _DEFLECTED_FRACTION)
     say(f"{len(pulls.marker_m)} of {len(recording)} samples show one tendon pulled")
     candidates = likeliest_distributions(
-        robot,
-        pulls,
-        settings.candidates,
-        direction_rad=settings.direction_rad,
-        sensitivity_spread=settings.sensitivity_spread,
+        robot, pulls, _CANDIDATES, direction_rad=_DIRECTION_RAD, sensitivity_spread=_SENSITIVITY_SPREAD
     )
     say(
         f"fitting the {len(candidates)} likeliest of {distribution_count(robot)} distributions of columns over segments"
     )
     fits = sorted(
-        (_fit(robot, pulls, order, settings) for order in candidates), key=lambda one: (one.fit.cost, one.columns)
+        (_fit(robot, pulls, order) for order in candidates), key=lambda one: (one.fit.cost, one.columns)
     )
     best = fits[0]
     say(f"best fit {1e3 * best.rmse_m:.2f} mm" + (f", next {1e3 * fits[1].rmse_m:.2f} mm" if len(fits) > 1 else ""))
@@ -203,7 +176,7 @@ class _Model:
     That is the logarithm of each segment's response against the robot's and of the robot's, and each tendon's zero.
     """
 
-    def __init__(self, robot: Robot, pulls: Pulls, order: tuple[int, ...], settings: FitSettings) -> None:
+    def __init__(self, robot: Robot, pulls: Pulls, order: tuple[int, ...]) -> None:
         segments = robot.segments
         m, count = len(segments), len(order)
         self._lengths_m = np.array([segment.length_m for segment in segments])
@@ -220,7 +193,6 @@ class _Model:
         self._fraction = (fraction / fraction.sum(axis=1, keepdims=True))[self._segment]
         self._pulled_m = pulls.displacement_m
         self._measured_m = pulls.marker_m
-        self._scale_m = settings.point_scale_m
         turned = np.exp(1j * (pulls.direction_rad[list(order)] - within))
         psi = [np.angle(turned[segment_of == index].mean()) for index in range(m)]
         base, straight = np.zeros(3), np.array([0.0, 0.0, robot.length_m])
@@ -230,18 +202,15 @@ class _Model:
         def of(name: str, size: int, expected: ArrayLike, deviation: ArrayLike = np.inf) -> Parameter:
             return Parameter(tuple(f"{name} {k + 1}" for k in range(size)), expected, deviation)
 
-        lateral, axial = settings.marker_lateral_m, settings.marker_axial_m
         self.parameters = Parameters(
             {
                 "psi": of("angle_offset_rad", m, psi),
-                "marker": of("recording.marker_in_tip_m", 3, 0.0, [lateral, lateral, axial]),
-                "base": of(
-                    "recording.base_in_tracker_m", 3, base, [settings.base_lateral_m] * 2 + [settings.base_axial_m]
-                ),
-                "tilt": of("recording.base_rotation_in_tracker_rad", 2, 0.0, settings.tilt_rad),
-                "spread": of("response", m, 0.0, settings.response_spread),
+                "marker": of("recording.marker_in_tip_m", 3, 0.0, _MARKER_M),
+                "base": of("recording.base_in_tracker_m", 3, base, _BASE_M),
+                "tilt": of("recording.base_rotation_in_tracker_rad", 2, 0.0, _TILT_RAD),
+                "spread": of("response", m, 0.0, _RESPONSE_SPREAD),
                 "response": of("response of the robot", 1, math.log(0.85), 0.5),
-                "zero": of("zero", count, pulls.zero_m[list(order)], settings.zero_m),
+                "zero": of("zero", count, pulls.zero_m[list(order)], _ZERO_M),
             }
         )
         self.at = self.parameters.at
@@ -263,7 +232,7 @@ class _Model:
 
     def rows(self, x: Array) -> Array:
         """Errors of the samples over their scale, large ones weighing less."""
-        error = self.error_m(x) / self._scale_m
+        error = self.error_m(x) / _POINT_SCALE_M
         # Pseudo-Huber in the distance d: rho = 2 (sqrt(1 + d^2) - 1) = d^2 2 / (sqrt(1 + d^2) + 1).
         weight = np.sqrt(2 / (np.sqrt(1 + np.sum(error**2, axis=1)) + 1))
         return np.asarray((error * weight[:, None]).ravel())
@@ -282,8 +251,8 @@ class _Candidate:
     rmse_m: float
 
 
-def _fit(robot: Robot, pulls: Pulls, order: tuple[int, ...], settings: FitSettings) -> _Candidate:
-    model = _Model(robot, pulls, order, settings)
+def _fit(robot: Robot, pulls: Pulls, order: tuple[int, ...]) -> _Candidate:
+    model = _Model(robot, pulls, order)
     found = fit(model.parameters, by_differences(model.rows))
     if not np.isfinite(found.cost):
         raise ConvergenceError("geometry fit", math.inf, 0.0, found.evaluations)

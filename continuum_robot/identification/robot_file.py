@@ -135,6 +135,10 @@ def _(fit: DisplacedFit, robot: Robot) -> Found:
         values[f"segments[{index}].tendons.angle_offset_rad"] = segment.tendons.angle_offset_rad
         for axis, stiffness in zip("xy", segment.backbone.bending_stiffnesses_nm2, strict=True):
             values[f"segments[{index}].backbone.bending_stiffness_{axis}_nm2"] = stiffness
+        if segment.backbone.axial_stiffness_n != robot.segments[index].backbone.axial_stiffness_n:
+            values[f"segments[{index}].backbone.axial_stiffness_n"] = segment.backbone.axial_stiffness_n
+            own = dataclasses.asdict(segment.basis).items()
+            values[f"segments[{index}].basis"] = {key: value for key, value in own if value or key.endswith("_order")}
     values["gravity_m_per_s2"] = fitted.gravity_m_per_s2
     for section in ("recording", "displaced_tendons"):
         found = getattr(fitted, section)

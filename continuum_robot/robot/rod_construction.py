@@ -115,8 +115,8 @@ class RodConstruction:
                 return f"basis of {segment.name}"
             if segment.backbone.rest_curvature_per_m[2]:
                 return f"rest torsion of {segment.name}"
-        if self.displaced is not None and (self.displaced.bends_paths or self.displaced.compliance_per_n):
-            return "displaced_tendons: spiral, straight runs or compliance"
+        if self.displaced is not None and self.displaced.bends_paths:
+            return "displaced_tendons: spiral or straight runs"
         paths = [*tendon_paths(self.segments, self.routed_tendons), *(string.path for string in self.strings)]
         routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in self.routed_tendons]
         return f"routing of {routed[0]}" if routed else ""

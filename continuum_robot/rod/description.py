@@ -165,7 +165,7 @@ class RodDescription:
         )
 
     @classmethod
-    def of_robot(cls, robot: Robot, parts: Parts = ALL, *, compliant: bool = False) -> RodDescription:
+    def of_robot(cls, robot: Robot, parts: Parts = ALL) -> RodDescription:
         """The rod of a robot file: backbone, disks, payload, tendons, strings, gravity.
 
         Tendons bend with the backbone, see :func:`continuum_robot.rod.inertia.section_stiffness`.
@@ -174,8 +174,6 @@ class RodDescription:
         ----------
         robot : with segments
         parts : what has inertia and weight
-        compliant : its backbone gives way along itself as ``displaced_tendons`` says, by an extension that is constant
-            along each segment whose basis has none
 
         Raises
         ------
@@ -186,18 +184,15 @@ class RodDescription:
             raise ParameterError("robot", robot.name, "a rod with segments")
         segments: list[RodSegment] = []
         masses: list[LumpedMass] = []
-        softness = robot.displaced_tendons.compliance_per_n if compliant and robot.displaced_tendons else 0.0
         for index, (segment, start_m) in enumerate(zip(robot.segments, robot.segment_starts_m, strict=True)):
             parted = distributed_mass(robot, index, parts)
             along, (density, moment) = list(parted.values()), parted.get(TENDONS, (0.0, 0.0))
             rotary = sum(moment for _, moment in along) if parts.rotational_energy else 0.0
-            stiffness, basis = section_stiffness(robot, index), segment.basis
-            if softness and 5 not in basis.rows:
-                stiffness[5], basis = 1 / softness, basis.extended
+            stiffness = section_stiffness(robot, index)
             segments.append(
                 RodSegment(
                     length_m=segment.length_m,
-                    basis=basis,
+                    basis=segment.basis,
                     stiffness=_floats(stiffness),
                     damping=_floats(section_damping(robot, index)),
                     linear_density_kg_per_m=float(sum(density for density, _ in along)),

@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of a robot whose servos hold its tendons at displacements: elastic tendons that may be slack, dry friction.
 
-The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says, and a backbone that gives way along
-itself. A tendon whose servo reads q has taken in gain q + zero. On its way through the robot dry friction acts against
-the sliding of its path (:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of
-the step before. Every sample is an equilibrium with friction from the last sample's anchors. Where a reading jumps, the
+The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says. A tendon whose servo reads q has taken in
+gain q + zero. On its way through the robot dry friction acts against the sliding of its path
+(:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of the step before. Every
+sample is an equilibrium with friction from the last sample's anchors; rod/kernel/held.hpp. Where a reading jumps, the
 way between the samples is taken as straight. The first sample has no history: it is taken as free of friction.
 Derivatives of the shape with respect to the parameters are exact, those of the friction's memory included.
 """
 
 from __future__ import annotations
 
+import ctypes as ct
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.friction.dry import moved_anchor
+from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.slopes import length_slope, terms_slope
-from continuum_robot.rod.statics import Balance, Held, RestState, Stops, at_rest
+from continuum_robot.rod.slopes import length_slope
+from continuum_robot.rod.statics import RESIDUAL_TOLERANCE, Balance, Held, Stops, at_rest
 
 Array = NDArray[np.float64]
 
@@ -37,7 +39,7 @@ class DisplacedReplay:
 
     Attributes
     ----------
-    curvature : coefficients of the robot, (T, n); [kappa_x, kappa_y] of every segment with a constant basis, 1/m
+    c : coefficients of the rod, (T, n)
     tip : pose of the tip in the base frame, (T, 4, 4)
     path : what the tendons' paths shorten by, (T, N), m
     tension : at the servos, (T, N), N
@@ -47,7 +49,7 @@ class DisplacedReplay:
         :attr:`DisplacedStatics.parameters`; None where not asked for
     """
 
-    curvature: Array
+    c: Array
     tip: Array
     path: Array
     tension: Array
@@ -66,7 +68,7 @@ class DisplacedStatics:
 
     Attributes
     ----------
-    rod : of the robot, with the compliance of its backbone
+    rod : of the robot
     parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
         ``gravity_m_per_s2`` (3), ``spiral_rad_per_m``, ``log_compliance``, ``log_straight_over`` (1 each),
         ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
@@ -80,31 +82,25 @@ class DisplacedStatics:
         tendons = robot.displaced_tendons
         if tendons is None or robot.traits.without_statics:
             raise ParameterError("robot", robot.name, "segments and `displaced_tendons`, as `identify` writes them")
-        self.rod = Rod(robot, compliant=True)
-        self._robot, self._balance = robot, Balance(self.rod)
-        self._own = np.flatnonzero((self.rod.arrays.rows != 5) | (not tendons.compliance_per_n))
-        self._stiffness = np.array(tendons.stiffness_n_per_m)
-        self._stick = STICKING_OVER_TENDON * self._stiffness
-        self._zero, self._gain = np.array(tendons.zero_m), np.array(tendons.gain)
-        self._fraction = np.array(tendons.friction_fraction) if friction else np.zeros(len(self._gain))
-        counts = (
-            ("angle_rad", len(robot.segments)),
-            ("spiral_rad_per_m", 1),
-            ("log_straight_over", 1),
-            ("log_compliance", 1),
-            ("log_bending_stiffness", len(robot.segments)),
-            ("gravity_m_per_s2", 3),
-            *((name, robot.tendon_count) for name in ("log_tendon_stiffness", "zero_m", "gain", "friction_fraction")),
-        )
-        ends = np.cumsum([count for _, count in counts])
-        self.parameters = {
-            name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts, ends, strict=True)
+        self.rod = rod = Rod(robot)
+        self._library, self._balance = rod.compiled(), Balance(rod)
+        fraction = np.array(tendons.friction_fraction) if friction else np.zeros(robot.tendon_count)
+        stiffness = np.array(tendons.stiffness_n_per_m)
+        self._tendon = np.array([stiffness, tendons.zero_m, tendons.gain, fraction, STICKING_OVER_TENDON * stiffness])
+        self._path_by, self._stiffness_by = _path_changes(rod, robot), _stiffness_changes(rod, robot)
+        counts = {
+            "angle_rad": len(robot.segments),
+            "spiral_rad_per_m": 1,
+            "log_straight_over": 1,
+            "log_compliance": 1,
+            "log_bending_stiffness": len(robot.segments),
+            "gravity_m_per_s2": 3,
+            **dict.fromkeys(("log_tendon_stiffness", "zero_m", "gain", "friction_fraction"), robot.tendon_count),
         }
-        self._parameter_count = int(ends[-1])
-        self._path_changes = _path_changes(self.rod, robot)
-        straight = np.zeros(self.rod.n)
-        self._straight = [length_slope(self.rod, straight, {"path": change})[0] for change in self._path_changes]
-        self._stiffness_changes = self._of_stiffness()
+        ends = np.cumsum(list(counts.values()))
+        self.parameters = {
+            name: slice(int(end) - count, int(end)) for (name, count), end in zip(counts.items(), ends, strict=True)
+        }
 
     def replay(
         self, displacement: ArrayLike, *, point_m: ArrayLike = (0.0, 0.0, 0.0), sensitivities: bool = False
@@ -126,147 +122,81 @@ class DisplacedStatics:
         ParameterError : wrong shape, or values that are not finite
         ConvergenceError : no equilibrium found
         """
-        readings, count = np.asarray(displacement, dtype=float), len(self._gain)
+        readings, count = np.asarray(displacement, dtype=float), self._tendon.shape[1]
         if readings.ndim != 2 or readings.shape[1] != count or not np.isfinite(readings).all():
             raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
         samples, rod = len(readings), self.rod
-        curvature, pose = np.zeros((samples, len(self._own))), np.tile(np.eye(4), (samples, 1, 1))
+        c, pose = np.zeros((samples, rod.n)), np.tile(np.eye(4), (samples, 1, 1))
         path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
-        sensitivity = np.zeros((samples, 3, self._parameter_count)) if sensitivities else None
-        point = np.asarray(point_m, dtype=float)
-        c, way = np.zeros(rod.n), _Way(self, sensitivities)
+        step = _Step(self, point_m, sensitivities=sensitivities)
+        sensitivity = np.zeros((samples, *step.point_by.shape)) if sensitivities else None
         last = readings[0] if samples else np.zeros(count)
         for t, reading in enumerate(readings):
+            steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._tendon[3].any() else 1
             if t == 0:
-                c = way.begin(c, reading)
-            steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._fraction.any() else 1
-            for step in range(1, steps + 1):
-                c = way.go_on(c, last + (reading - last) * (step / steps))
+                step.go(reading, first=True)
+            for k in range(1, steps + 1):
+                step.go(last + (reading - last) * (k / steps))
             last = reading
-            pose[t], jacobian = rod.moved(c)
-            curvature[t], path[t], tension[t], friction[t] = c[self._own], way.path, way.tension, way.friction
+            rod.checked(step.c)
+            pose[t, :3, :3], pose[t, :3, 3] = step.tip[:9].reshape(3, 3), step.tip[9:]
+            c[t], path[t], tension[t] = step.c, step.shorter, step.tension
+            friction[t] = step.tension - step.pull
             if sensitivity is not None:
-                turned = jacobian[:3] + np.cross(jacobian[3:].T, point).T
-                sensitivity[t] = pose[t, :3, :3] @ turned @ way.slope
-        at = pose[:, :3, 3] + pose[:, :3, :3] @ point
-        return DisplacedReplay(curvature, pose, path, tension, friction, at, sensitivity)
-
-    def _of_stiffness(self) -> dict[str, list[Array]]:
-        """Changes of the stiffness matrix by each parameter that it has."""
-        arrays, bends = self.rod.arrays, self.rod.arrays.rows < 2
-        segment = np.zeros(self.rod.n, dtype=int)
-        for piece in arrays.pieces:
-            segment[piece.first : piece.first + piece.count] = piece.segment
-        soft = np.setdiff1d(np.arange(self.rod.n), self._own)
-        along = np.zeros(self.rod.n)
-        along[soft] = 1.0
-        parts = [(bends & (segment == k)).astype(float) for k in range(len(self._robot.segments))]
-        return {
-            "log_bending_stiffness": [part[:, None] * arrays.stiffness * part for part in parts],
-            "log_compliance": [-along[:, None] * arrays.stiffness * along],
-        }
-
-    def force_slope(self, state: RestState, path_tension: Array, slope: Array) -> tuple[Array, Array]:
-        """Derivatives at fixed coefficients: of the force, (n, P), and of the paths, (N, P), by the robot's parameters.
-
-        Parameters
-        ----------
-        state : an equilibrium
-        path_tension, slope : tension on each path, N, and its derivative by the path's length, N/m, (N,)
-        """
-        rod, gradient, at = self.rod, state.gradient, self.parameters
-        force = np.zeros((rod.n, self._parameter_count))
-        moved = np.zeros((len(slope), self._parameter_count))
-        for k, (change, straight) in enumerate(zip(self._path_changes, self._straight, strict=True)):
-            length, by_c = length_slope(rod, state.c, {"path": change})
-            moved[:, k] = straight - length
-            force[:, k] = -path_tension @ by_c + (slope * moved[:, k]) @ gradient
-        for name, changes in self._stiffness_changes.items():
-            for k, matrix in enumerate(changes):
-                force[:, at[name].start + k] = -matrix @ state.c
-        if rod.arrays.body[:, 0].any():
-            for k, unit in enumerate(np.eye(3)):
-                force[:, at["gravity_m_per_s2"].start + k] = terms_slope(rod, state.c, {"gravity": unit})
-        return force, moved
+                sensitivity[t] = step.point_by
+        at = pose[:, :3, 3] + pose[:, :3, :3] @ np.asarray(point_m, dtype=float)
+        return DisplacedReplay(c, pose, path, tension, friction, at, sensitivity)
 
 
-class _Way:
-    """Equilibria one after another, with the friction's memory."""
+class _Step:
+    """The kernel's step from one reading to the next, with what it keeps; see held.hpp."""
 
-    def __init__(self, model: DisplacedStatics, sensitivities: bool) -> None:
-        self.model, self.sensitivities, count = model, sensitivities, len(model._gain)
-        self.anchor, self.limit = np.zeros(count), np.zeros(count)
-        # Derivatives of anchors and limits.
-        self.memory, self.limit_slope = np.zeros((2, count, model._parameter_count))
-        self.slope = np.zeros((model.rod.n, model._parameter_count))
+    def __init__(self, model: DisplacedStatics, point_m: ArrayLike, *, sensitivities: bool) -> None:
+        self._model, rod, tendon = model, model.rod, model._tendon
+        n, count, parameters = rod.n, tendon.shape[1], model.parameters["friction_fraction"].stop
+        self.c, self._reading, self._given = np.zeros(n), np.zeros(count), np.zeros(count)
+        self.shorter, self.tension, self.pull, self._anchor = np.zeros((4, count))
+        self.tip, self.point_by = np.zeros(12), np.zeros((3, parameters))
+        arrays, changes = rod.arrays, model._path_by
+        kept: list[Array | None] = [tendon, rod.rest_m]
+        if sensitivities:
+            straight = np.array([length_slope(rod, np.zeros(n), {"path": change})[0] for change in changes])
+            path = np.stack([np.broadcast_to(arrays.path, np.shape(changes)), changes], axis=-1)
+            rest = np.stack([arrays.path_rest, 0 * arrays.path_rest], axis=-1)
+            kept += [path, rest, straight]
+        kept += [None] * (5 - len(kept))
+        kept += [model._stiffness_by, np.array(point_m, dtype=float), self.c, self._reading, np.zeros((n, n))]
+        kept += [np.zeros((count, n)), self.shorter, self.tension, self.pull, self._anchor]
+        kept += [np.zeros((3, count, parameters)), self.tip, self.point_by]
+        self._kept = kept
+        held = kernel.Held(len(changes), len(model._stiffness_by), rod.conservative, *map(kernel.at, kept))
+        given = (kernel.at(rod.scale), ct.addressof(held), kernel.at(self._given))
+        self._held = held
+        self._call = (ct.byref(rod.shape), ct.byref(rod.numbers), *map(ct.c_void_p, given))
 
-    def begin(self, c: Array, reading: Array) -> Array:
-        """Without friction; the anchors are there."""
-        state = self._solve(c, reading, None)
-        if self.sensitivities:
-            moved, _ = self._slopes(state, reading, np.zeros(len(self.anchor), dtype=bool))
-            self.memory = moved
-            self.limit_slope = self._limit_slope(moved, reading)
-        self.anchor = self.path
-        return state.c
-
-    def go_on(self, c: Array, reading: Array) -> Array:
-        """To the next reading."""
-        model = self.model
-        self.limit = model._fraction * self.tension
-        rubs = bool(model._fraction.any())
-        state = self._solve(c, reading, Stops(model._stick, self.anchor, self.limit) if rubs else None)
-        elastic = model._stick * (self.path - self.anchor)
-        sticking = np.abs(elastic) < self.limit
-        if self.sensitivities:
-            moved, _ = self._slopes(state, reading, sticking)
-            reach = np.sign(elastic) / model._stick  # anchors that slid follow the path at F / (5 k)
-            after = moved - reach[:, None] * self.limit_slope
-            own = np.arange(len(reach))
-            after[own, model.parameters["log_tendon_stiffness"].start + own] += reach * self.limit
-            self.memory = np.where(sticking[:, None], self.memory, after)
-            self.limit_slope = self._limit_slope(moved, reading)
-        self.anchor = moved_anchor(self.path, self.anchor, self.limit, model._stick)
-        return state.c
-
-    def _solve(self, c: Array, reading: Array, stops: Stops | None) -> RestState:
-        model = self.model
-        wound = model._gain * reading + model._zero
-        state = at_rest(model._balance, c, Held(model._stiffness, wound, stops))
-        self.path = model.rod.rest_m - state.length_m
-        self.stretch = np.maximum(wound - self.path, 0.0)
-        self.tension = model._stiffness * self.stretch
-        self.friction = self.tension - state.tension
-        return state
-
-    def _slopes(self, state: RestState, reading: Array, sticking: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Derivative of the paths, (N, P), and of the coefficients, (n, P), by the implicit function theorem."""
-        model, at, G = self.model, self.model.parameters, state.gradient
-        taut, stick = model._stiffness * (self.stretch > 0), model._stick * sticking
-        force, moved = model.force_slope(state, state.tension, taut + stick)
-        held = stick * (self.path - self.anchor)
-        force[:, at["log_tendon_stiffness"]] -= G.T * (self.tension - held)
-        force[:, at["zero_m"]] -= G.T * taut
-        force[:, at["gain"]] -= G.T * (taut * reading)
-        sliding = np.where(sticking, 0.0, np.sign(self.path - self.anchor)) * (self.limit > 0)
-        force += G.T @ (sliding[:, None] * self.limit_slope - stick[:, None] * self.memory)
-        self.slope = np.asarray(np.linalg.solve(state.own_hessian, force))
-        return moved - G @ self.slope, self.slope
-
-    def _limit_slope(self, moved: Array, reading: Array) -> Array:
-        """Derivative of the fraction of the tension that friction may take up in the next step, (N, P)."""
-        model, at, own = self.model, self.model.parameters, np.arange(len(self.anchor))
-        taut = model._stiffness * (self.stretch > 0)
-        slope = -taut[:, None] * moved
-        slope[own, at["zero_m"].start + own] += taut
-        slope[own, at["gain"].start + own] += taut * reading
-        slope[own, at["log_tendon_stiffness"].start + own] += self.tension
-        slope *= model._fraction[:, None]
-        slope[own, at["friction_fraction"].start + own] += self.tension
-        return slope
+    def go(self, reading: Array, *, first: bool = False) -> None:
+        """To a reading; ConvergenceError where no equilibrium is found."""
+        model, (stiffness, zero, gain, fraction, stick) = self._model, self._model._tendon
+        self._given[:] = reading
+        if model._library.rod_held(*self._call, int(first)):
+            return
+        stops = None if first else Stops(stick, self._anchor, fraction * self.tension)
+        self.c[:] = at_rest(model._balance, self.c, Held(stiffness, gain * reading + zero, stops)).c
+        if not model._library.rod_held(*self._call, int(first)):
+            raise ConvergenceError("equilibrium of held tendons", math.nan, RESIDUAL_TOLERANCE, 0)
 
 
-def _path_changes(rod: Rod, robot: Robot) -> list[Array]:
+def _stiffness_changes(rod: Rod, robot: Robot) -> Array:
+    """Changes of the stiffness matrix by the logarithms of the compliance along it and of each bending stiffness."""
+    arrays = rod.arrays
+    segment = np.concatenate([np.full(piece.count, piece.segment) for piece in arrays.pieces])
+    parts = [(arrays.rows < 2) & (segment == k) for k in range(len(robot.segments))]
+    factors = [-1.0] + [1.0] * len(parts)
+    rows = [np.outer(part, part) for part in (arrays.rows == 5, *parts)]
+    return np.array([factor * row * arrays.stiffness for factor, row in zip(factors, rows, strict=True)])
+
+
+def _path_changes(rod: Rod, robot: Robot) -> Array:
     """Changes of the paths' numbers: by the angle of each segment's tendons, the spiral, log of the straight runs."""
     arrays, tendons = rod.arrays, robot.displaced_tendons
     assert tendons is not None
@@ -286,4 +216,4 @@ def _path_changes(rod: Rod, robot: Robot) -> list[Array]:
     spiral[:, 4] += x
     straight = np.zeros_like(arrays.path)
     straight[:, 5] = 2 * arrays.path[:, 5]
-    return [*found, spiral, straight]
+    return np.array([*found, spiral, straight])

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.holding_force import HoldingForce
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 
@@ -21,5 +24,21 @@ def clarke_feedforward(robot: Robot) -> HoldingForce:
     function: coordinates of the tendons (2m,), m -> elastic (2m,) and gravity (2m,), N; tendons that give their sum
     hold the robot there, one with general tendons near the straight configuration. Not for use by two threads at once.
     """
-    rod, shape = Rod(robot, paths=()), coefficients_from_clarke(robot)
+    rod, shape = under_pretension(robot, Rod(robot, paths=())), coefficients_from_clarke(robot)
     return HoldingForce(shape.T @ rod.arrays.stiffness @ shape, shape, rod)  # K_M of (25)
+
+
+def under_pretension(robot: Robot, rod: Rod) -> Rod:
+    """The rod as stiff as its tendons leave it that run straight between disks or spiral, at the robot's pretension.
+
+    Such a tendon at the same tension pulls a bent rod on: minus the second derivatives of the lengths times tensions.
+
+    Parameters
+    ----------
+    robot : whose ``displaced_tendons`` say so; others leave the rod as it is
+    rod : of this robot; its stiffness is changed
+    """
+    if robot.control is not None and robot.displaced_tendons is not None and robot.displaced_tendons.bends_paths:
+        balance, straight = Balance(Rod(robot)), np.zeros(rod.n)
+        rod.arrays.stiffness[:] += balance.hessian(straight, robot.control.pretension_n) - balance.hessian(straight)
+    return rod

@@ -231,7 +231,6 @@ class Rod:
     stations_m : arc lengths at which bodies without mass stand, m
     loads : besides the weight
     parts : what has inertia of a robot; all has
-    compliant : of a robot with ``displaced_tendons``: its backbone gives way along itself
 
     Attributes
     ----------
@@ -260,9 +259,8 @@ class Rod:
         stations_m: Sequence[float] = (),
         loads: Sequence[Load] = (),
         parts: Parts = ALL,
-        compliant: bool = False,
     ) -> None:
-        self._of: dict[str, Any] = {"parts": parts, "compliant": compliant}
+        self._parts = parts
         self._payload: LumpedMass
         self._describe(robot)
         self.arrays = rod_arrays(self.description, nodes=nodes, paths=paths, stations_m=stations_m, loads=loads)
@@ -317,7 +315,7 @@ class Rod:
         if isinstance(robot, RodDescription):
             self.description = robot
             return
-        self.description = RodDescription.of_robot(robot, **self._of)
+        self.description = RodDescription.of_robot(robot, self._parts)
         x, y, z = robot.payload_offset_m
         self._payload = LumpedMass(s_m=0.0, mass_kg=robot.payload_kg, center_of_mass_m=(x, y, z))
 
@@ -345,7 +343,7 @@ class Rod:
         self.rest_m[:] = self.lengths(np.zeros(self.n)).length_m
 
     def __getstate__(self) -> dict[str, object]:
-        kept = ("description", "arrays", "scale", "rest_m", "_made_with", "_of", "_payload")
+        kept = ("description", "arrays", "scale", "rest_m", "_made_with", "_parts", "_payload")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -20,6 +20,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]
+EXTENSION = 5
+"""Row of the strain."""
 
 
 def limiting_manifold(robot: Robot) -> ClarkeManifold:
@@ -72,3 +74,18 @@ def coefficients_from_clarke(robot: Robot) -> Vector:
     onto = controlled_manifold(robot).clarke_matrix @ rod.displacement_gradient(np.zeros(rod.n))
     compliant = np.linalg.solve(rod.arrays.stiffness, onto.T)
     return np.asarray(np.linalg.solve(onto @ compliant, compliant.T).T)
+
+
+def pressed_by_pretension(robot: Robot) -> Vector:
+    """Coefficients by which a straight rod that can shorten is shorter under the robot's pretension, (n,).
+
+    Parameters
+    ----------
+    robot : a rod
+    """
+    rod, pretension_n = Rod(robot), 0.0 if robot.control is None else robot.control.pretension_n
+    along = np.flatnonzero(rod.arrays.rows == EXTENSION)
+    pull = rod.displacement_gradient(np.zeros(rod.n)).sum(axis=0)[along] * pretension_n
+    found = np.zeros(rod.n)
+    found[along] = np.linalg.solve(rod.arrays.stiffness[np.ix_(along, along)], pull)
+    return found

@@ -22,6 +22,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -35,11 +36,9 @@ def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
     tension : shape (N,), N; a slack tendon has none
     """
     pulled = np.asarray(tension, dtype=float)
-    settings = robot.simulation
-    if robot.displaced_tendons is not None:
-        stiffness = np.array(robot.displaced_tendons.stiffness_n_per_m)
-    else:
-        stiffness = settings.tendon_stiffness_n_per_m * (1 + settings.tendon_stiffening_per_n * pulled)
+    stiffness = tendon_stiffness_n_per_m(robot)
+    if robot.displaced_tendons is None:
+        stiffness = stiffness * (1 + robot.simulation.tendon_stiffening_per_n * pulled)
     return np.where(pulled > 0, stiffness, 0.0)
 
 

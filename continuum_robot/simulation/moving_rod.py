@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
+from continuum_robot.rod.friction.dry import moved_anchor
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, KNOTS, STIFFNESSES
 from continuum_robot.rod.kernel import library as kernel
@@ -81,6 +82,8 @@ class MovingRod:
     motor : that turns the spools; None with springs: their ends are held, and may be moved between two steps
     friction : of its capstans; None: no capstans
     hysteresis : of its backbone; None: none
+    rubbing : dry friction of the tendons in the robot: fractions of their tensions, and stiffness where it sticks, N/m,
+        (2, N); None: none
     surfaces : number of walls and spheres that may touch it
     linear : whether the tendons' lengths are linear in the coefficients
     method : "sdirk": Alexander's L-stable method, in which vibrations faster than the step die out; or "midpoint",
@@ -112,6 +115,7 @@ class MovingRod:
         motor: MotorModel | None = None,
         friction: CapstanFriction | None = None,
         hysteresis: RodHysteresis | None = None,
+        rubbing: Vector | None = None,
         surfaces: int = 0,
         linear: bool = False,
         method: str = "sdirk",
@@ -135,6 +139,9 @@ class MovingRod:
         self.stiffness_fraction[:] = self.motor_free[:] = 1.0
         self._slip = None if motor is None else motor.slip(self.spooled_m)
         self._anchors = np.zeros((ELEMENTS, count))
+        self._rubbing = rubbing if rubbing is not None and rubbing[0].any() else None
+        self._stops = np.zeros((3, count))  # stiffness, anchors, limits
+        self._stops[0] = 1.0 if rubbing is None else rubbing[1]
         self._make(surfaces, METHODS[method], tolerance, linear)
 
     def _make(self, surfaces: int, method: int, tolerance: float, linear: bool) -> None:
@@ -153,6 +160,7 @@ class MovingRod:
         self._drive = Drive(
             *map(at, (self.desired, self._force, self.offset_m, self.stiffness_fraction, self.motor_free)),
             *map(at, (self._phase, self._anchors, self._lost, self._capstan_rows, self.touching)),
+            None if self._rubbing is None else at(self._stops),
         )
         self._given = State(
             *map(at, (self.c, self.c_rate, self.momentum)),
@@ -209,6 +217,8 @@ class MovingRod:
             self._hysteresis.reset(self.c)
         if self._slip is not None:
             self._slip.reset(self.spooled_m)
+        if self._rubbing is not None:
+            self._stops[1], self._stops[2] = self.displacement_m, 0.0
         self._reset(self._shape, self._plant)
 
     def step(self, duration_s: float, count: int = 1) -> int:
@@ -223,7 +233,7 @@ class MovingRod:
         ConvergenceError : parts of a 4096th of a step do not converge either; the state is that before such a part
         """
         step_s = ct.c_double(duration_s / count)
-        changes = self._hysteresis is not None or self._slip is not None or self._friction is not None
+        changes = any(one is not None for one in (self._hysteresis, self._slip, self._friction, self._rubbing))
         evaluations = 0
         for _ in range(count if changes else 1):
             self._force[:] = self.force
@@ -278,6 +288,10 @@ class MovingRod:
             self._anchors[:] = self._slip.anchors
         if self._friction is not None:
             self._lost[:] = 1.0 - self.kept_by_wires()
+        if self._rubbing is not None:
+            stiffness, anchor, limit = self._stops
+            anchor[:] = moved_anchor(self.displacement_m, anchor, limit, stiffness)
+            limit[:] = self._rubbing[0] * self.tension_n
 
     def kept_by_wires(self) -> Vector:
         """Fractions of their tension that both wires of each capstan keep at c, (capstans, 2)."""

@@ -26,7 +26,7 @@ from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke, pressed_by_pretension
 
 Vector = NDArray[np.float64]
 
@@ -86,15 +86,19 @@ class TipKinematics:
         if robot.traits.without_tip_control:
             raise ParameterError("robot", robot.name, f"a rod: {robot.traits.without_tip_control}")
         self._rod = Rod(robot)
-        self.shape = coefficients_from_clarke(robot)
+        self.shape, self._pressed = coefficients_from_clarke(robot), pressed_by_pretension(robot)
+
+    def coefficients(self, clarke: Vector) -> Vector:
+        """Of the rod, (n,), at Clarke coordinates (2m,), m, shortened by the robot's pretension where it can be."""
+        return self._pressed + self.shape @ clarke
 
     def pose(self, clarke: Vector) -> Vector:
         """Tip frame, shape (4, 4), base frame, at Clarke coordinates (2m,), m."""
-        return self._rod.moved(self.shape @ clarke)[0]
+        return self._rod.moved(self.coefficients(clarke))[0]
 
     def place(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Tip position, shape (3,), base frame, m, and its Jacobian over the Clarke coordinates, shape (3, 2m)."""
-        pose, body = self._rod.moved(self.shape @ clarke)
+        pose, body = self._rod.moved(self.coefficients(clarke))
         return pose[:3, 3].copy(), pose[:3, :3] @ body[:3] @ self.shape
 
 

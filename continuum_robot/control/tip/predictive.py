@@ -467,13 +467,13 @@ class PredictiveTip:
 
     def _moved(self, clarke: Vector) -> tuple[Vector, Vector]:
         """Points of the backbone, (p, 3), m, and their Jacobians over the Clarke coordinates, (p, 3, 2m)."""
-        at = self._rod.frames(self._shape @ clarke)
+        at = self._rod.frames(self._kinematics.coefficients(clarke))
         rotation, jacobian = at.rotation[self._stations], at.jacobian[self._stations]
         return at.position[self._stations], rotation @ jacobian[:, :3] @ self._shape
 
     def _mass(self, clarke: Vector) -> Vector:
         """Mass of rod and motors over the Clarke coordinates, (2m, 2m), kg."""
-        mass = self._rod.terms(self._shape @ clarke, np.zeros(self._rod.n)).mass
+        mass = self._rod.terms(self._kinematics.coefficients(clarke), np.zeros(self._rod.n)).mass
         return np.asarray(self._shape.T @ mass @ self._shape + self._motor_mass)
 
     def _clearance_m(self, clarke: Vector) -> float:

@@ -123,6 +123,11 @@ class ContactMonitor:
         motors: bool,
     ) -> None:
         robot = self.robot
+        if robot.displaced_tendons is not None and any(robot.displaced_tendons.friction_fraction):
+            expected = "0 of each tendon: the contact monitor would take friction of tendons in the robot for contact"
+            raise ParameterError(
+                "displaced_tendons.friction_fraction", robot.displaced_tendons.friction_fraction, expected
+            )
         if functions is None:
             self.modes = contact_channels(robot).modes
             shapes = None if self.modes is None else self.modes.shapes

@@ -14,27 +14,28 @@ known through the weight alone: stiffnesses and friction are as good as the mass
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
+from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.identification.displaced.inverse import MissingPull, missing_pull, together
-from continuum_robot.identification.displaced.least_squares import Samples, solve
-from continuum_robot.identification.displaced.model import DisplacedModel
-from continuum_robot.identification.displaced.parameters import STEPS, Values, free, values_of, vector_of
-from continuum_robot.identification.displaced.result import DisplacedFit, FitStep, TakenStep, last_kept, result_of
-from continuum_robot.identification.fit import Parameters
+from continuum_robot.identification.displaced.model import STEPS, DisplacedModel, marker_of_pulls, predicted_marker
+from continuum_robot.identification.displaced.result import DisplacedFit, FitStep
+from continuum_robot.identification.fit import ROBUST, Fit, fit, jackknife
 from continuum_robot.identification.geometry_fit import identify_geometry
-from continuum_robot.identification.left_out_blocks import Blocks, blocks_of, leave_out
-from continuum_robot.identification.recordings import TendonRecording
+from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
+from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import marker_errors, rmse_m
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.identified import FittedValue
 from continuum_robot.workers import IN_TURN, Tasks, counted
 
 Array = NDArray[np.float64]
+Blocks = NDArray[np.intp]
 Progress = Callable[[str], None]
 
 _LEAST_SAMPLES = 60
@@ -43,6 +44,8 @@ _LEAST_GAIN = 0.01  # of the cross-validated error, for a step to be kept
 _EVALUATIONS = 30  # most; a fit without a block starts from that of all, and is to forget it
 # Without friction samples are independent; with it they are a way, which has to be followed more closely.
 _SAMPLES = {False: 500, True: 1000}
+_POINT_SCALE_M = 0.005  # an error that counts as ordinary; larger ones weigh less and less
+_IDENTIFIED = 0.7  # largest fraction of the prior's deviation that may be left
 
 
 def identify_displaced(
@@ -83,8 +86,7 @@ def identify_displaced(
     if blocks <= 1:
         raise ParameterError("blocks", blocks, "2 or more")
     _check(robot, recording)
-    place = robot.recording
-    if place is None:
+    if robot.recording is None:
         say("which servo drives which tendon")
         geometry = identify_geometry(robot, recording, say)
         segments = tuple(
@@ -94,14 +96,13 @@ def identify_displaced(
         # A base off its axis and a turned base are what the marker shows at rest: sought again with elastic tendons.
         place = replace(geometry.recording, base_in_tracker_m=(0.0,) * 3, base_rotation_in_tracker_rad=(0.0,) * 3)
         robot = robot.changed(segments=segments, recording=place)
-    start = DisplacedModel(robot, place)
-    samples, block = Samples.of(robot, recording), blocks_of(recording.labels, blocks)
-    taken: list[TakenStep] = []
+    samples = _Samples(tendon_displacements(robot, recording), recording.marker_m, recording.seen)
+    block = blocks_of(recording.labels, blocks)
+    taken: list[_Taken] = []
     for name in steps:
         kept = [one for one in taken if one.worth.kept]
-        taken.append(_take(name, kept, start, samples, block, say=say, runner=runner))
-    pulls = _pulls(last_kept(taken), samples, block, say=say, runner=runner)
-    return result_of(taken, recording, block, pulls)
+        taken.append(_take(name, kept[-1] if kept else None, robot, samples, block, say, runner))
+    return _result(taken, recording, samples, block, say, runner)
 
 
 def _check(robot: Robot, recording: TendonRecording) -> None:
@@ -130,84 +131,213 @@ def _check(robot: Robot, recording: TendonRecording) -> None:
         )
 
 
+def blocks_of(labels: tuple[str, ...], count: int = 5) -> Blocks:
+    """Number of the contiguous block of every sample: about equal ones, cut where the label changes if it ever does.
+
+    Neighbouring samples are alike and a new recording does something else, so a model is judged on whole blocks.
+
+    Parameters
+    ----------
+    labels : what the robot was doing; a trailing ``_hold`` is no change
+    count : of blocks
+
+    Returns
+    -------
+    (T,), from 0, not decreasing
+    """
+    plain = [label.removesuffix("_hold") for label in labels]
+    changes = [i for i in range(1, len(plain)) if plain[i] != plain[i - 1]]
+    block = np.zeros(len(plain), dtype=np.intp)
+    for number in range(1, count):
+        ideal = number * len(plain) // count
+        near = min(changes, key=lambda i: abs(i - ideal)) if changes else ideal
+        cut = near if abs(near - ideal) < len(plain) // (2 * count) else ideal
+        block[cut:] = number
+    return block
+
+
 @dataclass(frozen=True, slots=True)
-class _Without:
-    """A task: the fit of a step to the recording without a block."""
+class _Samples:
+    """In the order of time, all of which the robot goes through: pulls (T, N), m, and markers (T, 3), m, that count."""
+
+    displacement_m: Array
+    marker_m: Array
+    counted: NDArray[np.bool_]
+
+    def thinned(self, every: int) -> _Samples:
+        return _Samples(self.displacement_m[::every], self.marker_m[::every], self.counted[::every])
+
+    def without(self, left_out: NDArray[np.bool_]) -> _Samples:
+        return replace(self, counted=self.counted & ~left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A step that was taken.
+
+    Attributes
+    ----------
+    worth : what it gained
+    model, found : all that was fitted, this step's and those kept before
+    left_out : x of the fits without each block, (B, p)
+    error_m : error of the marker at every sample when its block was left out, (T, 3), m; NaN without marker
+    """
+
+    worth: FitStep
+    model: DisplacedModel
+    found: Fit
+    left_out: Array
+    error_m: Array
+
+
+def _solved(model: DisplacedModel, start: Array, samples: _Samples, say: Progress = lambda _: None) -> Fit:
+    use = samples.counted
+
+    def residuals(x: Array) -> tuple[Array, Array]:
+        try:
+            marker, slope = model.marker_and_slope(x, samples.displacement_m)
+        except ParameterError as error:  # a robot that no file may say: the search goes back
+            raise ConvergenceError(f"equilibria with {error}", math.inf, 0.0, 0) from error
+        error = marker[use] - samples.marker_m[use]
+        return error.ravel() / _POINT_SCALE_M, slope[use].reshape(-1, x.size) / _POINT_SCALE_M
+
+    # What a step adds begins where it is expected.
+    start = np.append(start, model.parameters.expected[len(start) :])
+    return fit(
+        model.parameters, residuals, start=start, loss=ROBUST, tolerance=1e-4, x_tolerance=1e-4,
+        evaluations=_EVALUATIONS,
+        progress=lambda one: say(f"{1e3 * _POINT_SCALE_M * rmse_m(one.rows.reshape(-1, 3)):.2f} mm"),
+    )  # fmt: skip
+
+
+def _error_m(model: DisplacedModel, x: Array, samples: _Samples) -> Array:
+    return marker_of_pulls(model.robot(x), samples.displacement_m) - samples.marker_m
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """For a worker: a model with x, samples that count, and all samples."""
 
     model: DisplacedModel
-    parameters: Parameters
-    first: Values
-    rest: Samples
-    samples: Samples
+    x: Array
+    samples: _Samples
+    everything: _Samples
 
 
-def _without(item: _Without) -> tuple[Array, Array]:
-    own, _ = solve(item.model, item.parameters, item.first, item.rest, evaluations=_EVALUATIONS)
-    return vector_of(item.parameters, own), item.samples.error_m(item.model, own)
+def _without(item: _Task) -> tuple[Array, Array]:
+    own = _solved(item.model, item.x, item.samples).x
+    return own, _error_m(item.model, own, item.everything)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pulls:
-    """A task: the pulls that are missing in a block that was left out of a fit."""
-
-    model: DisplacedModel
-    values: Values
-    samples: Samples
-
-
-def _missing(item: _Pulls) -> MissingPull:
+def _missing(item: _Task) -> MissingPull:
     samples = item.samples
-    return missing_pull(item.model.robot(item.values), samples.displacement_m, samples.marker_m, samples.counted)
-
-
-def _pulls(step: TakenStep, samples: Samples, block: Blocks, *, say: Progress, runner: Tasks) -> MissingPull:
-    """The inverse of a step, on the blocks left out of its fits."""
-    items = []
-    for number, vector in enumerate(step.left_out.vectors):
-        inside = samples.without(block != number)
-        if inside.counted.any():
-            items.append(_Pulls(step.model, step.values | values_of(step.parameters, vector), inside))
-    return together(runner.run(_missing, items, counted(say, len(items), "blocks the other way round")))
+    return missing_pull(item.model.robot(item.x), samples.displacement_m, samples.marker_m, samples.counted)
 
 
 def _take(
     name: str,
-    kept: Sequence[TakenStep],
-    start: DisplacedModel,
-    samples: Samples,
+    before: _Taken | None,
+    robot: Robot,
+    samples: _Samples,
     block: Blocks,
-    *,
     say: Progress,
     runner: Tasks,
-) -> TakenStep:
+) -> _Taken:
     """Fit what a step adds beside all that was kept before it, and judge it on blocks left out."""
-    before = kept[-1] if kept else None
-    model, values = (before.model, before.values) if before else (start, {})
-    parameters = free(start.start, [*(one.worth.name for one in kept), name])
-    every = max(1, len(block) // _SAMPLES["log_friction" in parameters.at])
+    robot, steps = (before.model.start, before.model.steps) if before else (robot, ())
+    model = DisplacedModel(robot, (*steps, name))
+    every = max(1, len(block) // _SAMPLES["friction" in model.steps])
     thin = samples.thinned(every)
 
     def report(text: str) -> None:
         say(f"{name}: {text}")
 
-    report(f"fitting {len(parameters)} parameters to {len(thin.counted)} samples")
-    if name == "statics" and "gravity_turn_rad" in parameters.at:
+    report(f"fitting {len(model.parameters)} parameters to {len(thin.counted)} samples")
+    start = before.found.x if before else np.zeros(0)
+    models = [model]
+    if "gravity_turn_rad" in model.parameters.at and name == "statics":
         # Whether the robot stands or hangs: the file's gravity, or the opposite, whichever fits better.
-        ways = []
-        for way in (model, model.turned_over()):
-            report("standing or hanging")
-            found, _ = solve(way, parameters, values, thin, evaluations=_EVALUATIONS, progress=report)
-            ways.append((thin.robust_cost(way, found), way, found))
-        _, model, values = min(ways, key=lambda one: one[0])
-    values, deviation = solve(model, parameters, values, thin, evaluations=_EVALUATIONS, progress=report)
-    train_m = rmse_m(marker_errors(samples.error_m(model, values), np.zeros(3)))
+        x, y, z = robot.gravity_m_per_s2
+        models.append(DisplacedModel(robot.changed(gravity_m_per_s2=(-x, -y, -z)), model.steps))
+    fits = [(one, _solved(one, start, thin, report)) for one in models]
+    model, found = min(fits, key=lambda one: one[1].cost)
+    train_m = rmse_m(marker_errors(_error_m(model, found.x, samples), np.zeros(3)))
 
     items = []
     for number in range(int(block.max()) + 1):
-        first = values | (values_of(before.parameters, before.left_out.vectors[number]) if before else {})
-        items.append(_Without(model, parameters, first, thin.without((block == number)[::every]), samples))
-    judged = leave_out(block, runner.run(_without, items, counted(report, len(items), "blocks left out")))
-    gains = before is None or judged.rmse_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
-    worth = FitStep(name, train_m, judged.rmse_m, judged.block_rmse_m, gains)
-    report(f"{1e3 * train_m:.2f} mm, {1e3 * judged.rmse_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
-    return TakenStep(worth, model, parameters, values, deviation, judged)
+        # From the fit without the block before this step, and what the step adds from that to all.
+        first = before.left_out[number] if before else start
+        first = np.append(first, found.x[len(first) :])
+        items.append(_Task(model, first, thin.without((block == number)[::every]), samples))
+    own = runner.run(_without, items, counted(report, len(items), "blocks left out"))
+    error = np.array([one for _, one in own])[block, np.arange(len(block))]
+    inside = [error[block == number] for number in range(len(items))]
+    seen = [one for one in inside if np.isfinite(one).all(axis=1).any()]
+    by_block = [rmse_m(marker_errors(one, np.zeros(3))) for one in seen]
+    counts = [int(np.isfinite(one).all(axis=1).sum()) for one in seen]
+    judged_m = math.sqrt(float(np.average(np.square(by_block), weights=counts)))
+    gains = before is None or judged_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
+    worth = FitStep(name, train_m, judged_m, tuple(by_block), gains)
+    report(f"{1e3 * train_m:.2f} mm, {1e3 * judged_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
+    return _Taken(worth, model, found, np.array([x for x, _ in own]), error)
+
+
+def _result(
+    taken: Sequence[_Taken],
+    recording: TendonRecording,
+    samples: _Samples,
+    block: Blocks,
+    say: Progress,
+    runner: Tasks,
+) -> DisplacedFit:
+    """Of the last step that was kept; RecordingError where the recording does not identify the angles."""
+    last = [one for one in taken if one.worth.kept][-1]
+    parameters, found = last.model.parameters, last.found
+    # What the data leave of what was expected, and what the blocks do not agree about.
+    open_ = found.covariance()
+    deviation = np.sqrt(np.diag(open_ + jackknife(last.left_out)))
+    unseen = np.sqrt(np.diag(open_)) > _IDENTIFIED * parameters.deviation
+    # A robot whose segments did not bend has no angles.
+    lost = [name for name in np.array(parameters.keys)[unseen] if name.startswith("angle_offset")]
+    if lost:
+        raise RecordingError(
+            recording.file,
+            f"{', '.join(lost)} cannot be identified from this recording",
+            "Give one in which every segment bends in several directions",
+        )
+    rows = [np.flatnonzero(block == number) for number in range(int(block.max()) + 1)]
+    items = [
+        _Task(last.model, x, inside, inside)
+        for x, own in zip(last.left_out, rows, strict=True)
+        if (inside := samples.without(~np.isin(np.arange(len(block)), own))).counted.any()
+    ]
+    pulls = together(runner.run(_missing, items, counted(say, len(items), "blocks the other way round")))
+    robot = last.model.robot(found.x)
+    assert robot.recording is not None
+    assert robot.displaced_tendons is not None
+    source = {"fitted_from": recording.file.name, "fitted_sha256": recording.sha256}
+    values = np.where(parameters.log, found.x + np.log(parameters.scale), found.values)
+    listed = tuple(
+        FittedValue(name=name, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
+        for name, value, sigma, prior in zip(parameters.keys, values, deviation, parameters.deviation, strict=True)
+    )
+    robot = robot.changed(
+        recording=replace(robot.recording, **source, fitted_rmse_mm=1e3 * last.worth.train_rmse_m),
+        displaced_tendons=replace(
+            robot.displaced_tendons,
+            **source,
+            cross_validated_rmse_mm=1e3 * last.worth.held_out_rmse_m,
+            fitted_values=listed,
+        ),
+    )
+    return DisplacedFit(
+        robot,
+        recording,
+        steps=tuple(one.worth for one in taken),
+        blocks=tuple((recording.labels[own[0]], recording.labels[own[-1]], len(own)) for own in rows),
+        held_out_m=last.error_m,
+        held_out_first_m=taken[0].error_m,
+        pulls=pulls,
+        repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
+        unidentified=tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation),
+    )

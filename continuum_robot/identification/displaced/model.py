@@ -1,32 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fitted robot, and where it shows the marker, as a function of the fit's parameters."""
+"""The fitted robot, and where it shows the marker, as a function of the fit's parameters.
+
+What the shape depends on (``DisplacedStatics.parameters``) is linear in x, or its logarithm is, but for the direction
+of gravity: one table says how, for the robot and for its derivatives.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.geometry import se3, so3
-from continuum_robot.identification.displaced.parameters import Values, values_of
-from continuum_robot.identification.fit import Parameters, by_differences
+from continuum_robot.geometry import so3
+from continuum_robot.identification.fit import Parameter, Parameters, by_differences
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
 from continuum_robot.identification.replay import in_tracker, marker_in_tracker
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 Array = NDArray[np.float64]
 
+STEPS = ("constant_curvature", "statics", "friction", "tendons")
+
+# Of each kind of parameter: the step that fits it first; the standard deviation of x before the data, what a robot may
+# differ by from its file; what has one of its own, the robot, its segments, its tendons or axes; and its name there.
+_KINDS: Mapping[str, tuple[str, float, str, str]] = {
+    "angle_rad": ("constant_curvature", 0.3, "segment", "angle_offset_{}_rad"),
+    "marker_m": ("constant_curvature", 0.01, "xyz", "marker_in_tip_{}_m"),
+    "base_m": ("constant_curvature", 0.002, "xyz", "base_in_tracker_{}_m"),
+    "tilt_rad": ("constant_curvature", 0.03, "xy", "base_rotation_in_tracker_{}_rad"),
+    "spiral_rad_per_m": ("constant_curvature", 3.0, "robot", "tendon_spiral_rad_per_m"),
+    "bending": ("statics", 2.0, "robot", "log_bending_stiffness_segment_1"),
+    "tendon": ("statics", 1.5, "robot", "log_tendon_over_bending_stiffness"),
+    "compliance": ("statics", 2.0, "robot", "log_compliance_over_rod"),
+    "straight_over": ("statics", 0.5, "robot", "log_straight_over_disk_distance"),
+    "zero_m": ("statics", 0.002, "segment", "tendon_zero_{}_m"),
+    "gravity_turn_rad": ("statics", 1.5, "xy", "gravity_turn_{}_rad"),
+    "friction": ("friction", 2.0, "robot", "log_friction_fraction"),
+    "tendon_of_segment": ("tendons", 0.3, "segment", "log_tendon_stiffness_{}"),
+    "zero_of_tendon_m": ("tendons", 0.0005, "tendon", "tendon_zero_{}_m"),
+    "gain": ("tendons", 0.05, "tendon", "gain_{}"),
+}
 _TENDON_OVER_ROD = 3.0  # first guess of tendon stiffness against that of a segment
 _INEXTENSIBLE = 300.0  # times that: as good as no stretch
 _FIRST_FRICTION = 0.05
-_STEP = 1e-5  # of differences, relative to what a parameter may differ by
 
 
 class DisplacedModel:
@@ -34,144 +56,150 @@ class DisplacedModel:
 
     Parameters
     ----------
-    start : the robot from which all parameters are counted
-    place : its ``recording``
+    start : that one, with ``recording``
+    steps : whose parameters it has, of :data:`STEPS`
 
     Attributes
     ----------
-    start : as above
-    radius_m : mean of the segments' pitch radii, m
+    parameters : p of them; those of a step more are behind those of one step less
     """
 
-    def __init__(self, start: Robot, place: Recording) -> None:
-        self.start, self._place = start, place
-        segments = start.segments
-        self._owner = np.repeat(np.arange(len(segments)), [segment.tendons.count for segment in segments])
-        self._gravity = np.array(start.gravity_m_per_s2)
-        weight_n = sum(float(segment.disks.masses_kg.sum()) for segment in segments) * float(
-            np.linalg.norm(self._gravity)
-        )
+    def __init__(self, start: Robot, steps: Sequence[str]) -> None:
+        self.start, self.steps = start, tuple(steps)
+        place, segments, count = start.recording, start.segments, start.tendon_count
+        assert place is not None
+        self._elastic, self._rubs = "statics" in steps, "friction" in steps
+        gravity, disks = np.array(start.gravity_m_per_s2), sum(segment.disks.disk_count for segment in segments)
+        weight_n = sum(float(segment.disks.masses_kg.sum()) for segment in segments) * float(np.linalg.norm(gravity))
         listed = np.array([segment.backbone.bending_stiffness_nm2 for segment in segments])
         # A rod too soft to stand upright would start the fit in a buckled shape.
-        self._bending = listed * max(1.0, weight_n * start.length_m**2 / 2 / float(listed.min()))
-        self.radius_m = float(np.mean([segment.tendons.pitch_radius_m for segment in segments]))
-        mean_m = start.length_m / len(segments)
-        rods = [segment.backbone for segment in segments]
+        bending = listed * max(1.0, weight_n * start.length_m**2 / 2 / float(listed.min()))
+        radius_m = float(np.mean([segment.tendons.pitch_radius_m for segment in segments]))
+        stretching = bending.mean() * len(segments) / (radius_m**2 * start.length_m)
         # What resists along a rod of one material: its bending stiffness times its area over its second moment.
-        self._compliance = float(np.mean([rod.second_moment_m4 / rod.area_m2 for rod in rods]) / self._bending.mean())
-        disks = sum(segment.disks.disk_count for segment in segments)
-        self._between_disks_m = start.length_m / disks if disks else 0.0
-        self._stretching = float(_TENDON_OVER_ROD * self._bending.mean() / (self.radius_m**2 * mean_m))
+        round_rod = np.mean([one.backbone.second_moment_m4 / one.backbone.area_m2 for one in segments]) / bending.mean()
+        # Where the fit begins, and x is 0.
+        begins: dict[str, ArrayLike] = {
+            "angle_rad": [segment.tendons.angle_offset_rad for segment in segments],
+            "marker_m": place.marker_in_tip_m,
+            "base_m": place.base_in_tracker_m,
+            "tilt_rad": place.base_rotation_in_tracker_rad[:2],
+            "bending": bending[0],
+            "tendon": _TENDON_OVER_ROD,
+            "friction": _FIRST_FRICTION,
+            "gain": 1.0,
+        }
+        # What only the robot's weight would show, where it has none, and straight runs without disks, are not sought.
+        idle = set() if gravity.any() else {"gravity_turn_rad", "bending"}
+        idle |= set() if disks else {"straight_over"}
+        each = {"segment": [segment.name for segment in segments], "tendon": start.tendon_names, "robot": [""]}
+        kinds = {}
+        for name, (step, deviation, of, title) in _KINDS.items():
+            if step not in steps or name in idle:
+                continue
+            keys, log = tuple(title.format(one) for one in each.get(of, of)), title.startswith("log_")
+            begin = begins.get(name, 1.0 if log else 0.0)
+            unit: dict[str, ArrayLike] = {"scale": begin} if log else {"origin": begin}
+            kinds[name] = Parameter(keys, begin, deviation, log=log, **unit)
+        self.parameters = Parameters(kinds)
+        # Of each number of the statics, or its logarithm: where the fit begins, and its derivatives by x.
+        owner = np.repeat(np.eye(len(segments)), [segment.tendons.count for segment in segments], axis=0)
+        tendons = np.ones((count, 1))
+        stiffest = stretching * _TENDON_OVER_ROD * (1.0 if self._elastic else _INEXTENSIBLE)
+        self._table: dict[str, tuple[ArrayLike, dict[str, Array]]] = {
+            "angle_rad": (begins["angle_rad"], {"angle_rad": np.eye(len(segments))}),
+            "spiral_rad_per_m": (0.0, {"spiral_rad_per_m": np.eye(1)}),
+            "log_straight_over": (math.log(start.length_m / (disks or 1)), {"straight_over": np.eye(1)}),
+            "log_compliance": (math.log(round_rod), {"compliance": np.eye(1), "bending": -np.eye(1)}),
+            "log_bending_stiffness": (np.log(bending), {"bending": np.ones((len(segments), 1))}),
+            "log_tendon_stiffness": (
+                math.log(stiffest),
+                {"bending": tendons, "tendon": tendons, "tendon_of_segment": owner},
+            ),
+            "zero_m": (0.0, {"zero_m": owner, "zero_of_tendon_m": np.eye(count)}),
+            "gain": (1.0, {"gain": np.eye(count)}),
+            "friction_fraction": (math.log(_FIRST_FRICTION), {"friction": tendons}),
+        }
 
-    def turned_over(self) -> DisplacedModel:
-        """The same with gravity in the opposite direction."""
-        return DisplacedModel(self.start.changed(gravity_m_per_s2=_triple(-self._gravity)), self._place)
+    def _part(self, x: Array, name: str, size: int = 1) -> Array:
+        return x[self.parameters.at[name]] if name in self.parameters.at else np.zeros(size)
 
-    def robot(self, values: Values) -> Robot:
-        """The robot with parameters.
+    def _number(self, x: Array, name: str) -> Array:
+        start, by = self._table[name]
+        return np.asarray(start + sum(matrix @ self._part(x, of, matrix.shape[1]) for of, matrix in by.items()))
 
-        Parameters
-        ----------
-        values : parameters by name, see :mod:`continuum_robot.identification.displaced.parameters`
+    def robot(self, x: Array) -> Robot:
+        """The robot at x (p,), with ``recording`` and ``displaced_tendons``.
+
+        A turn of the base about z is in the angles.
         """
-        weight = self._turned(_of(values, "gravity_turn_rad", 2))
-        softer = math.exp(_softer(values))
-        segments = tuple(
-            replace(
-                segment,
-                tendons=replace(segment.tendons, angle_offset_rad=_wrapped(segment.tendons.angle_offset_rad + angle)),
-                backbone=replace(
-                    segment.backbone,
-                    bending_stiffness_x_nm2=float(stiffness * softer),
-                    bending_stiffness_y_nm2=float(stiffness * softer),
-                ),
-            )
-            for segment, angle, stiffness in zip(
-                self.start.segments, _of(values, "angle_rad", len(self._bending)), self._bending, strict=True
-            )
+        of = {name: self._number(x, name) for name in self._table}
+        place, segments, values = self.start.recording, [], self.parameters.values(x)
+        assert place is not None
+        for segment, angle, log in zip(self.start.segments, of["angle_rad"], of["log_bending_stiffness"], strict=True):
+            stiffness, basis = math.exp(log), segment.basis
+            backbone = replace(segment.backbone, bending_stiffness_x_nm2=stiffness, bending_stiffness_y_nm2=stiffness)
+            if self._elastic:
+                axial_n = math.exp(-of["log_compliance"][0])
+                backbone, basis = replace(backbone, axial_stiffness_n=axial_n), basis.extended
+            tendons = replace(segment.tendons, angle_offset_rad=float((angle + math.pi) % (2 * math.pi) - math.pi))
+            segments.append(replace(segment, tendons=tendons, backbone=backbone, basis=basis))
+        straight = "straight_over" in self.parameters.at
+        displaced = DisplacedTendons(
+            stiffness_n_per_m=_floats(np.exp(of["log_tendon_stiffness"])),
+            zero_m=_floats(of["zero_m"]),
+            gain=_floats(np.broadcast_to(of["gain"], self.start.tendon_count)),
+            friction_fraction=_floats(np.exp(of["friction_fraction"]) * self._rubs),
+            spiral_rad_per_m=float(of["spiral_rad_per_m"][0]),
+            straight_over_m=math.exp(of["log_straight_over"][0]) if straight else 0.0,
         )
         return self.start.changed(
-            segments=segments,
-            gravity_m_per_s2=_triple(weight if "log_tendon_stiffness" in values else 0 * weight),
-            recording=self.place(values),
-            displaced_tendons=self.tendons(values),
-        )
-
-    def place(self, values: Values) -> Recording:
-        """Marker and base with parameters, see :meth:`robot`; a turn of the base about z is in the angles."""
-        place = self._place
-        return replace(
-            place,
-            marker_in_tip_m=_triple(np.array(place.marker_in_tip_m) + _of(values, "marker_m", 3)),
-            base_in_tracker_m=_triple(np.array(place.base_in_tracker_m) + _of(values, "base_m", 3)),
-            base_rotation_in_tracker_rad=_triple(
-                np.array(place.base_rotation_in_tracker_rad) + np.append(_of(values, "tilt_rad", 2), 0.0)
+            segments=tuple(segments),
+            gravity_m_per_s2=_floats(self._gravity(self._part(x, "gravity_turn_rad", 2)) * self._elastic),
+            recording=replace(
+                place,
+                marker_in_tip_m=_floats(values[self.parameters.at["marker_m"]]),
+                base_in_tracker_m=_floats(values[self.parameters.at["base_m"]]),
+                base_rotation_in_tracker_rad=_floats(
+                    np.append(values[self.parameters.at["tilt_rad"]], place.base_rotation_in_tracker_rad[2])
+                ),
             ),
+            displaced_tendons=displaced,
         )
 
-    def tendons(self, values: Values) -> DisplacedTendons:
-        """The tendons with parameters, see :meth:`robot`."""
-        m, count = len(self.start.segments), self.start.tendon_count
-        # Counted from the rod's: what a displacement bends depends on the ratio alone.
-        log_stiffness = (
-            _softer(values)
-            + _of(values, "log_tendon_stiffness", 1)[0]
-            + _of(values, "log_tendon_stiffness_of_segment", m)[self._owner]
-        )
-        elastic = "log_tendon_stiffness" in values
-        stiffness = self._stretching * np.exp(log_stiffness) * (1.0 if elastic else _INEXTENSIBLE)
-        zero = _of(values, "zero_m", m)[self._owner] + _of(values, "zero_of_tendon_m", count)
-        rubbing = float("log_friction" in values)
-        friction = _FIRST_FRICTION * np.exp(_of(values, "log_friction", 1)) * np.ones(count) * rubbing
-        return DisplacedTendons(
-            stiffness_n_per_m=tuple(map(float, stiffness)),
-            zero_m=tuple(map(float, zero)),
-            gain=tuple(map(float, 1 + _of(values, "gain_of_tendon", count))),
-            friction_fraction=tuple(map(float, friction)),
-            spiral_rad_per_m=float(_of(values, "spiral_rad_per_m", 1)[0]),
-            straight_over_m=_multiple(self._between_disks_m, values, "log_straight_over"),
-            compliance_per_n=_multiple(self._compliance, values, "log_compliance") * math.exp(-_softer(values)),
-        )
+    def _gravity(self, turn_rad: Array) -> Array:
+        return np.asarray(so3.exp(np.append(turn_rad, 0.0)) @ np.array(self.start.gravity_m_per_s2))
 
-    def marker(self, values: Values, displacement_m: Array) -> Array:
-        """Marker in the tracker's frame, (T, 3), m.
+    def marker_and_slope(self, x: Array, displacement_m: Array) -> tuple[Array, Array]:
+        """Marker in the tracker's frame, (T, 3), m, and its derivative by x, (T, 3, p).
 
         Parameters
         ----------
-        values : as for :meth:`robot`
+        x : parameters, (p,)
         displacement_m : of the tendons, pulled in positive, in the order of time, (T, N), m
         """
-        place = self.place(values)
-        shown = DisplacedStatics(self.robot(values)).replay(displacement_m, point_m=place.marker_in_tip_m)
-        return in_tracker(place, shown.point)
-
-    def marker_and_slope(self, parameters: Parameters, x: Array, displacement_m: Array) -> tuple[Array, Array]:
-        """Marker in the tracker's frame, (T, 3), m, and its derivative by the parameters, (T, 3, p).
-
-        Parameters
-        ----------
-        parameters : p, see :func:`~.parameters.free`
-        x : of these
-        displacement_m : as for :meth:`marker`
-        """
-        values, size = values_of(parameters, x), (len(displacement_m), 3, -1)
-        robot, place = self.robot(values), self.place(values)
-        model = DisplacedStatics(robot)
+        robot, at = self.robot(x), self.parameters.at
+        place, model = robot.recording, DisplacedStatics(robot)
+        assert place is not None
         shown = model.replay(displacement_m, point_m=place.marker_in_tip_m, sensitivities=True)
-        step = _STEP * parameters.deviation
-        _, numbers_by = by_differences(lambda x: _numbers(self.robot(values_of(parameters, x)), model), step)(x)
-
-        def still(x: Array) -> Array:
-            """The marker on a robot that keeps its shape."""
-            place = self.place(values_of(parameters, x))
-            return in_tracker(place, se3.apply(shown.tip, np.array(place.marker_in_tip_m))).ravel()
-
-        marker, still_by = by_differences(still, step)(x)
-        turn = so3.exp(np.array(place.base_rotation_in_tracker_rad))
-        return marker.reshape(-1, 3), turn @ (np.asarray(shown.sensitivity) @ numbers_by) + still_by.reshape(size)
-
-    def _turned(self, angles_rad: Array) -> Array:
-        return np.asarray(so3.exp(np.append(angles_rad, 0.0)) @ self._gravity)
+        by = np.zeros((model.parameters["friction_fraction"].stop, len(x)))
+        for name, rows in model.parameters.items():
+            for of, matrix in self._table.get(name, (0.0, {}))[1].items():
+                if of in at:
+                    by[rows, at[of]] = matrix
+        assert robot.displaced_tendons is not None
+        by[model.parameters["friction_fraction"]] *= np.array(robot.displaced_tendons.friction_fraction)[:, None]
+        if "gravity_turn_rad" in at:
+            turn = x[at["gravity_turn_rad"]]
+            by[model.parameters["gravity_m_per_s2"], at["gravity_turn_rad"]] = by_differences(self._gravity)(turn)[1]
+        tilt = np.array(place.base_rotation_in_tracker_rad)
+        base = so3.exp(tilt)
+        slope = base @ (np.asarray(shown.sensitivity) @ by)
+        slope[:, :, at["marker_m"]] += base @ shown.tip[:, :3, :3]
+        slope[:, :, at["base_m"]] += np.eye(3)
+        _, by_tilt = by_differences(lambda xy: so3.exp(np.append(xy, tilt[2])).ravel())(tilt[:2])
+        slope[:, :, at["tilt_rad"]] += np.einsum("ijk,tj->tik", by_tilt.reshape(3, 3, 2), shown.point)
+        return in_tracker(place, shown.point), slope
 
 
 def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool = True) -> Array:
@@ -194,50 +222,13 @@ def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool
     displacement = tendon_displacements(robot, recording)
     if robot.displaced_tendons is None:
         raise RobotFileError(robot.file_name or None, "displaced_tendons", None, "a robot file written by `identify`")
-    return marker_in_tracker(robot, DisplacedStatics(robot, friction=friction).replay(displacement).tip)
+    return marker_of_pulls(robot, displacement, friction=friction)
 
 
-def _numbers(robot: Robot, model: DisplacedStatics) -> Array:
-    """What the sensitivities of a model are by, of a robot, (P,)."""
-    tendons = robot.displaced_tendons
-    assert tendons is not None
-    numbers = {
-        "angle_rad": [segment.tendons.angle_offset_rad for segment in robot.segments],
-        "spiral_rad_per_m": [tendons.spiral_rad_per_m],
-        "log_compliance": _logs([tendons.compliance_per_n]),
-        "log_straight_over": _logs([tendons.straight_over_m]),
-        "log_bending_stiffness": _logs([segment.backbone.bending_stiffness_nm2 for segment in robot.segments]),
-        "gravity_m_per_s2": robot.gravity_m_per_s2,
-        "log_tendon_stiffness": _logs(tendons.stiffness_n_per_m),
-        "zero_m": tendons.zero_m,
-        "gain": tendons.gain,
-        "friction_fraction": tendons.friction_fraction,
-    }
-    return np.concatenate([np.asarray(numbers[name], dtype=float) for name in model.parameters])
+def marker_of_pulls(robot: Robot, displacement_m: Array, *, friction: bool = True) -> Array:
+    """The same for displacements of the tendons, pulled in positive, (T, N), m."""
+    return marker_in_tracker(robot, DisplacedStatics(robot, friction=friction).replay(displacement_m).tip)
 
 
-def _logs(values: Sequence[float]) -> Array:
-    """Logarithms; 0 of what is none."""
-    return np.array([math.log(value) if value > 0 else 0.0 for value in values])
-
-
-def _of(values: Values, name: str, size: int) -> Array:
-    return values.get(name, np.zeros(size))
-
-
-def _softer(values: Values) -> float:
-    return float(_of(values, "log_bending_stiffness", 1)[0])
-
-
-def _multiple(unit: float, values: Values, name: str) -> float:
-    """A multiple of a unit, of which the logarithm is a parameter; 0 where that is not fitted."""
-    return unit * math.exp(values[name][0]) if name in values else 0.0
-
-
-def _wrapped(angle_rad: float) -> float:
-    return float((angle_rad + math.pi) % (2 * math.pi) - math.pi)
-
-
-def _triple(vector: ArrayLike) -> tuple[float, float, float]:
-    x, y, z = np.asarray(vector, dtype=float)
-    return float(x), float(y), float(z)
+def _floats(values: Array) -> tuple[float, ...]:
+    return tuple(map(float, values))

@@ -5,27 +5,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from continuum_robot.errors import RecordingError
 from continuum_robot.identification.displaced.inverse import MissingPull
-from continuum_robot.identification.displaced.model import DisplacedModel, predicted_marker
-from continuum_robot.identification.displaced.parameters import Values
-from continuum_robot.identification.fit import Parameters
-from continuum_robot.identification.left_out_blocks import Blocks, LeftOut
 from continuum_robot.identification.recordings import TendonRecording
-from continuum_robot.identification.repeatability import Repeatability, repeatability
+from continuum_robot.identification.repeatability import Repeatability
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.identified import FittedValue
 
 Array = NDArray[np.float64]
 
 _OF_A_PATTERN = re.compile(r"^rep\d+_|_hold$|_(?:dir|id)\d+|(?<=^tendon)\d+|(?<=\d_tendon)\d+")
-_IDENTIFIED = 0.7  # largest fraction of the prior's deviation that may be left
 
 
 @dataclass(frozen=True)
@@ -34,7 +26,7 @@ class FitStep:
 
     Attributes
     ----------
-    name : of :data:`~continuum_robot.identification.displaced.parameters.STEPS`
+    name : of :data:`~continuum_robot.identification.displaced.model.STEPS`
     train_rmse_m : marker RMSE over the whole recording, mean offset removed, fitted on all of it
     held_out_rmse_m : the same on blocks left out of the fit, each with its own mean offset removed
     block_rmse_m : of each block left out
@@ -118,119 +110,3 @@ class DisplacedFit:
             numbers[value.name] = value.value
             numbers[f"{value.name}_deviation"] = value.deviation
         return numbers
-
-
-@dataclass(frozen=True)
-class TakenStep:
-    """A step that was taken, with p parameters.
-
-    Attributes
-    ----------
-    worth : what it gained
-    model : of the robot
-    parameters : the parameters: this step's and those that were kept before
-    values : they themselves, by name
-    curvature_deviation : their standard deviations from the curvature of the cost, in the same units, shape (p,)
-    left_out : what came of the blocks left out
-    """
-
-    worth: FitStep
-    model: DisplacedModel
-    parameters: Parameters
-    values: Values
-    curvature_deviation: Array
-    left_out: LeftOut
-
-    @property
-    def deviation(self) -> Array:
-        """The greater of that and of the jackknife over the blocks, shape (p,)."""
-        return np.maximum(self.curvature_deviation, self.left_out.deviation)
-
-
-def last_kept(taken: Sequence[TakenStep]) -> TakenStep:
-    """The step that the fitted robot has last, of all that were ``taken``, the first of which was kept."""
-    return [one for one in taken if one.worth.kept][-1]
-
-
-def result_of(
-    taken: Sequence[TakenStep], recording: TendonRecording, block: Blocks, pulls: MissingPull
-) -> DisplacedFit:
-    """The result of the last step that was kept.
-
-    Parameters
-    ----------
-    taken : all steps, the first of which was kept
-    recording : T samples
-    block : number of the block of each, shape (T,)
-    pulls : that are missing on the blocks left out
-
-    Raises
-    ------
-    RecordingError : it does not identify the angles of the segments
-    """
-    last = last_kept(taken)
-    listed = _listed(last)
-    unidentified = tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation)
-    # The result says where blocks do not agree; a robot whose segments did not bend has no angles.
-    unseen = last.curvature_deviation > _IDENTIFIED * last.parameters.deviation
-    lost = [name for name in np.array(last.parameters.keys)[unseen] if name.startswith("angle_offset")]
-    if lost:
-        raise RecordingError(
-            recording.file,
-            f"{', '.join(lost)} cannot be identified from this recording",
-            "Give one in which every segment bends in several directions",
-        )
-    robot = last.model.robot(last.values).changed(
-        recording=replace(
-            last.model.place(last.values),
-            fitted_from=recording.file.name,
-            fitted_sha256=recording.sha256,
-            fitted_rmse_mm=1e3 * last.worth.train_rmse_m,
-        ),
-        displaced_tendons=replace(
-            last.model.tendons(last.values),
-            fitted_from=recording.file.name,
-            fitted_sha256=recording.sha256,
-            cross_validated_rmse_mm=1e3 * last.worth.held_out_rmse_m,
-            fitted_values=listed,
-        ),
-    )
-    inside = [np.flatnonzero(block == number) for number in range(int(block.max()) + 1)]
-    return DisplacedFit(
-        robot,
-        recording,
-        steps=tuple(one.worth for one in taken),
-        blocks=tuple((recording.labels[rows[0]], recording.labels[rows[-1]], len(rows)) for rows in inside),
-        held_out_m=last.left_out.error_m,
-        held_out_first_m=taken[0].left_out.error_m,
-        pulls=pulls,
-        repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
-        unidentified=unidentified,
-    )
-
-
-def _listed(step: TakenStep) -> tuple[FittedValue, ...]:
-    """Every parameter with its deviation; as it stands in the robot's file where it stands there."""
-    model, values = step.model, step.values
-    robot, place, tendons = model.robot(values), model.place(values), model.tendons(values)
-    stiffness = robot.segments[0].backbone.bending_stiffnesses_nm2[0]
-    ratio = float(np.mean(tendons.stiffness_n_per_m)) * model.radius_m**2 * robot.length_m / len(robot.segments)
-    fraction = tendons.friction_fraction[0]
-    shown: dict[str, ArrayLike] = {
-        **values,
-        "angle_rad": [segment.tendons.angle_offset_rad for segment in robot.segments],
-        "marker_m": place.marker_in_tip_m,
-        "base_m": place.base_in_tracker_m,
-        "tilt_rad": place.base_rotation_in_tracker_rad[:2],
-        "log_bending_stiffness": [math.log(stiffness)],
-        "log_tendon_stiffness": [math.log(ratio / stiffness)],
-        "gain_of_tendon": tendons.gain,
-        "log_friction": [math.log(fraction)] if fraction else [],
-    }
-    flat = np.concatenate([shown[name] for name in step.parameters.at])
-    return tuple(
-        FittedValue(name=title, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
-        for title, value, sigma, prior in zip(
-            step.parameters.keys, flat, step.deviation, step.parameters.deviation, strict=True
-        )
-    )

@@ -90,13 +90,6 @@ class DisplacedTendons:
         ge=0,
         le=1,
     )
-    compliance_per_n: float = quantity(
-        "fraction of its length by which the backbone gives way along itself per force of the tendons; 0: it does not",
-        "1/N",
-        default=0.0,
-        ge=0,
-        le=1,
-    )
     fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
     fitted_sha256: str = quantity("its SHA-256", default="")
     cross_validated_rmse_mm: float = quantity("tip RMSE on blocks left out of the fit", "mm", default=0.0, ge=0, le=1e6)

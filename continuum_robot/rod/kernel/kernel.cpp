@@ -4,6 +4,7 @@
 #include "batch.hpp"
 #include "capstans.hpp"
 #include "gradient.hpp"
+#include "held.hpp"
 #include "newton.hpp"
 #include "observers.hpp"
 #include "plant.hpp"
@@ -279,4 +280,12 @@ EXPORT void rod_functions(double x, double *values) {
   values[0] = exponential(x);
   values[1] = tangent(x);
   sine_cosine(x, values[2], values[3]);
+}
+
+// From one reading (N,) of servos that hold the tendons to the next; see HeldStep::run.
+EXPORT int rod_held(const Shape *r, const Numbers<double> *q, const double *scale, const Held *held,
+                    const double *reading, int first) {
+  Arena<double>::reserve(3 * memory_of(*r) + HeldStep::memory_of(*r, *held));
+  Arena<Slope>::reserve(memory_of(*r));
+  return HeldStep(*r, *q, scale, *held).run(reading, first != 0);
 }

@@ -81,6 +81,21 @@ class AtRest(ct.Structure):
     ]
 
 
+class Held(ct.Structure):
+    """As in held.hpp."""
+
+    _fields_ = [
+        *((name, ct.c_int) for name in ("paths", "stiffnesses", "conservative")),
+        *(
+            (name, Pointer)
+            for name in (
+                *("tendon", "rest", "path", "path_rest", "straight", "stiffness_by", "point", "c", "reading"),
+                *("hessian", "gradient", "shorter", "tension", "pull", "anchor", "by", "tip", "point_by"),
+            )
+        ),
+    ]
+
+
 PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
 
 

@@ -37,6 +37,7 @@ struct Drive {
   const double *capstan;  // speed of each capstan by the coefficients' rates, (capstans, n)
   const double *touching; // c at which these are taken, (n,); of each surface: gap (m), stiffness (N/m), dissipation
                           //   (s/m), friction, gradient of the gap (n,), of the slip (2, n): simulation/contact.py
+  const double *stops;    // dry friction of the tendons' paths, of `Pull`, (3, N); null: none
 };
 
 struct State {
@@ -73,8 +74,8 @@ public:
         drive(drive), state(state), slack(slack), rows(N + capstans + 3 * surfaces), length(memory.zeros(N)),
         gradient(memory.zeros(N * n)), rate(memory.zeros(N)), base_x(memory.zeros(N)), base_w(memory.zeros(N)),
         x(memory.zeros(N)), w(memory.zeros(N)), current(memory.zeros(N)), tension(memory.zeros(N)),
-        weight(memory.zeros(rows)), known(memory.zeros(rows)), direction(new const double *[rows + 1]),
-        paired(new char[N + 1]()) {
+        felt(memory.zeros(N)), weight(memory.zeros(rows)), known(memory.zeros(rows)),
+        direction(new const double *[rows + 1]), paired(new char[N + 1]()) {
     for (int j = 0; j < N; j++) direction[j] = gradient + j * n;
     for (int k = 0; k < capstans; k++) {
       paired[capstan[k].pulled] = paired[capstan[k].released] = spool.turns;
@@ -112,8 +113,9 @@ public:
       lengths<double, double>(r, q, c, nullptr, length, gradient, nullptr);
       for (int j = 0; j < N; j++) rate[j] = dot(gradient + j * n, v, n);
       pull();
-      if (out.force_by_c && !r.straight) lengths<double, double>(r, q, c, tension, length, gradient, out.force_by_c);
-      for (int j = 0; j < N; j++) add_scaled(-tension[j], gradient + j * n, out.force, n);
+      for (int j = 0; j < N; j++) felt[j] = tension[j] - rubbed(j);
+      if (out.force_by_c && !r.straight) lengths<double, double>(r, q, c, felt, length, gradient, out.force_by_c);
+      for (int j = 0; j < N; j++) add_scaled(-felt[j], gradient + j * n, out.force, n);
       if (!spool.turns) brake(v, out.force);
     }
     touch(c, v, out.force);
@@ -172,11 +174,20 @@ private:
   const double *slack;
   const int rows; // directions in which something springy resists: tendons, capstans, surfaces
   double g = 0;
-  double *length, *gradient, *rate, *base_x, *base_w, *x, *w, *current, *tension, *weight, *known;
+  double *length, *gradient, *rate, *base_x, *base_w, *x, *w, *current, *tension, *felt, *weight, *known;
   std::unique_ptr<const double *[]> direction;
   std::unique_ptr<char[]> paired;
 
   const double *surface(int k) const { return drive.touching + n + k * (4 + 3 * n); }
+
+  // Tension that dry friction takes up on a tendon's way through the rod: Prandtl's stop, as in `pulled`.
+  double rubbed(int j) {
+    if (!drive.stops) return 0;
+    const double k = drive.stops[j], limit = drive.stops[2 * N + j];
+    const double elastic = k * (slack[j] - length[j] - drive.stops[N + j]);
+    if (std::abs(elastic) < limit) weight[j] += k * g;
+    return std::min(std::max(elastic, -limit), limit);
+  }
 
   Tension at(int j, double speed) const {
     const double stretch = length[j] - slack[j] + base_x[j] + g * speed - drive.offset[j];

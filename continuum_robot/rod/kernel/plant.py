@@ -34,7 +34,7 @@ class Drive(ct.Structure):
         (name, Pointer)
         for name in (
             *("desired", "force", "offset", "fraction", "free", "phase", "anchors"),
-            *("lost", "capstan", "touching"),
+            *("lost", "capstan", "touching", "stops"),
         )
     ]
 

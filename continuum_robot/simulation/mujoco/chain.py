@@ -111,6 +111,9 @@ class Chain:
         for one in robot.segments:
             if one.backbone.taper or any(one.backbone.rest_curvature_per_m):
                 raise ParameterError("backbone", one.name, "no taper and no rest curvature in MuJoCo")
+        if robot.displaced_tendons is not None:
+            expected = "none in MuJoCo, whose tendons are alike, run straight and rub nowhere in the robot"
+            raise ParameterError("displaced_tendons", robot.name, expected)
         self.robot = robot
         if links is None:
             counts = default_links(robot)

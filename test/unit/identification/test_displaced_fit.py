@@ -14,10 +14,9 @@ from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.registry import experiments
-from continuum_robot.identification.displaced.fit import identify_displaced
+from continuum_robot.identification.displaced.fit import blocks_of, identify_displaced
 from continuum_robot.identification.displaced.inverse import missing_pull
 from continuum_robot.identification.displaced.model import predicted_marker
-from continuum_robot.identification.left_out_blocks import blocks_of
 from continuum_robot.identification.recordings import TendonRecording, read_recording
 from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.robot_file import write_fitted_robot
@@ -146,6 +145,12 @@ def test_fitted_file_is_read_back_and_validates(tmp_path: Path):
     written = write_fitted_robot(robot, exact, tmp_path / "fitted.yaml")
     assert written.displaced_tendons.friction_fraction == (SHARE,) * 9
     assert not any("angle_offset" in key for key in written.assumed)
+    yielding = tuple(
+        replace(one, basis=one.basis.extended, backbone=replace(one.backbone, axial_stiffness_n=3e5))
+        for one in true_robot().segments
+    )
+    soft = replace(fitted, robot=true_robot().changed(segments=yielding))
+    assert write_fitted_robot(robot, soft, tmp_path / "soft.yaml").segments == yielding
     lines = ["timestamp,pattern_label," + ",".join(COLUMNS) + ",tip_x,tip_y,tip_z"]
     for time, label, reading, marker in zip(
         recording.time_s, recording.labels, recording.displacement_m, recording.marker_m, strict=True

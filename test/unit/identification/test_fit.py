@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,20 @@ def test_values_are_found_in_their_units():
     found = fit(known, problem(known))
     assert found.values == pytest.approx(TRUE, rel=1e-6)
     assert not found.limited.any()
+
+
+def test_logarithms_and_origins_are_transforms():
+    kinds = {
+        "rate": Parameter(("rate",), 2.0, 0.5, scale=2.0, log=True),
+        "amplitude": Parameter(("amplitude",), 1.5, 0.5, scale=0.5, origin=1.0),
+    }
+    known = Parameters(kinds)
+    assert known.expected == pytest.approx([0.0, 1.0])
+    assert known.values(known.expected) == pytest.approx([2.0, 1.5])
+    free = Parameters({name: replace(kind, deviation=np.inf) for name, kind in kinds.items()})
+    found = fit(free, problem(free))
+    assert found.values == pytest.approx(TRUE, rel=1e-6)
+    assert found.x == pytest.approx([np.log(1.5), -0.6], rel=1e-6)
 
 
 def test_errors_have_the_stated_size():

@@ -116,6 +116,15 @@ def rubbing(fraction: float = 0.1, zero_m: float = 3e-4, **changes: object) -> R
     return robot.changed(segments=segments, displaced_tendons=tendons, **changes)
 
 
+def yielding(robot: Robot, compliance_per_n: float) -> Robot:
+    """With a backbone that gives way along itself by a fraction of its length a newton."""
+    segments = tuple(
+        replace(one, basis=one.basis.extended, backbone=replace(one.backbone, axial_stiffness_n=1 / compliance_per_n))
+        for one in robot.segments
+    )
+    return robot.changed(segments=segments)
+
+
 def bent(amplitude_m: float, fractions: np.ndarray) -> np.ndarray:
     """All segments' first tendons pulled by a fraction of an amplitude, the others paid out."""
     pattern = np.array([1.0, -0.5, -0.5])
@@ -159,7 +168,7 @@ def test_shape_is_that_of_the_general_rod():
     rng = np.random.default_rng(3)
     readings = 3e-3 * rng.uniform(-1, 1, (4, 9))
     found = DisplacedStatics(robot).replay(readings)
-    for reading, c, tension in zip(readings, found.curvature, found.tension, strict=True):
+    for reading, c, tension in zip(readings, found.c, found.tension, strict=True):
         held = rod.equilibrium(stiffness=2e4, spooled=reading + 3e-4)
         assert c == pytest.approx(held.c, abs=1e-5)
         assert tension == pytest.approx(held.tension, abs=1e-4)
@@ -167,8 +176,8 @@ def test_shape_is_that_of_the_general_rod():
 
 def test_sensitivities_are_derivatives():
     robot = rubbing()
-    tendons = replace(robot.displaced_tendons, spiral_rad_per_m=2.0, straight_over_m=0.02, compliance_per_n=3e-6)
-    robot = robot.changed(displaced_tendons=tendons)
+    tendons = replace(robot.displaced_tendons, spiral_rad_per_m=2.0, straight_over_m=0.02)
+    robot = yielding(robot.changed(displaced_tendons=tendons), 3e-6)
     fractions = np.concatenate([np.linspace(0.03, 1, 15), np.linspace(0.93, 0.1, 12)])
     readings = bent(4e-3, fractions) + 1e-4 * np.sin(np.arange(27)[:, None] + np.arange(9))
     model = DisplacedStatics(robot)
@@ -190,12 +199,16 @@ def test_sensitivities_are_derivatives():
     for name, key, value, factor in (
         ("spiral_rad_per_m", "spiral_rad_per_m", 2.0, 1.0),
         ("log_straight_over", "straight_over_m", 0.02, 0.02),
-        ("log_compliance", "compliance_per_n", 3e-6, 3e-6),
     ):
         both = [moved(**{key: value + step * factor}) for step in (1e-4, -1e-4)]
         numeric = (both[0] - both[1]) / 2e-4
         exact = found.sensitivity[:, :, model.parameters[name].start]
         assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
+    point = (0.001, 0.002, 0.003)
+    others = [yielding(robot, 3e-6 * (1 + step)) for step in (1e-4, -1e-4)]
+    more, less = (DisplacedStatics(other).replay(readings, point_m=point).point for other in others)
+    exact = found.sensitivity[:, :, model.parameters["log_compliance"].start]
+    assert np.abs((more - less) / 2e-4 - exact).max() < 2e-3 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("spiral_rad_per_m", [0.0, 1e-3, -3.0, 40.0])
@@ -212,7 +225,7 @@ def test_a_spiral_turns_the_lever_along_the_way(spiral_rad_per_m: float):
         for k in range(own + 1):
             s = starts[k] + robot.segments[k].length_m * (np.arange(2000) + 0.5) / 2000
             psi = angle + spiral_rad_per_m * (s - starts[own] - segment.length_m / 2)
-            kappa_x, kappa_y = found.curvature[0, 2 * k : 2 * k + 2]
+            kappa_x, kappa_y = found.c[0, 2 * k : 2 * k + 2]
             radius = segment.tendons.pitch_radius_m
             lever = radius * (kappa_y * np.cos(psi) - kappa_x * np.sin(psi))
             rise = radius * spiral_rad_per_m
@@ -229,11 +242,11 @@ def test_tendons_run_straight_between_the_disks():
         straight = replace(robot.displaced_tendons, straight_over_m=segment.length_m / count)
         found = DisplacedStatics(robot.changed(displaced_tendons=straight)).replay(readings)
         arc = DisplacedStatics(robot).replay(readings)
-        kappa = np.hypot(*found.curvature[0, 2 * own : 2 * own + 2])
+        kappa = np.hypot(*found.c[0, 2 * own : 2 * own + 2])
         # Of the tendon in the middle of the bent backbone the holes lie on the backbone's own arc.
         chord = count * 2 / kappa * np.sin(kappa * segment.length_m / count / 2)
         both = (Rod(robot.changed(displaced_tendons=one)) for one in (straight, robot.displaced_tendons))
-        after, ahead = (rod.displacement(found.curvature[0]) for rod in both)
+        after, ahead = (rod.displacement(found.c[0]) for rod in both)
         shorter = after - ahead
         before = shorter[3 * own - 1] if own else 0.0
         assert shorter[3 * own] - before == pytest.approx(segment.length_m - chord, rel=2e-3)
@@ -244,8 +257,7 @@ def test_the_backbone_gives_way_under_the_sum_of_the_tensions():
     """On a straight robot: three equal springs on a bar, which takes what they lose."""
     robot = rubbing(0.0, zero_m=4e-4, gravity_m_per_s2=(0.0, 0.0, 0.0))
     compliance = 2e-6
-    soft = replace(robot.displaced_tendons, compliance_per_n=compliance)
-    found = DisplacedStatics(robot.changed(displaced_tendons=soft)).replay(np.zeros((1, 9)))
+    found = DisplacedStatics(yielding(robot, compliance)).replay(np.zeros((1, 9)))
     tension = found.tension[0].reshape(3, 3).mean(axis=1)
     lengths = np.array([segment.length_m for segment in robot.segments])
     load = 3 * np.cumsum(tension[::-1])[::-1]  # of the segment's own tendons and of all that go on

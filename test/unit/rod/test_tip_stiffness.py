@@ -48,7 +48,7 @@ def test_parallel_tendons_of_constant_stiffness_are_no_stiffer_for_more_tension(
 
 def test_ropes_that_stiffen_make_the_tip_stiffer_with_the_pretension():
     robot = stiffening(WEIGHTLESS, 0.1)
-    np.testing.assert_allclose(tendon_stiffness(robot, [0.0, 10.0]), [0.0, 4e4])
+    np.testing.assert_allclose(tendon_stiffness(robot, [0.0, 10, 10, 10, 0]), [0.0, 4e4, 4e4, 4e4, 0.0])
     one, other = (tip_compliance(robot, np.zeros(2), tension * np.ones(5))[0, 0] for tension in (2.0, 10.0))
     assert other / one == pytest.approx(1.2 / 2.0, rel=0.01)
 
