@@ -44,7 +44,7 @@ class Strains:
 
     def __init__(self, arrays: RodArrays) -> None:
         self._arrays, phi = arrays, iter(arrays.phi)
-        self.basis = np.zeros((len(arrays.place), 3, 6, arrays.n))
+        self.basis = np.zeros((len(arrays.node), 3, 6, arrays.n))
         place = 0
         for first, count, places, _, _ in arrays.piece:
             own = np.arange(first, first + count)
@@ -112,7 +112,7 @@ class Stations:
         for k, (s_m, number) in enumerate(zip(places_m, self._piece, strict=True)):
             piece = arrays.pieces[number]
             own = np.arange(piece.first, piece.first + piece.count)
-            place = min(int(place_of[k]), len(arrays.place) - 1)
+            place = min(int(place_of[k]), len(arrays.node) - 1)
             start_m = float(np.sum(arrays.step_m[:place]))
             for g, at_m in enumerate((*(from_m[k] + part * self._step_m[k] for part in GAUSS), float(s_m))):
                 ratio = min(max((at_m - piece.start_m) / piece.length_m, 0.0), 1.0)
@@ -157,8 +157,8 @@ class Stations:
             spatial = np.zeros((6, arrays.n))  # angular part first, about the base's origin
             if begin:
                 spatial += _spatial(at, begin - 1)
-            for place in range(begin, begin + int(arrays.piece[number, 2])):
-                node, body = arrays.place[place]
+            for body in range(begin, begin + int(arrays.piece[number, 2])):
+                node = arrays.node[body]
                 if node >= 0:
                     R, x = at.rotation[body], at.position[body]
                     axes = np.block([[R, np.zeros((3, 3))], [hat(x) @ R, R]])
