@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -127,11 +128,21 @@ def default_nodes(basis: Basis, fraction: float) -> int:
     return basis.nodes or math.ceil((6 + max(basis.highest_order, basis.degree // 2)) * max(fraction, 0.5))
 
 
-def integrals(nodes: Vector, at: float) -> Vector:
-    """Integral from 0 to ``at`` of the polynomial through values at the nodes, by these values: (L,); all in [0, 1]."""
-    polynomials = [np.polynomial.Legendre.basis(k, domain=[0, 1]) for k in range(len(nodes))]
-    values = np.array([polynomial(nodes) for polynomial in polynomials])
-    return np.asarray(np.linalg.solve(values, [polynomial.integ(lbnd=0)(at) for polynomial in polynomials]))
+@lru_cache(maxsize=64)
+def _polynomials(count: int) -> tuple[Vector, list[np.polynomial.Legendre]]:
+    """Of Legendre, their values at so many Gauss nodes of [0, 1], and their integrals from 0."""
+    polynomials = [np.polynomial.Legendre.basis(k, domain=[0, 1]) for k in range(count)]
+    values = np.array([polynomial(gauss_legendre(count)[0]) for polynomial in polynomials])
+    return values, [polynomial.integ(lbnd=0) for polynomial in polynomials]
+
+
+@lru_cache(maxsize=4096)
+def integrals(count: int, at: float) -> Vector:
+    """Integral from 0 to ``at`` of the polynomial through values at the Gauss nodes of [0, 1], by these: (count,)."""
+    values, antiderivatives = _polynomials(count)
+    found = np.asarray(np.linalg.solve(values, [polynomial(at) for polynomial in antiderivatives]))
+    found.flags.writeable = False  # it is kept
+    return found
 
 
 def rod_arrays(
@@ -322,7 +333,7 @@ class _Places:
                 self.bodies_m.append(piece.start_m + at * piece.length_m)
                 self.step_m.append((at - before) * piece.length_m)
                 self.phi += [piece.values(before + part * (at - before)) for part in GAUSS]
-                self.weight.append(integrals(piece.nodes, at) * piece.length_m)
+                self.weight.append(integrals(len(nodes), at) * piece.length_m)
                 before, count = at, count + 1
         self.counts.append(count)
 
