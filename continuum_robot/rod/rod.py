@@ -660,13 +660,15 @@ class Rod:
         tension : T, (N,), N
         """
         c_now, pull = self._state("c", c), self._tendons("tension", tension)
+        if self._library is None:
+            lengths = reference.lengths(self.arrays, c_now, self.tendon_count)
+            return *lengths, -reference.curvature(self.arrays, c_now, pull)
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         by_c = np.zeros((self.n, self.n))
-        self._compiled().rod_lengths(
+        self._library.rod_lengths(
             ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
         )  # fmt: skip
         return length, gradient, by_c
-
 
     def equilibrium(
         self,

@@ -95,7 +95,7 @@ def at(array: NDArray[np.generic] | None) -> int | None:
 
 NOT_BUILT = (
     "the rod's kernel was not built when this package was installed, for lack of a C++17 compiler: its NumPy form"
-    " serves, some hundred times slower, and without batches and motions"
+    " serves, some hundred times slower, without batches, motions, plants, capstans' friction and slopes by numbers"
 )
 
 
