@@ -240,6 +240,7 @@ class Rod:
         written between two calls
     scale : by which each coefficient turns or stretches its whole segment, (n,)
     rest_m : lengths of the tendons at c = 0, (N,), m
+    shape, numbers : of the arrays, for calls of the kernel; they live as long as the rod
 
     Raises
     ------
@@ -250,6 +251,8 @@ class Rod:
     arrays: RodArrays
     scale: Vector
     rest_m: Vector
+    shape: kernel.Shape
+    numbers: kernel.Numbers
 
     def __init__(
         self,
@@ -407,14 +410,14 @@ class Rod:
         place, at = np.zeros(len(arrays.node), kernel.PLACE), kernel.at
         place["node"], place["step_m"] = arrays.node, arrays.step_m
         self._places = weight, weight_of, place = *weights_in_eights(arrays), place
-        self._shape = kernel.Shape(
+        self.shape = kernel.Shape(
             arrays.n, len(arrays.piece), len(arrays.body), self.tendon_count, len(arrays.path_node),
             0, at(arrays.piece), at(place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
             at(weight), at(weight_of), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
-        self._numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
+        self.numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
         if self._library is not None:
-            self._library.rod_prepare(ct.byref(self._shape))
+            self._library.rod_prepare(ct.byref(self.shape))
 
     def terms(self, c: ArrayLike, v: ArrayLike, a: ArrayLike | None = None) -> Terms:
         """Everything that L = T - V and the loads have to say at (c, v).
@@ -434,14 +437,9 @@ class Rod:
             return reference.terms(self.arrays, c_now, v_now, a_now)
         found, out = self._results()
         self._library.rod_terms(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, v_now, a_now), ct.byref(out)
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, v_now, a_now), ct.byref(out)
         )
         return found
-
-    @property
-    def library(self) -> ct.CDLL:
-        """The kernel's; raises ContinuumRobotError where it was not built."""
-        return self._compiled()
 
     def form(self, *, linear: bool = False) -> tuple[kernel.Shape, kernel.Numbers, tuple[object, ...]]:
         """What the kernel reads of this rod, and what must stay alive with it.
@@ -451,7 +449,7 @@ class Rod:
         linear : take the lengths of the paths, that are linear in the coefficients, by their gradient at the straight
             rod; changes of ``arrays.path`` are then not seen
         """
-        shape, numbers = kernel.Shape.from_buffer_copy(self._shape), kernel.Numbers.from_buffer_copy(self._numbers)
+        shape, numbers = kernel.Shape.from_buffer_copy(self.shape), kernel.Numbers.from_buffer_copy(self.numbers)
         if not linear:
             return shape, numbers, (self,)
         at = self.lengths(np.zeros(self.n))
@@ -487,7 +485,7 @@ class Rod:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)
         call = self._library.rod_terms
-        given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
+        given = (ct.byref(self.shape), ct.byref(self.numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
 
         def evaluate(c: ArrayLike, v: ArrayLike) -> Terms:
@@ -506,7 +504,7 @@ class Rod:
         wanted : of the results of :class:`CycleFunction`; the others stay 0
         elastic : with stiffness and damping
         """
-        return CycleFunction(self, wanted, self._shape, self._numbers, self._library, elastic=elastic)
+        return CycleFunction(self, wanted, self.shape, self.numbers, self._library, elastic=elastic)
 
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
@@ -544,7 +542,7 @@ class Rod:
         pose, jacobian = np.empty((len(self.arrays.body), 12)), np.empty((len(self.arrays.body), 6, self.n))
         out = kernel.Terms(pose=kernel.at(pose), jacobian=kernel.at(jacobian))
         self._library.rod_terms(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, still, None), ct.byref(out)
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, still, None), ct.byref(out)
         )
         return Frames(pose[:, :9].reshape(-1, 3, 3), pose[:, 9:], jacobian)
 
@@ -639,7 +637,7 @@ class Rod:
             return Lengths(*reference.lengths(self.arrays, c_now, self.tendon_count))
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         self._library.rod_lengths(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, None, length, gradient, None),
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
 
@@ -666,7 +664,7 @@ class Rod:
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         by_c = np.zeros((self.n, self.n))
         self._library.rod_lengths(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, pull, length, gradient, by_c),
         )  # fmt: skip
         return length, gradient, by_c
 
@@ -732,12 +730,12 @@ class Rod:
         self._of_each("tension", pulled, pulled.shape)
         batch = self._batch(numbers, robots, stiffness)
         hessian, iterations = np.empty((robots, self.n, self.n)), np.zeros(robots, np.int32)
-        library = self._compiled()
+        library = self.compiled()
 
         def run(going: ct.c_int, done: ct.c_int) -> int:
             return int(
                 library.rod_equilibria(
-                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale), robots,
+                    ct.byref(self.shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale), robots,
                     *self._at(c, pulled, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
                     MOST_ITERATIONS, *self._at(hessian, iterations), threads or os.cpu_count() or 1,
                     ct.byref(going), ct.byref(done),
@@ -797,12 +795,12 @@ class Rod:
             raise ParameterError("spooled", wound.shape, f"the shape of tension, {tension.shape}")
         if method not in METHODS:
             raise ParameterError("method", method, " or ".join(METHODS))
-        batch, library = self._batch(numbers, robots, stiffness), self._compiled()
+        batch, library = self._batch(numbers, robots, stiffness), self.compiled()
 
         def run(going: ct.c_int, done: ct.c_int) -> int:
             return int(
                 library.rod_motions(
-                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale),
+                    ct.byref(self.shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale),
                     METHODS[method], ct.c_double(step_s), steps, robots,
                     *self._at(c, v, tension, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
                     threads or os.cpu_count() or 1, ct.byref(going), ct.byref(done),
@@ -849,8 +847,8 @@ class Rod:
         on_tension, along = np.zeros_like(tension), np.zeros(len(directions))
         changes = [np.ascontiguousarray([one[i] for one in directions], dtype=float) for i in range(3)]
         wanted = kernel.Directions(len(directions), *(kernel.at(x) for x in changes))
-        good = self._compiled().rod_gradient(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(self.scale), METHODS[method],
+        good = self.compiled().rod_gradient(
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(self.scale), METHODS[method],
             ct.c_double(step_s), len(tension), *self._at(c_now, momentum, v_now, tension, on_c, on_p, on_tension),
             ct.byref(wanted), *self._at(along),
         )  # fmt: skip
@@ -858,24 +856,10 @@ class Rod:
             raise NotConvergedError("the motion did not converge: take shorter steps")
         return Gradient(c_now, momentum, on_c, on_p, on_tension, along)
 
-    @property
-    def shape(self) -> kernel.Shape:
-        """Of the arrays, for calls of the kernel; it lives as long as the rod."""
-        return self._shape
-
-    @property
-    def numbers(self) -> kernel.Numbers:
-        """Of the rod, for calls of the kernel; they live as long as the rod."""
-        return self._numbers
-
-    def compiled(self) -> ct.CDLL:
-        """The kernel's library; MissingPackageError where none could be built."""
-        return self._compiled()
-
     def _batch(self, numbers: OwnNumbers | None, robots: int, stiffness: ArrayLike) -> _Batch:
         springs = self._tendons("stiffness", stiffness)
         if numbers is None:
-            return _Batch(self._numbers, 0, springs, self.rest_m, {})
+            return _Batch(self.numbers, 0, springs, self.rest_m, {})
         if not isinstance(numbers, Mapping):
             if len(numbers) != robots:
                 raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
@@ -888,12 +872,12 @@ class Rod:
             held[name] = self._of_each(f"numbers.{name}", numbers.get(name, own), (robots, *own.shape))
         rest_m = np.tile(self.rest_m, (robots, 1))
         if springs.any() and {"path", "path_rest"} & numbers.keys():
-            straight, library = np.zeros(self.n), self._compiled()
+            straight, library = np.zeros(self.n), self.compiled()
             for lengths_m, path, path_rest in zip(rest_m, held["path"], held["path_rest"], strict=True):
                 one = kernel.Numbers(path_rest=kernel.at(path_rest), path=kernel.at(path))
                 unused = np.empty((self.tendon_count, self.n))
                 library.rod_lengths(
-                    ct.byref(self._shape), ct.byref(one), *self._at(straight, None, lengths_m, unused, None)
+                    ct.byref(self.shape), ct.byref(one), *self._at(straight, None, lengths_m, unused, None)
                 )
         given = kernel.Numbers(**{name: kernel.at(array) for name, array in held.items()})
         return _Batch(given, 1, np.tile(springs, (robots, 1)), rest_m, held)
@@ -908,7 +892,8 @@ class Rod:
             raise ParameterError(name, values, "finite numbers")
         return array
 
-    def _compiled(self) -> ct.CDLL:
+    def compiled(self) -> ct.CDLL:
+        """The kernel's library; MissingPackageError where none could be built."""
         if self._library is None:
             raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
         return self._library

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError, ReachError
-from continuum_robot.geometry import se3
 from continuum_robot.geometry.so3 import hat
+from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.kernel.arrays import GAUSS, RodArrays, integrals
 
 Vector = NDArray[np.float64]
@@ -138,8 +138,8 @@ class Stations:
         poses[known, :3, 3] = at.position[self._before[known]]
         moved = self._step_m > 0
         if moved.any():
-            twists = _magnus(self._rest[moved] + self._basis[moved] @ c, self._step_m[moved])
-            poses[moved] = poses[moved] @ se3.exp(np.roll(twists, 3, axis=1))  # se3 has the linear part first
+            strains = self._rest[moved] + self._basis[moved] @ c
+            poses[moved] = poses[moved] @ reference.steps(strains, self._step_m[moved])
         return poses
 
     def jacobians(self, at: Frames, poses: Vector) -> Vector:
@@ -154,7 +154,7 @@ class Stations:
             if before >= 0:
                 spatial += _spatial(at, before)
             axes, turns = at.rotation[nodes][:, :, rows % 3].transpose(0, 2, 1), (rows < 3)[:, None]
-            moving = np.where(turns, _cross(at.position[nodes][:, None], axes), axes)
+            moving = np.where(turns, reference.cross(at.position[nodes][:, None], axes), axes)
             columns = np.concatenate([np.where(turns, axes, 0.0), moving], axis=2)  # (nodes, columns, 6)
             spatial[:, own] += (values[:, :, None] * columns).sum(axis=0).T
             R, x = poses[k, :3, :3], poses[k, :3, 3]
@@ -193,24 +193,3 @@ def _spatial(at: Frames, body: int) -> Vector:
     """Jacobian of a body as spatial twists, angular part first."""
     turning = at.rotation[body] @ at.jacobian[body, 3:]
     return np.vstack([turning, at.rotation[body] @ at.jacobian[body, :3] + hat(at.position[body]) @ turning])
-
-
-def _cross(a: Vector, b: Vector) -> Vector:
-    """Of (..., 3); NumPy's own takes fifteen times as long for a few."""
-    return np.asarray(a[..., [1, 2, 0]] * b[..., [2, 0, 1]] - a[..., [2, 0, 1]] * b[..., [1, 2, 0]])
-
-
-def _bracket(x: Vector, y: Vector) -> Vector:
-    """Adjoint ad(x) y of twists (k, 6), angular part first."""
-    w, u = x[:, :3], y[:, :3]
-    return np.hstack([_cross(w, u), _cross(w, y[:, 3:]) + _cross(x[:, 3:], u)])
-
-
-def _magnus(strains: Vector, steps_m: Vector) -> Vector:
-    """Twists of steps (k,), from strains at their Gauss points (k, 3, 6): Blanes, Casas and Ros (2000), sixth order."""
-    h = steps_m[:, None]
-    first, middle, last = strains[:, 0], strains[:, 1], strains[:, 2]
-    a, b, c = h * middle, math.sqrt(15) / 3 * h * (last - first), 10 / 3 * h * (last - 2 * middle + first)
-    inner = _bracket(b, a)
-    outer = b + _bracket(a, 2 * c + inner) / 60
-    return np.asarray(a + c / 12 - _bracket(inner - 20 * a - c, outer) / 240)

@@ -158,7 +158,7 @@ def slopes(rod, c, v):
         at_c[:, 1] = 0.0
         at_c[i, 1] = 1.0
         library.rod_terms_along(
-            ct.byref(rod._shape), ct.byref(numbers), ct.c_void_p(kernel.at(at_c)), ct.c_void_p(kernel.at(at_v)), None,
+            ct.byref(rod.shape), ct.byref(numbers), ct.c_void_p(kernel.at(at_c)), ct.c_void_p(kernel.at(at_v)), None,
             ct.byref(out),
         )  # fmt: skip
         momentum_by_c[:, i], force_by_c[:, i] = momentum[:, 1], force[:, 1]
@@ -205,7 +205,7 @@ def test_each_build_and_each_lane_gives_the_same_bits():
         rod._library = kernel.load(name)
         if rod._library is None or (name == kernel.WIDE and not kernel._has_wide()):
             continue
-        rod._library.rod_prepare(ct.byref(rod._shape))
+        rod._library.rod_prepare(ct.byref(rod.shape))
         one = rod.terms(c, v)
         moved = [rod.motions(0.1 * cs, vs, tension, 1e-4, threads=threads) for threads in (1, 2)]
         found.append([*(getattr(one, field).tobytes() for field in MATRICES), *(x.tobytes() for x in moved[0])])
