@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -116,64 +116,6 @@ class Gradient:
     along: Vector
 
 
-class CycleFunction:
-    """A rod's inverse dynamics on arrays of its own, in memory of its own: nothing is allocated in a call.
-
-    Made by :meth:`Rod.in_cycle`. Not for use by two threads at once; each may call one from any thread.
-
-    Parameters
-    ----------
-    rod : whose numbers it reads at each call
-    wanted : names of results
-    shape, numbers, library : as the kernel reads them; without a library it is the form in NumPy
-    elastic : with stiffness and damping
-
-    Attributes
-    ----------
-    c, rate, acceleration : read in a call, (n,)
-    momentum, force, bias : written: p, dL/dc - K c - D c_rate, and M a + C c_rate + K c + D c_rate - loads, (n,)
-    addresses : of the function and of its seven arguments, for compiled code; empty without a library
-    run : the call
-    """
-
-    def __init__(
-        self,
-        rod: Rod,
-        wanted: Sequence[str],
-        shape: kernel.Shape,
-        numbers: kernel.Numbers,
-        library: ct.CDLL | None,
-        *,
-        elastic: bool,
-    ) -> None:
-        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = np.zeros((6, rod.n))
-        self._rod, self._elastic = rod, elastic
-        self.addresses: tuple[int, ...] = ()
-        self.run: Callable[[], object] = self._run_numpy
-        if library is None:
-            return
-        values = {name: getattr(numbers, name) for name in _NUMBERS}
-        if not elastic:
-            values |= {"stiffness": None, "damping": None}
-        self._numbers = kernel.Numbers(**values)
-        self._terms = kernel.Terms(**{name: kernel.at(getattr(self, name)) for name in wanted})
-        self._memory = np.zeros(library.rod_memory(ct.byref(shape)))
-        call = library.rod_dynamics
-        arrays = (self.c, self.rate, self.acceleration)
-        given = [ct.addressof(shape), ct.addressof(self._numbers), *(x.ctypes.data for x in arrays)]
-        given += [ct.addressof(self._terms), self._memory.ctypes.data]
-        self.addresses = (ct.cast(call, ct.c_void_p).value or 0, *given)
-        self.run = partial(call, *(ct.c_void_p(one) for one in given))
-
-    def _run_numpy(self) -> None:
-        rod = self._rod
-        found = rod.terms(self.c, self.rate, self.acceleration)
-        held: Vector = np.zeros(rod.n)
-        if self._elastic:
-            held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
-        self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
-
-
 METHODS = {"midpoint": 0, "sdirk": 1}
 MOST_ITERATIONS = 60
 _STATIONS_KEPT = 32
@@ -241,6 +183,7 @@ class Rod:
     scale : by which each coefficient turns or stretches its whole segment, (n,)
     rest_m : lengths of the tendons at c = 0, (N,), m
     shape, numbers : of the arrays, for calls of the kernel; they live as long as the rod
+    library : the kernel; None: its NumPy form serves
 
     Raises
     ------
@@ -253,6 +196,7 @@ class Rod:
     rest_m: Vector
     shape: kernel.Shape
     numbers: kernel.Numbers
+    library: ct.CDLL | None
 
     def __init__(
         self,
@@ -406,7 +350,7 @@ class Rod:
     def _prepare(self) -> None:
         arrays = self.arrays
         self._stations: dict[bytes, Stations] = {}
-        self._library = kernel.library()
+        self.library = kernel.library()
         place, at = np.zeros(len(arrays.node), kernel.PLACE), kernel.at
         place["node"], place["step_m"] = arrays.node, arrays.step_m
         self._places = weight, weight_of, place = *weights_in_eights(arrays), place
@@ -416,8 +360,8 @@ class Rod:
             at(weight), at(weight_of), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
         self.numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
-        if self._library is not None:
-            self._library.rod_prepare(ct.byref(self.shape))
+        if self.library is not None:
+            self.library.rod_prepare(ct.byref(self.shape))
 
     def terms(self, c: ArrayLike, v: ArrayLike, a: ArrayLike | None = None) -> Terms:
         """Everything that L = T - V and the loads have to say at (c, v).
@@ -433,10 +377,10 @@ class Rod:
         """
         c_now, v_now = self._state("c", c), self._state("v", v)
         a_now = None if a is None else self._state("a", a)
-        if self._library is None:
+        if self.library is None:
             return reference.terms(self.arrays, c_now, v_now, a_now)
         found, out = self._results()
-        self._library.rod_terms(
+        self.library.rod_terms(
             ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, v_now, a_now), ct.byref(out)
         )
         return found
@@ -476,7 +420,7 @@ class Rod:
         ----------
         wanted : names of the results that are computed, the others are 0; none: all
         """
-        if self._library is None:
+        if self.library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
@@ -484,7 +428,7 @@ class Rod:
             if name not in wanted:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)
-        call = self._library.rod_terms
+        call = self.library.rod_terms
         given = (ct.byref(self.shape), ct.byref(self.numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
 
@@ -495,16 +439,6 @@ class Rod:
 
         evaluate.kept = kept  # type: ignore[attr-defined]
         return evaluate
-
-    def in_cycle(self, wanted: Sequence[str], *, elastic: bool = True) -> CycleFunction:
-        """Inverse dynamics, or what changes the momentum, for a control cycle.
-
-        Parameters
-        ----------
-        wanted : of the results of :class:`CycleFunction`; the others stay 0
-        elastic : with stiffness and damping
-        """
-        return CycleFunction(self, wanted, self.shape, self.numbers, self._library, elastic=elastic)
 
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
@@ -536,12 +470,12 @@ class Rod:
     def frames(self, c: ArrayLike) -> Frames:
         """Where the bodies of the arrays are at coefficients (n,), and their Jacobians."""
         c_now, still = self._state("c", c), np.zeros(self.n)
-        if self._library is None:
+        if self.library is None:
             at = reference.terms(self.arrays, c_now, still)
             return Frames(at.rotation, at.position, at.jacobian)
         pose, jacobian = np.empty((len(self.arrays.body), 12)), np.empty((len(self.arrays.body), 6, self.n))
         out = kernel.Terms(pose=kernel.at(pose), jacobian=kernel.at(jacobian))
-        self._library.rod_terms(
+        self.library.rod_terms(
             ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, still, None), ct.byref(out)
         )
         return Frames(pose[:, :9].reshape(-1, 3, 3), pose[:, 9:], jacobian)
@@ -633,10 +567,10 @@ class Rod:
         c : coefficients, (n,)
         """
         c_now = self._state("c", c)
-        if self._library is None:
+        if self.library is None:
             return Lengths(*reference.lengths(self.arrays, c_now, self.tendon_count))
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
-        self._library.rod_lengths(
+        self.library.rod_lengths(
             ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
@@ -658,12 +592,12 @@ class Rod:
         tension : T, (N,), N
         """
         c_now, pull = self._state("c", c), self._tendons("tension", tension)
-        if self._library is None:
+        if self.library is None:
             lengths = reference.lengths(self.arrays, c_now, self.tendon_count)
             return *lengths, -reference.curvature(self.arrays, c_now, pull)
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         by_c = np.zeros((self.n, self.n))
-        self._library.rod_lengths(
+        self.library.rod_lengths(
             ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, pull, length, gradient, by_c),
         )  # fmt: skip
         return length, gradient, by_c
@@ -894,9 +828,9 @@ class Rod:
 
     def compiled(self) -> ct.CDLL:
         """The kernel's library; MissingPackageError where none could be built."""
-        if self._library is None:
+        if self.library is None:
             raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
-        return self._library
+        return self.library
 
     def _at(self, *arrays: NDArray[Any] | None) -> list[ct.c_void_p]:
         return [ct.c_void_p(kernel.at(array)) for array in arrays]

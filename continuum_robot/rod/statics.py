@@ -186,7 +186,7 @@ class Balance:
 
     def __init__(self, rod: Rod) -> None:
         self.rod, n, count, bodies = rod, rod.n, rod.tendon_count, len(rod.arrays.body)
-        self._library = kernel.library()
+        self._library = rod.library
         self.root = np.linalg.cholesky(rod.arrays.stiffness)
         self.inverse_root = np.tril(np.linalg.inv(self.root))
         self._flexibility = rod.scale[:, None] * self.inverse_root.T

@@ -21,6 +21,7 @@ from continuum_robot.rod.friction.capstans import (
     tension_from_torque,
 )
 from continuum_robot.rod.inertia import Parts
+from continuum_robot.rod.kernel.call import KernelCall
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 
@@ -144,9 +145,10 @@ def test_inverse_dynamics_are_the_euler_lagrange_equations(robot: Robot) -> None
         return rod.terms(c + c_rate * t + second * t**2 / 2, c_rate + second * t).momentum
 
     rate = (8 * (momentum(h) - momentum(-h)) - (momentum(2 * h) - momentum(-2 * h))) / (12 * h)
-    inverse, arrays = rod.in_cycle(["bias"]), rod.arrays
-    inverse.c[:], inverse.rate[:], inverse.acceleration[:] = c, c_rate, second
-    inverse.run()
+    inverse, arrays = KernelCall(rod, "bias"), rod.arrays
+    for own, given in ((inverse.c, c), (inverse.rate, c_rate), (inverse.acceleration, second)):
+        np.asarray(own)[:] = given
+    inverse.call()
     expected = rate - rod.terms(c, c_rate).force + arrays.stiffness @ c + arrays.damping @ c_rate
     np.testing.assert_allclose(inverse.bias, expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(rod.acceleration(c, c_rate, inverse.bias), second, rtol=1e-9)

@@ -202,10 +202,10 @@ def test_each_build_and_each_lane_gives_the_same_bits():
     tension = np.full((11, 3, rod.tendon_count), 2.0)
     found = []
     for name in (kernel.NAME, kernel.WIDE):
-        rod._library = kernel.load(name)
-        if rod._library is None or (name == kernel.WIDE and not kernel._has_wide()):
+        rod.library = kernel.load(name)
+        if rod.library is None or (name == kernel.WIDE and not kernel._has_wide()):
             continue
-        rod._library.rod_prepare(ct.byref(rod.shape))
+        rod.library.rod_prepare(ct.byref(rod.shape))
         one = rod.terms(c, v)
         moved = [rod.motions(0.1 * cs, vs, tension, 1e-4, threads=threads) for threads in (1, 2)]
         found.append([*(getattr(one, field).tobytes() for field in MATRICES), *(x.tobytes() for x in moved[0])])
@@ -311,7 +311,7 @@ def test_a_rod_is_pickled_and_goes_on_without_a_library(monkeypatch):
     rod = loaded(Rod(robot))
     monkeypatch.setattr(kernel, "library", lambda: None)
     again = pickle.loads(pickle.dumps(rod))
-    assert again._library is None
+    assert again.library is None
     for name in MATRICES:
         close(getattr(again.terms(c, v, a), name), getattr(rod.terms(c, v, a), name), 1e-12)
     close(again.lengths(c).length_m, rod.lengths(c).length_m, 1e-14)
