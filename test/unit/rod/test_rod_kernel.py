@@ -194,16 +194,18 @@ def test_lengths_of_a_helix_are_integrals_whatever_its_turns(turns):
 
 
 @needs_library
-def test_each_build_and_each_lane_gives_the_same_bits():
-    robot = load_robot("mixed_routing")
+@pytest.mark.parametrize("name", ["opencr_five_tendon", "vanderbilt_two_segment", "mixed_routing"])
+def test_each_build_and_each_lane_gives_the_same_bits(name):
+    """Of 2, of 6 and of other numbers of coefficients on a piece."""
+    robot = load_robot(name)
     rod = Rod(robot)
     c, v, _ = state(robot)
     cs, vs = (np.array(x) for x in zip(*(state(robot, seed)[:2] for seed in range(11)), strict=True))
     tension = np.full((11, 3, rod.tendon_count), 2.0)
     found = []
-    for name in (kernel.NAME, kernel.WIDE):
-        rod.library = kernel.load(name)
-        if rod.library is None or (name == kernel.WIDE and not kernel._has_wide()):
+    for build in (kernel.NAME, kernel.WIDE):
+        rod.library = kernel.load(build)
+        if rod.library is None or (build == kernel.WIDE and not kernel._has_wide()):
             continue
         rod.library.rod_prepare(ct.byref(rod.shape))
         one = rod.terms(c, v)
