@@ -11,7 +11,7 @@ namespace rod {
 constexpr int LANES = 8;
 typedef double Lanes __attribute__((vector_size(8 * LANES)));
 
-// Places of one robot side by side, as many as a vector of the processor holds: what a place computes does not depend on
+// Places of one robot side by side, as many as a vector of the processor holds. What a place computes does not depend on
 // who is beside it, so the width changes no bit.
 #ifdef __AVX512F__
 constexpr int SIDE = 8;

@@ -142,7 +142,7 @@ private:
         for (int i = 0; i < 6; i++) to[i * room] = S{} + rest[18 * s + 6 * g + i];
         for (int j = 0; j < m; j++) to[row[j] * room] += phi[(3 * s + g) * m + j] * c[piece.col + j];
       }
-    if (!piece.constant) fill(own, 18, piece.places, room);
+    if (!piece.constant) fill(own, 18, piece.places);
     rest += 18 * piece.places;
     phi += 3 * m * piece.places;
     Places strain[18], twist[6];
@@ -176,7 +176,7 @@ private:
         at_place[l++] = s + k;
       }
     }
-    fill(frames, 12, piece.places, room);
+    fill(frames, 12, piece.places);
   }
 
   // Six numbers of the twist and its rate (12, room), from number `first` on, that grow along a piece.
@@ -255,7 +255,7 @@ private:
   }
 
   // The last place repeated to where the next full number of them would be.
-  static void fill(S *numbers, int count, int places, int room) {
+  void fill(S *numbers, int count, int places) const {
     for (int i = 0; i < count; i++)
       for (int s = places; s % WIDTH; s++) numbers[i * room + s] = numbers[i * room + places - 1];
   }
