@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,7 +27,7 @@ from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import MASS, RodArrays, body_of, point_loads, rod_arrays
+from continuum_robot.rod.kernel.arrays import MASS, RodArrays, body_of, point_loads, rod_arrays, weights_in_eights
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
@@ -116,69 +116,11 @@ class Gradient:
     along: Vector
 
 
-class CycleFunction:
-    """A rod's inverse dynamics on arrays of its own, in memory of its own: nothing is allocated in a call.
-
-    Made by :meth:`Rod.in_cycle`. Not for use by two threads at once; each may call one from any thread.
-
-    Parameters
-    ----------
-    rod : whose numbers it reads at each call
-    wanted : names of results
-    shape, numbers, library : as the kernel reads them; without a library it is the form in NumPy
-    elastic : with stiffness and damping
-
-    Attributes
-    ----------
-    c, rate, acceleration : read in a call, (n,)
-    momentum, force, bias : written: p, dL/dc - K c - D c_rate, and M a + C c_rate + K c + D c_rate - loads, (n,)
-    addresses : of the function and of its seven arguments, for compiled code; empty without a library
-    run : the call
-    """
-
-    def __init__(
-        self,
-        rod: Rod,
-        wanted: Sequence[str],
-        shape: kernel.Shape,
-        numbers: kernel.Numbers,
-        library: ct.CDLL | None,
-        *,
-        elastic: bool,
-    ) -> None:
-        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = np.zeros((6, rod.n))
-        self._rod, self._elastic = rod, elastic
-        self.addresses: tuple[int, ...] = ()
-        self.run: Callable[[], object] = self._run_numpy
-        if library is None:
-            return
-        values = {name: getattr(numbers, name) for name in _NUMBERS}
-        if not elastic:
-            values |= {"stiffness": None, "damping": None}
-        self._numbers = kernel.Numbers(**values)
-        self._terms = kernel.Terms(**{name: kernel.at(getattr(self, name)) for name in wanted})
-        self._memory = np.zeros(library.rod_memory(ct.byref(shape)))
-        call = library.rod_dynamics
-        arrays = (self.c, self.rate, self.acceleration)
-        given = [ct.addressof(shape), ct.addressof(self._numbers), *(x.ctypes.data for x in arrays)]
-        given += [ct.addressof(self._terms), self._memory.ctypes.data]
-        self.addresses = (ct.cast(call, ct.c_void_p).value or 0, *given)
-        self.run = partial(call, *(ct.c_void_p(one) for one in given))
-
-    def _run_numpy(self) -> None:
-        rod = self._rod
-        found = rod.terms(self.c, self.rate, self.acceleration)
-        held: Vector = np.zeros(rod.n)
-        if self._elastic:
-            held = rod.arrays.stiffness @ self.c + rod.arrays.damping @ self.rate
-        self.momentum[:], self.force[:], self.bias[:] = found.momentum, found.force - held, found.bias + held
-
-
 METHODS = {"midpoint": 0, "sdirk": 1}
 MOST_ITERATIONS = 60
 _STATIONS_KEPT = 32
 _SHAPE = (
-    *("rows", "piece", "place", "step_m", "phi", "at_node", "weight"),
+    *("rows", "piece", "node", "step_m", "phi", "at_node", "weight"),
     *("path_node", "path_m", "path_phi", "path_index", "bodies_m"),
 )
 _NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
@@ -239,6 +181,8 @@ class Rod:
         written between two calls
     scale : by which each coefficient turns or stretches its whole segment, (n,)
     rest_m : lengths of the tendons at c = 0, (N,), m
+    shape, numbers : of the arrays, for calls of the kernel; they live as long as the rod
+    library : the kernel; None: its NumPy form serves
 
     Raises
     ------
@@ -249,6 +193,9 @@ class Rod:
     arrays: RodArrays
     scale: Vector
     rest_m: Vector
+    shape: kernel.Shape
+    numbers: kernel.Numbers
+    library: ct.CDLL | None
 
     def __init__(
         self,
@@ -401,19 +348,18 @@ class Rod:
     def _prepare(self) -> None:
         arrays = self.arrays
         self._stations: dict[bytes, Stations] = {}
-        self._library = kernel.library()
-        self._place = np.zeros(len(arrays.place), kernel.PLACE)
-        self._place["node"], self._place["body"] = arrays.place.T
-        self._place["step_m"] = arrays.step_m
-        at = kernel.at
-        self._shape = kernel.Shape(
-            arrays.n, len(arrays.piece), len(arrays.place), len(arrays.body), self.tendon_count, len(arrays.path_node),
-            0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
-            at(arrays.weight), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
+        self.library = kernel.library()
+        place, at = np.zeros(len(arrays.node), kernel.PLACE), kernel.at
+        place["node"], place["step_m"] = arrays.node, arrays.step_m
+        self._places = weight, weight_of, place = *weights_in_eights(arrays), place
+        self.shape = kernel.Shape(
+            arrays.n, len(arrays.piece), len(arrays.body), self.tendon_count, len(arrays.path_node),
+            0, at(arrays.piece), at(place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
+            at(weight), at(weight_of), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
-        self._numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
-        if self._library is not None:
-            self._library.rod_prepare(ct.byref(self._shape))
+        self.numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
+        if self.library is not None:
+            self.library.rod_prepare(ct.byref(self.shape))
 
     def terms(self, c: ArrayLike, v: ArrayLike, a: ArrayLike | None = None) -> Terms:
         """Everything that L = T - V and the loads have to say at (c, v).
@@ -429,18 +375,13 @@ class Rod:
         """
         c_now, v_now = self._state("c", c), self._state("v", v)
         a_now = None if a is None else self._state("a", a)
-        if self._library is None:
+        if self.library is None:
             return reference.terms(self.arrays, c_now, v_now, a_now)
         found, out = self._results()
-        self._library.rod_terms(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, v_now, a_now), ct.byref(out)
+        self.library.rod_terms(
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, v_now, a_now), ct.byref(out)
         )
         return found
-
-    @property
-    def library(self) -> ct.CDLL:
-        """The kernel's; raises ContinuumRobotError where it was not built."""
-        return self._compiled()
 
     def form(self, *, linear: bool = False) -> tuple[kernel.Shape, kernel.Numbers, tuple[object, ...]]:
         """What the kernel reads of this rod, and what must stay alive with it.
@@ -450,7 +391,7 @@ class Rod:
         linear : take the lengths of the paths, that are linear in the coefficients, by their gradient at the straight
             rod; changes of ``arrays.path`` are then not seen
         """
-        shape, numbers = kernel.Shape.from_buffer_copy(self._shape), kernel.Numbers.from_buffer_copy(self._numbers)
+        shape, numbers = kernel.Shape.from_buffer_copy(self.shape), kernel.Numbers.from_buffer_copy(self.numbers)
         if not linear:
             return shape, numbers, (self,)
         at = self.lengths(np.zeros(self.n))
@@ -477,7 +418,7 @@ class Rod:
         ----------
         wanted : names of the results that are computed, the others are 0; none: all
         """
-        if self._library is None:
+        if self.library is None:
             return lambda c, v: reference.terms(self.arrays, self._state("c", c), self._state("v", v))
         state = np.zeros((2, self.n))
         found, out = self._results()
@@ -485,8 +426,8 @@ class Rod:
             if name not in wanted:
                 getattr(found, name)[:] = 0.0
                 setattr(out, name, None)
-        call = self._library.rod_terms
-        given = (ct.byref(self._shape), ct.byref(self._numbers), *self._at(state[0], state[1], None), ct.byref(out))
+        call = self.library.rod_terms
+        given = (ct.byref(self.shape), ct.byref(self.numbers), *self._at(state[0], state[1], None), ct.byref(out))
         kept = (self, out)  # what the addresses belong to
 
         def evaluate(c: ArrayLike, v: ArrayLike) -> Terms:
@@ -496,16 +437,6 @@ class Rod:
 
         evaluate.kept = kept  # type: ignore[attr-defined]
         return evaluate
-
-    def in_cycle(self, wanted: Sequence[str], *, elastic: bool = True) -> CycleFunction:
-        """Inverse dynamics, or what changes the momentum, for a control cycle.
-
-        Parameters
-        ----------
-        wanted : of the results of :class:`CycleFunction`; the others stay 0
-        elastic : with stiffness and damping
-        """
-        return CycleFunction(self, wanted, self._shape, self._numbers, self._library, elastic=elastic)
 
     def _results(self) -> tuple[Terms, kernel.Terms]:
         n, bodies = self.n, len(self.arrays.body)
@@ -537,13 +468,13 @@ class Rod:
     def frames(self, c: ArrayLike) -> Frames:
         """Where the bodies of the arrays are at coefficients (n,), and their Jacobians."""
         c_now, still = self._state("c", c), np.zeros(self.n)
-        if self._library is None:
+        if self.library is None:
             at = reference.terms(self.arrays, c_now, still)
             return Frames(at.rotation, at.position, at.jacobian)
         pose, jacobian = np.empty((len(self.arrays.body), 12)), np.empty((len(self.arrays.body), 6, self.n))
         out = kernel.Terms(pose=kernel.at(pose), jacobian=kernel.at(jacobian))
-        self._library.rod_terms(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, still, None), ct.byref(out)
+        self.library.rod_terms(
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, still, None), ct.byref(out)
         )
         return Frames(pose[:, :9].reshape(-1, 3, 3), pose[:, 9:], jacobian)
 
@@ -634,11 +565,11 @@ class Rod:
         c : coefficients, (n,)
         """
         c_now = self._state("c", c)
-        if self._library is None:
+        if self.library is None:
             return Lengths(*reference.lengths(self.arrays, c_now, self.tendon_count))
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
-        self._library.rod_lengths(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, None, length, gradient, None),
+        self.library.rod_lengths(
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
 
@@ -659,13 +590,15 @@ class Rod:
         tension : T, (N,), N
         """
         c_now, pull = self._state("c", c), self._tendons("tension", tension)
+        if self.library is None:
+            lengths = reference.lengths(self.arrays, c_now, self.tendon_count)
+            return *lengths, -reference.curvature(self.arrays, c_now, pull)
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         by_c = np.zeros((self.n, self.n))
-        self._compiled().rod_lengths(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
+        self.library.rod_lengths(
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, pull, length, gradient, by_c),
         )  # fmt: skip
         return length, gradient, by_c
-
 
     def equilibrium(
         self,
@@ -729,12 +662,12 @@ class Rod:
         self._of_each("tension", pulled, pulled.shape)
         batch = self._batch(numbers, robots, stiffness)
         hessian, iterations = np.empty((robots, self.n, self.n)), np.zeros(robots, np.int32)
-        library = self._compiled()
+        library = self.compiled()
 
         def run(going: ct.c_int, done: ct.c_int) -> int:
             return int(
                 library.rod_equilibria(
-                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale), robots,
+                    ct.byref(self.shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale), robots,
                     *self._at(c, pulled, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
                     MOST_ITERATIONS, *self._at(hessian, iterations), threads or os.cpu_count() or 1,
                     ct.byref(going), ct.byref(done),
@@ -794,12 +727,12 @@ class Rod:
             raise ParameterError("spooled", wound.shape, f"the shape of tension, {tension.shape}")
         if method not in METHODS:
             raise ParameterError("method", method, " or ".join(METHODS))
-        batch, library = self._batch(numbers, robots, stiffness), self._compiled()
+        batch, library = self._batch(numbers, robots, stiffness), self.compiled()
 
         def run(going: ct.c_int, done: ct.c_int) -> int:
             return int(
                 library.rod_motions(
-                    ct.byref(self._shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale),
+                    ct.byref(self.shape), ct.byref(batch.numbers), batch.own, *self._at(self.scale),
                     METHODS[method], ct.c_double(step_s), steps, robots,
                     *self._at(c, v, tension, batch.stiffness, wound, batch.rest_m), ct.c_double(tolerance),
                     threads or os.cpu_count() or 1, ct.byref(going), ct.byref(done),
@@ -846,8 +779,8 @@ class Rod:
         on_tension, along = np.zeros_like(tension), np.zeros(len(directions))
         changes = [np.ascontiguousarray([one[i] for one in directions], dtype=float) for i in range(3)]
         wanted = kernel.Directions(len(directions), *(kernel.at(x) for x in changes))
-        good = self._compiled().rod_gradient(
-            ct.byref(self._shape), ct.byref(self._numbers), *self._at(self.scale), METHODS[method],
+        good = self.compiled().rod_gradient(
+            ct.byref(self.shape), ct.byref(self.numbers), *self._at(self.scale), METHODS[method],
             ct.c_double(step_s), len(tension), *self._at(c_now, momentum, v_now, tension, on_c, on_p, on_tension),
             ct.byref(wanted), *self._at(along),
         )  # fmt: skip
@@ -855,24 +788,10 @@ class Rod:
             raise NotConvergedError("the motion did not converge: take shorter steps")
         return Gradient(c_now, momentum, on_c, on_p, on_tension, along)
 
-    @property
-    def shape(self) -> kernel.Shape:
-        """Of the arrays, for calls of the kernel; it lives as long as the rod."""
-        return self._shape
-
-    @property
-    def numbers(self) -> kernel.Numbers:
-        """Of the rod, for calls of the kernel; they live as long as the rod."""
-        return self._numbers
-
-    def compiled(self) -> ct.CDLL:
-        """The kernel's library; MissingPackageError where none could be built."""
-        return self._compiled()
-
     def _batch(self, numbers: OwnNumbers | None, robots: int, stiffness: ArrayLike) -> _Batch:
         springs = self._tendons("stiffness", stiffness)
         if numbers is None:
-            return _Batch(self._numbers, 0, springs, self.rest_m, {})
+            return _Batch(self.numbers, 0, springs, self.rest_m, {})
         if not isinstance(numbers, Mapping):
             if len(numbers) != robots:
                 raise ParameterError("numbers", len(numbers), f"arrays of {robots} robots")
@@ -885,12 +804,12 @@ class Rod:
             held[name] = self._of_each(f"numbers.{name}", numbers.get(name, own), (robots, *own.shape))
         rest_m = np.tile(self.rest_m, (robots, 1))
         if springs.any() and {"path", "path_rest"} & numbers.keys():
-            straight, library = np.zeros(self.n), self._compiled()
+            straight, library = np.zeros(self.n), self.compiled()
             for lengths_m, path, path_rest in zip(rest_m, held["path"], held["path_rest"], strict=True):
                 one = kernel.Numbers(path_rest=kernel.at(path_rest), path=kernel.at(path))
                 unused = np.empty((self.tendon_count, self.n))
                 library.rod_lengths(
-                    ct.byref(self._shape), ct.byref(one), *self._at(straight, None, lengths_m, unused, None)
+                    ct.byref(self.shape), ct.byref(one), *self._at(straight, None, lengths_m, unused, None)
                 )
         given = kernel.Numbers(**{name: kernel.at(array) for name, array in held.items()})
         return _Batch(given, 1, np.tile(springs, (robots, 1)), rest_m, held)
@@ -905,10 +824,11 @@ class Rod:
             raise ParameterError(name, values, "finite numbers")
         return array
 
-    def _compiled(self) -> ct.CDLL:
-        if self._library is None:
+    def compiled(self) -> ct.CDLL:
+        """The kernel's library; MissingPackageError where none could be built."""
+        if self.library is None:
             raise MissingPackageError(f"{kernel.NOT_BUILT}; install a compiler, and the package again")
-        return self._library
+        return self.library
 
     def _at(self, *arrays: NDArray[Any] | None) -> list[ct.c_void_p]:
         return [ct.c_void_p(kernel.at(array)) for array in arrays]

@@ -14,9 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-import casadi as ca
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -49,6 +48,9 @@ class Kinematics(Protocol):
     """What a contact needs of a robot's model; :class:`~continuum_robot.rod.places.RodPlaces` has it."""
 
     robot: Robot
+
+    def prepare(self, s_m: float) -> None:
+        """Make a place quick to ask for, now and not in a step; from any thread."""
 
     def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
         """Frames (k, 4, 4) at arc lengths ``s`` (k,), m."""
@@ -185,8 +187,8 @@ class ContactLoad:
     point_m: Vector | None = None
 
 
-def contact_force(gap: Any, gap_rate: Any, slip: Any, law: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-    """Normal force and friction of a wall or sphere, for CasADi expressions and numbers.
+def contact_force(gap: float, gap_rate: float, slip: Vector, law: tuple[float, float, float]) -> tuple[float, Vector]:
+    """Normal force and friction of a wall or sphere.
 
     Parameters
     ----------
@@ -200,8 +202,8 @@ def contact_force(gap: Any, gap_rate: Any, slip: Any, law: tuple[Any, Any, Any])
     normal force >= 0, N, and friction on the robot, (2,), N
     """
     stiffness, dissipation, friction = law
-    normal = stiffness * ca.fmax(-gap, 0) * ca.fmax(1 - dissipation * gap_rate, 0)
-    speed = ca.sqrt(slip[0] ** 2 + slip[1] ** 2 + FRICTION_SPEED_M_PER_S**2)
+    normal = stiffness * max(-gap, 0.0) * max(1 - dissipation * gap_rate, 0.0)
+    speed = math.sqrt(slip[0] ** 2 + slip[1] ** 2 + FRICTION_SPEED_M_PER_S**2)
     return normal, -(friction * normal / speed) * slip
 
 
@@ -254,7 +256,7 @@ class _Touch:
                 self.slip_jacobian @ c_rate,
                 contact.law,
             )
-            force = float(normal) * self.normal + np.asarray(friction, dtype=float).reshape(2) @ self.tangents
+            force = normal * self.normal + friction @ self.tangents
             arm, penetration_m = self.arm, -gap_m
         else:
             force, penetration_m = np.zeros(3), 0.0

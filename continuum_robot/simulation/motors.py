@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors with a spool, seen from the tendon: their numbers, and expressions of them for CasADi."""
+"""Motors with a spool, seen from the tendon: their numbers and laws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators
-from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, MaxwellSlip, motor_slip, slip_force
+from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip, motor_slip, slip_force
+
+Vector: TypeAlias = NDArray[np.float64]
 
 # Below this tendon speed dry friction fades out, so that it has a derivative; a motor at rest creeps accordingly.
 FRICTION_SPEED_M_PER_S = 5e-4
@@ -43,7 +44,7 @@ class MotorModel:
     cogging_n: float
     cogging_rad_per_m: float
     current_time_constant_s: float
-    cogging_phase_rad: NDArray[np.float64]
+    cogging_phase_rad: Vector
 
     @classmethod
     def from_actuators(cls, actuators: Actuators, tendon_count: int, rng: np.random.Generator) -> MotorModel:
@@ -65,16 +66,7 @@ class MotorModel:
             cogging_phase_rad=rng.uniform(0, 2 * np.pi, tendon_count),
         )
 
-    def anchor_count(self, tendon_count: int) -> int:
-        """Number of values that :meth:`acceleration` takes as ``anchors``.
-
-        Parameters
-        ----------
-        tendon_count : number of motors
-        """
-        return ELEMENTS * tendon_count if self.friction_travel_m > 0 else 0
-
-    def slip(self, position: NDArray[np.float64]) -> MaxwellSlip | None:
+    def slip(self, position: Vector) -> MaxwellSlip | None:
         """The memory of the motors' dry friction, at rest; None where it builds up at once.
 
         Parameters
@@ -90,13 +82,13 @@ class MotorModel:
 
     def dragged_rate(
         self,
-        resisting: NDArray[np.float64],
-        known: NDArray[np.float64],
-        pull: NDArray[np.float64],
-        position: NDArray[np.float64],
-        rate: NDArray[np.float64],
+        resisting: Vector,
+        known: Vector,
+        pull: Vector,
+        position: Vector,
+        rate: Vector,
         duration_s: float,
-    ) -> NDArray[np.float64]:
+    ) -> Vector:
         """Rates of coordinates that solve R rate = known with the motors' friction and cogging over a time, (M,).
 
         Parameters
@@ -114,7 +106,7 @@ class MotorModel:
             rate = np.linalg.solve(system, known - duration_s * cogging @ pull)
         return rate
 
-    def drag(self, position: NDArray[np.float64], speed: NDArray[np.float64]) -> tuple[Any, Any]:
+    def drag(self, position: Vector, speed: Vector) -> tuple[Vector, Vector]:
         """Friction as damping at these speeds (N.s/m), and cogging (N): of motors without a memory, shape (N,) each.
 
         Parameters
@@ -126,25 +118,20 @@ class MotorModel:
         damping = self.viscous_ns_per_m + self.coulomb_n * np.tanh(slow / FRICTION_SPEED_M_PER_S) / slow
         return damping, self.cogging_n * np.sin(self.cogging_rad_per_m * position + self.cogging_phase_rad)
 
-    def acceleration(
-        self, position: Any, speed: Any, current: Any, tension: Any, anchors: Any, slid_to: Any | None = None
-    ) -> Any:
-        """Acceleration of the tendon on the spool, m/s^2.
+    def dry_friction(
+        self, speed: Vector, position: Vector, anchors: Vector, duration_s: float
+    ) -> tuple[Vector, Vector]:
+        """Force of dry friction at the end of a time, and its slope by the speed there, (N,) each: N, N.s/m.
 
         Parameters
         ----------
-        position : spooled length, m, (N,) CasADi expression
-        speed : its rate, m/s
-        current : motor current, A
-        tension : of the tendon, N
-        anchors : of the dry friction's elements one after another, :attr:`MaxwellSlip.anchors`, m
-        slid_to : spooled length at which dry friction acts; None: ``position``
+        speed : of the tendons on the spools at its end, (N,), m/s
+        position : spooled lengths at its end, (N,), m
+        anchors : of the dry friction's elements, :attr:`MaxwellSlip.anchors`, (E, N), m; empty without a travel
+        duration_s : that time, s
         """
         if self.friction_travel_m > 0:
-            at = position if slid_to is None else slid_to
-            dry = slip_force(at, anchors, self.coulomb_n, self.friction_travel_m)
-        else:
-            dry = self.coulomb_n * ca.tanh(speed / FRICTION_SPEED_M_PER_S)
-        friction = self.viscous_ns_per_m * speed + dry
-        cogging = self.cogging_n * ca.sin(self.cogging_rad_per_m * position + ca.DM(self.cogging_phase_rad))
-        return (self.newton_per_ampere * current - tension - friction - cogging) / self.mass_kg
+            force, slope = slip_force(position, anchors, self.coulomb_n, self.friction_travel_m)
+            return force, duration_s * slope
+        part = np.tanh(speed / FRICTION_SPEED_M_PER_S)
+        return self.coulomb_n * part, self.coulomb_n / FRICTION_SPEED_M_PER_S * (1 - part**2)

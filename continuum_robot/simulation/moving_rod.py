@@ -168,7 +168,7 @@ class MovingRod:
         )
         shape, numbers, self._kept = rod.form(linear=linear)
         spool = self._laws()
-        library = rod.library
+        library = rod.compiled()
         library.rod_plant_new.restype, library.rod_plant_run.restype = ct.c_void_p, ct.c_long
         plant = library.rod_plant_new(
             ct.byref(shape), ct.byref(numbers), *_at(rod.scale, rod.rest_m), ct.byref(spool), len(capstans),

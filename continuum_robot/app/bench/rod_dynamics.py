@@ -14,6 +14,7 @@ import numpy as np
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.kernel import reference
+from continuum_robot.rod.kernel.call import KernelCall
 from continuum_robot.rod.rod import Rod
 
 
@@ -44,10 +45,11 @@ def measure_dynamics(segments: Sequence[int] = (1, 2, 3), repeats: int = 2000) -
         rod = Rod(robot_of_segments(count), paths=())
         generator = np.random.default_rng(1)
         c, c_rate = generator.normal(size=(2, rod.n))
-        inverse, everything = rod.in_cycle(["bias"]), rod.prepared()
-        inverse.c[:], inverse.rate[:], inverse.acceleration[:] = c, c_rate, 10 * c_rate
+        inverse, everything = KernelCall(rod, "bias"), rod.prepared()
+        for own, given in ((inverse.c, c), (inverse.rate, c_rate), (inverse.acceleration, 10 * c_rate)):
+            np.asarray(own)[:] = given
         key = f"rod_{count}_segments"
-        results[f"{key}_inverse_us"] = _median_us(inverse.run, repeats)
+        results[f"{key}_inverse_us"] = _median_us(inverse.call, repeats)
         results[f"{key}_everything_us"] = _median_us(partial(everything, c, c_rate), repeats)
         plain = partial(reference.terms, rod.arrays, c, c_rate)
         results[f"{key}_numpy_us"] = _median_us(plain, max(3, repeats // 200))

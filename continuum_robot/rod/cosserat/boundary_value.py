@@ -20,38 +20,20 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, solve_banded
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.geometry import so3
+from continuum_robot.geometry import se3, so3
+from continuum_robot.rod.cosserat import equations
 from continuum_robot.rod.cosserat.description import CosseratRod
-from continuum_robot.rod.cosserat.equations import (
-    LOADS,
-    POINT_LOADS,
-    ROUTING,
-    STAGE_FRACTIONS,
-    STATE,
-    CosseratFunctions,
-    cosserat_functions,
-)
+from continuum_robot.rod.cosserat.equations import LOADS, POINT_LOADS, ROUTING, STAGE_FRACTIONS, STATE
 from continuum_robot.rod.cosserat.grid import Cut, Jump, Step, breaks_m
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 
 Vector = NDArray[np.float64]
 
-
 MODELS = ("coupled", "point_moment")
-
-
 _POSE = 7
-
-
 _LOWER, _UPPER = _POSE + STATE - 1, 2 * STATE - 1 - _POSE
-
-
 _RESIDUAL_TOLERANCE = 1e-10
-
-
 _CORRECTION_TOLERANCE = 1e-7
-
-
 _SMALLEST_FRACTION = 1 / 32
 
 
@@ -87,7 +69,6 @@ class BoundaryValueProblem:
         self.spread = tuple(load for load in loads if isinstance(load, DistributedLoad))
         self.coupling = 1.0 if model == "coupled" else 0.0
         self.junction_load = junction_load and model == "coupled"
-        self.functions: CosseratFunctions = cosserat_functions(len(rod.tendons))
         self._breaks_m = breaks_m(rod, loads)
         longest_m = rod.length_m / intervals
         counts = np.maximum(1, np.ceil(np.diff(self._breaks_m) / longest_m - 1e-9).astype(int))
@@ -112,6 +93,11 @@ class BoundaryValueProblem:
                 links.append(self._jump(index))
             links += [self._step(index, float(a), float(b)) for a, b in pairwise(nodes)]
         self.links = tuple(links)
+        jumps = {k: link for k, link in enumerate(links) if isinstance(link, Jump)}
+        self._jumps, self._cuts = list(jumps), [cut for jump in jumps.values() for cut in (jump.before, jump.after)]
+        self.step_links = np.array([k for k, link in enumerate(links) if isinstance(link, Step)])
+        self.all_steps = [link for link in links if isinstance(link, Step)]
+        self._stacked, self._found = _stacked(self.all_steps), (b"", (0.0, 0.0), (np.zeros(0),) * 3)
         self.nodes_m = np.concatenate(self._stretches)
         self.tip = self._side(len(self._stretches) - 1, self._breaks_m[-1], np.zeros(len(self.rod.tendons), bool), True)
         k = np.arange(len(links))[:, None, None]
@@ -209,46 +195,53 @@ class BoundaryValueProblem:
         """States of the rod without tendons and loads, shape (k, 13)."""
         states = np.zeros((len(self.nodes_m), STATE))
         pose = np.array(self.rod.base_pose)
-        states[0, :3], states[0, 3:_POSE] = pose[:3, 3], so3.quaternion_from_matrix(pose[:3, :3])
-        for k, link in enumerate(self.links):
-            states[k + 1] = self.step(link, states[k], (0.0, 0.0))[0] if isinstance(link, Step) else states[k]
+        for k, link in enumerate((*self.links, None)):
+            states[k, :3], states[k, 3:_POSE] = pose[:3, 3], so3.quaternion_from_matrix(pose[:3, :3])
+            if k and states[k, 3:_POSE] @ states[k - 1, 3:_POSE] < 0:
+                states[k, 3:_POSE] *= -1
+            if isinstance(link, Step):
+                pose = pose @ se3.exp(link.length_m * link.section[6:])
         return states
 
-    def step(self, step: Step, state: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector, Vector]:
-        """State at the end of a step, its Jacobian and its local errors.
+    def steps(self, states: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector, Vector]:
+        """States at the ends of all steps of the grid, their Jacobians and local errors; the latest are kept.
 
         Parameters
         ----------
-        state : y at the step's beginning, shape (13,): m, quaternion, N, N.m
+        states : y at the steps' beginnings, shape (k, 13): m, quaternion, N, N.m
         fractions : of the tensions and of the loads, each 0 to 1
 
         Returns
         -------
-        state (13,), Jacobian (13, 13), local errors (13, 2)
+        states (k, 13), Jacobians (k, 13, 13), local errors (k, 13, 2)
         """
-        stages = np.hstack([step.routing, fractions[1] * step.loads])
-        end, jacobian, error = self.functions.step(
-            state, step.length_m, step.section, fractions[0] * step.tension, self.coupling, stages.T
-        )
-        return end, jacobian, error
+        key = states.tobytes()
+        if self._found[:2] != (key, fractions):
+            length_m, section, tension, routing, loads = self._stacked
+            pull = self.coupling * fractions[0] * tension
+            ends = equations.step(states, length_m, section, pull, routing, fractions[1] * loads)
+            self._found = key, fractions, ends
+        return self._found[2]
 
-    def wrench(self, cut: Cut, state: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector]:
-        """Wrench that the side of a cut bears, body axes, and its Jacobian (6, 13).
+    def ends(self, steps: Sequence[Step], states: Vector) -> Vector:
+        """States at the ends of any steps under the full tensions and loads, (k, 13)."""
+        length_m, section, tension, routing, loads = _stacked(steps)
+        return equations.step(states, length_m, section, self.coupling * tension, routing, loads, sensitive=False)[0]
+
+    def wrenches(self, cuts: Sequence[Cut], states: Vector, fractions: tuple[float, float]) -> tuple[Vector, Vector]:
+        """Wrenches that sides of cuts bear, body axes, (k, 6), and their Jacobians (k, 6, 13).
 
         Parameters
         ----------
-        state : y at the cut, shape (13,): m, quaternion, N, N.m
+        cuts : (k,)
+        states : y at the cuts, shape (k, 13): m, quaternion, N, N.m
         fractions : of the tensions and of the loads, each 0 to 1
         """
-        wrench, jacobian = self.functions.wrench(
-            state,
-            cut.section,
-            fractions[0] * cut.tension_force,
-            fractions[0] * cut.tension_moment,
-            cut.routing,
-            fractions[1] * cut.load,
+        names = ("section", "tension_force", "tension_moment", "routing", "load")
+        section, force, moment, routing, load = (np.array([getattr(cut, name) for cut in cuts]) for name in names)
+        return equations.wrench(
+            states, section, fractions[0] * force, fractions[0] * moment, routing, fractions[1] * load
         )
-        return wrench, jacobian
 
     def bearing(self, step: Step, end: int) -> Cut:
         """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load.
@@ -275,20 +268,17 @@ class BoundaryValueProblem:
         start = self._base_pose(states)
         blocks = np.zeros((len(self.links), STATE, 2 * STATE))
         links = np.zeros((len(self.links), STATE))
-        for k, link in enumerate(self.links):
-            if isinstance(link, Step):
-                end, blocks[k, :, :STATE], _ = self.step(link, states[k], fractions)
-                links[k] = end - states[k + 1]
-                blocks[k, :, STATE:] = -np.eye(STATE)
-            else:
-                links[k, :_POSE] = states[k, :_POSE] - states[k + 1, :_POSE]
-                blocks[k, :_POSE, :_POSE] = np.eye(_POSE)
-                blocks[k, :_POSE, STATE : STATE + _POSE] = -np.eye(_POSE)
-                before, blocks[k, _POSE:, :STATE] = self.wrench(link.before, states[k], fractions)
-                after, jacobian = self.wrench(link.after, states[k + 1], fractions)
-                links[k, _POSE:] = before - after
-                blocks[k, _POSE:, STATE:] = -jacobian
-        tip, tip_jacobian = self.wrench(self.tip, states[-1], fractions)
+        at, jumps = self.step_links, np.array(self._jumps, dtype=int)
+        ends, blocks[at, :, :STATE], _ = self.steps(states[at], fractions)
+        links[at], blocks[at, :, STATE:] = ends - states[at + 1], -np.eye(STATE)
+        sides = np.append(np.column_stack([jumps, jumps + 1]).ravel(), len(states) - 1)
+        wrenches, jacobians = self.wrenches([*self._cuts, self.tip], states[sides], fractions)
+        links[jumps, :_POSE] = states[jumps, :_POSE] - states[jumps + 1, :_POSE]
+        blocks[jumps, :_POSE, :_POSE] = np.eye(_POSE)
+        blocks[jumps, :_POSE, STATE : STATE + _POSE] = -np.eye(_POSE)
+        links[jumps, _POSE:] = wrenches[:-1:2] - wrenches[1:-1:2]
+        blocks[jumps, _POSE:, :STATE], blocks[jumps, _POSE:, STATE:] = jacobians[:-1:2], -jacobians[1:-1:2]
+        tip, tip_jacobian = wrenches[-1], jacobians[-1]
         size = states.size
         band = np.zeros((_LOWER + _UPPER + 1, size))
         band[_UPPER, :_POSE] = 1.0
@@ -381,15 +371,14 @@ class BoundaryValueProblem:
         ------
         ParameterError : a cross-section is pushed through the next one, v_z <= 0
         """
-        for k, link in enumerate(self.links):
-            if isinstance(link, Step):
-                stretch = link.section[8] + states[k : k + 2, 9] / link.section[2]
-                if stretch.min() <= 0:
-                    raise ParameterError(
-                        f"stretch of the rod at {link.start_m:.4g} m",
-                        float(stretch.min()),
-                        "positive: the loads compress the rod to nothing",
-                    )
+        for k, link in zip(self.step_links, self.all_steps, strict=True):
+            stretch = link.section[8] + states[k : k + 2, 9] / link.section[2]
+            if stretch.min() <= 0:
+                raise ParameterError(
+                    f"stretch of the rod at {link.start_m:.4g} m",
+                    float(stretch.min()),
+                    "positive: the loads compress the rod to nothing",
+                )
 
     def integration_error(self, states: Vector) -> tuple[float, Vector]:
         """What the steps' local errors do to the solution.
@@ -405,11 +394,9 @@ class BoundaryValueProblem:
         fractions = (1.0, 1.0)
         unknown, _ = self._scales(states)
         local = np.zeros((len(self.links), STATE))
-        for k, link in enumerate(self.links):
-            if isinstance(link, Step):
-                fifth, third = self.step(link, states[k], fractions)[2].T
-                norms = np.linalg.norm(fifth / unknown[:STATE]), np.linalg.norm(third / unknown[:STATE])
-                local[k] = fifth * norms[0] / max(1e-300, float(np.hypot(norms[0], 0.1 * norms[1])))
+        fifth, third = np.moveaxis(self.steps(states[self.step_links], fractions)[2], 2, 0)
+        norms = [np.linalg.norm(one / unknown[:STATE], axis=1) for one in (fifth, third)]
+        local[self.step_links] = fifth * (norms[0] / np.maximum(1e-300, np.hypot(norms[0], 0.1 * norms[1])))[:, None]
         _, band = self.equations(states, fractions)
         moved = self.correction(band, np.concatenate([np.zeros(_POSE), local.ravel(), np.zeros(6)]))
         sizes = np.linalg.norm(local / unknown[:STATE], axis=1)
@@ -428,22 +415,26 @@ class BoundaryValueProblem:
         shape (more, 13)
         """
         refined, stretches, nodes = [states[0]], [], [self.nodes_m[0]]
+        halves, places = [], []
         for k, link in enumerate(self.links):
             if isinstance(link, Jump):
                 stretches.append(np.array(nodes))
                 nodes = []
             elif halved[k]:
                 middle_m = link.start_m + link.length_m / 2
-                stretch = len(stretches)
-                half = self._step(stretch, link.start_m, middle_m)
-                refined.append(self.step(half, states[k], (1.0, 1.0))[0])
+                halves.append(self._step(len(stretches), link.start_m, middle_m))
+                places.append((len(refined), k))
+                refined.append(states[k])
                 nodes.append(middle_m)
             refined.append(states[k + 1])
             nodes.append(self.nodes_m[k + 1])
-        stretches.append(np.array(nodes))
-        self._stretches = stretches
+        found = np.array(refined)
+        if halves:
+            to, begins = np.array(places).T
+            found[to] = self.ends(halves, states[begins])
+        self._stretches = [*stretches, np.array(nodes)]
         self._lay_out()
-        return np.array(refined)
+        return found
 
     def adopt_grid(self, other: BoundaryValueProblem) -> None:
         """Take the grid of a problem for the same rod.
@@ -469,3 +460,8 @@ class BoundaryValueProblem:
             return index, None
         stretch = int(np.searchsorted(self._breaks_m, s_m)) - 1
         return index, self._step(stretch, float(self.nodes_m[index]), s_m)
+
+
+def _stacked(steps: Sequence[Step]) -> tuple[Vector, ...]:
+    names = ("length_m", "section", "tension", "routing", "loads")
+    return tuple(np.array([getattr(one, name) for one in steps], dtype=float) for name in names)

@@ -1,206 +1,197 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rucker (16) as CasADi functions: one integration step with its exact sensitivities, and the wrench across a cut.
+"""rucker (16) in NumPy, for many cross-sections at once: integration steps with their sensitivities, and wrenches.
 
 State y = (p, q, n, m), 13 numbers: position and unit quaternion (w first) in the base frame, internal force and moment
 of the rod in body axes, n = K_se (v - v*) and m = K_bt (u - u*), which stand for v and u by (4) without the rounding
-that v - v* would suffer. The derivatives v', u' enter the load of a tendon linearly, (15); its matrices A, B, G, H are
-the derivative of that load, taken automatically.
+that v - v* would suffer. Derivatives are taken by complex steps, which are exact: Squire and Trapp, SIAM Rev. 40 (1998)
+110. Inside, components come first, then directions of differentiation, then cross-sections.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
-
-import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
 from scipy.integrate import DOP853
 
-from continuum_robot.rod.casadi_function import CasadiFunction
+Vector = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 
 STATE = 13
-SECTION = 12
 ROUTING = 6
 LOADS = 12
 POINT_LOADS = LOADS + 9
 STAGES = 12
 STAGE_FRACTIONS = tuple(float(c) for c in DOP853.C[:STAGES])
 """Places of the stages in a step, as fractions of it; Dormand and Prince's method of eighth order."""
+_POSITION = 3
+_STEP = 1e-30
 
 
-@dataclass(frozen=True, slots=True)
-class CosseratFunctions:
-    """Numeric functions for a number of tendons.
-
-    Attributes
-    ----------
-    step : (y, step_m, section, tension, coupling, stages) -> y at the end, its Jacobian (13, 13), local errors (13, 2)
-        of the embedded formulas of fifth and third order;
-        ``stages`` of shape (12, 6 tendons + 12): for each stage the routing of every tendon and the loads per length
-        (force and moment in base axes, then in body axes); ``coupling`` 0 leaves out the tendons' distributed load
-    wrench : (y, section, tension_force, tension_moment, routing, load) -> force and moment in body axes that the part
-        before a cut with state y bears, rod and tendons together, less point loads there, and its Jacobian (6, 13);
-        ``load``: force and moment in base axes, then in body axes (12), and for forces in base axes that act off the
-        backbone the sum of o F^T, row by row (9), o being the point of application in body axes
-    """
-
-    step: CasadiFunction
-    wrench: CasadiFunction
+def _directed(states: Vector, begin: int, *, many: bool = True) -> Complex:
+    """States (k, 13) with a step in each component from ``begin`` on, (13, directions, k)."""
+    y = np.repeat(states.T[:, None].astype(complex), STATE - begin if many else 1, axis=1)
+    for direction in range(STATE - begin if many else 0):
+        y[begin + direction, direction] += 1j * _STEP
+    return y
 
 
-@lru_cache(maxsize=16)
-def cosserat_functions(tendons: int) -> CosseratFunctions:
-    """The functions for a number of tendons.
-
-    Parameters
-    ----------
-    tendons : how many
-
-    Returns
-    -------
-    the functions
-    """
-    return CosseratFunctions(CasadiFunction(_step(tendons)), CasadiFunction(_wrench(tendons)))
+def _cross(a: NDArray[np.inexact], b: NDArray[np.inexact]) -> Complex:
+    return np.stack([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
 
 
-def _rotation(q: Any) -> Any:
-    """Rotation matrix of a quaternion, w first, of any norm."""
-    w, x, y, z = ca.vertsplit(q)
+def _rotation(q: Complex) -> Complex:
+    """Rotation matrices (3, 3, ...) of quaternions, w first, of any norm."""
+    w, x, y, z = q
     rows = [
         [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z],
     ]
-    return ca.vertcat(*(ca.horzcat(*row) for row in rows)) / ca.sumsqr(q)
+    return np.array(rows) / (q * q).sum(axis=0)
 
 
-def _strains(n: Any, m: Any, section: Any) -> tuple[Any, Any]:
-    v = section[6:9] + n / section[0:3]  # rucker (4)
-    u = section[9:12] + m / section[3:6]  # rucker (4)
-    return v, u
+def _in_body(rotation: Complex, vector: Vector) -> Complex:
+    return (rotation * vector[:, None]).sum(axis=0)
 
 
-def _path(routing: Any) -> tuple[Any, Any, Any]:
-    """r, r', r'' of a tendon as vectors of the body frame."""
-    zero = ca.SX(1, 1)
-    return tuple(ca.vertcat(routing[2 * k], routing[2 * k + 1], zero) for k in range(3))  # type: ignore[return-value]
+def _strains(y: Complex, section: Vector) -> tuple[Complex, Complex]:
+    return section[6:9] + y[7:10] / section[0:3], section[9:12] + y[10:13] / section[3:6]  # rucker (4)
 
 
-def _tendon_loads(v: Any, u: Any, rates: Any, tension: Any, stage: Any) -> Any:
-    """Force and moment per length of all tendons on the rod, in body axes, shape (6,)."""
-    v_1, u_1 = rates[:3], rates[3:]
-    force, moment = ca.SX(3, 1), ca.SX(3, 1)
-    for j in range(tension.shape[0]):
-        r, r_1, r_2 = _path(stage[ROUTING * j : ROUTING * (j + 1)])
-        p_1 = ca.cross(u, r) + r_1 + v  # rucker (14)
-        p_2 = ca.cross(u, p_1) + ca.cross(u_1, r) + ca.cross(u, r_1) + r_2 + v_1  # rucker (14)
-        on_tendon = tension[j] * ca.cross(p_1, ca.cross(p_1, p_2)) / ca.norm_2(p_1) ** 3  # rucker (12)
-        force -= on_tendon  # rucker (13)
-        moment -= ca.cross(r, on_tendon)  # rucker (13)
-    return ca.vertcat(force, moment)
+def _paths(routing: Vector) -> list[Vector]:
+    """r, r', r'' of all tendons, (3, tendons, 1, k), of (k, 6 tendons)."""
+    parts = routing.reshape(len(routing), -1, ROUTING).transpose(2, 1, 0)[:, :, None]
+    return [np.stack([parts[2 * k], parts[2 * k + 1], 0 * parts[0]]) for k in range(3)]
 
 
-def stage_function(tendons: int) -> ca.Function:
-    """The rates of rucker (16), (y, section, tension, coupling, stage) -> y', and its Jacobian (13, 10) per
-    (q, n, m).
+class _Tendons:
+    """Their load on the rod, linear in the strains' rates (v', u') that p'' contains: rucker (12) to (14)."""
 
-    Arguments as of :attr:`CosseratFunctions.step`, ``stage`` being one row of its stages.
+    def __init__(self, v: Complex, u: Complex, tension: Vector, routing: Vector) -> None:
+        r, r_1, r_2 = _paths(routing)
+        v, u = v[:, None], u[:, None]
+        p_1 = _cross(u, r) + r_1 + v  # rucker (14)
+        size = np.sqrt((p_1 * p_1).sum(axis=0))
+        self.tangent, self.pull = p_1 / size, tension.T[:, None] / size
+        self.p_2 = _cross(u, p_1) + _cross(u, r_1) + r_2  # rucker (14) without v' + u' x r
+        self.by_rate = np.zeros((6, *r.shape))  # of p'' by v', u'
+        self.by_rate[0:3] = np.eye(3)[:, :, None, None, None]
+        self.by_rate[3, 2], self.by_rate[4, 2], self.by_rate[5, 0], self.by_rate[5, 1] = r[1], -r[0], -r[1], r[0]
+        self.along = (self.by_rate * self.tangent).sum(axis=1)
+
+    def matrix(self) -> Vector:
+        """A, G, B, H of rucker (16), (6, 6, k)."""
+        by_rate, along, pull = self.by_rate[..., 0, :], self.along[:, :, 0].real, self.pull[:, 0].real
+        return np.einsum("nk,acnk,bcnk->abk", pull, by_rate, by_rate) - np.einsum("nk,ank,bnk->abk", pull, along, along)
+
+    def load(self, found: Vector | None = None) -> Complex:
+        """Of force and moment, with the signs of a and b of rucker (16), (6, ...), with rates (6, k); None: without."""
+        p_2 = self.p_2
+        if found is not None:
+            p_2 = p_2 + (self.by_rate * found[:, None, None, None]).sum(axis=0)
+        # p' x (p' x p'') / |p'|^3 is what p'' has across the tangent, over |p'|: rucker (12), (13)
+        across = self.pull * (p_2 - self.tangent * (self.tangent * p_2).sum(axis=0))
+        return (self.by_rate * across).sum(axis=(1, 2))
+
+
+def rates(y: Complex, section: Vector, tension: Vector, routing: Vector, loads: Vector) -> Complex:
+    """Y' by rucker (16), (13, directions, k).
 
     Parameters
     ----------
-    tendons : how many
+    y : (13, directions, k), the same but for complex steps in all directions
+    section : stiffnesses and rest strains, (k, 12)
+    tension : of the tendons whose distributed load counts, else 0, (k, tendons), N
+    routing : r, r', r'' of every tendon, (k, 6 tendons): m, 1, 1/m
+    loads : force and moment per length in base axes, then in body axes, (k, 12), N/m and N
     """
-    y, section = ca.SX.sym("y", STATE), ca.SX.sym("section", SECTION)
-    tension, coupling = ca.SX.sym("tension", tendons), ca.SX.sym("coupling")
-    stage, rates = ca.SX.sym("stage", ROUTING * tendons + LOADS), ca.SX.sym("rates", 6)
-    inner = y[3:]
     q, n, m = y[3:7], y[7:10], y[10:13]
-    rotation, (v, u), loads = _rotation(q), _strains(n, m, section), stage[ROUTING * tendons :]
-    tendon = coupling * _tendon_loads(v, u, rates, tension, stage)
+    section, loads = section.T[:, None], loads.T[:, None]
+    rotation, (v, u) = _rotation(q), _strains(y, section)
+    force = _cross(u, n) + _in_body(rotation, loads[0:3]) + loads[6:9]
+    moment = _cross(u, m) + _cross(v, n) + _in_body(rotation, loads[3:6]) + loads[9:12]
+    balance = np.concatenate([force, moment])  # rucker (5) with (7), without the rates
     stiffness = section[:6]
-    force = stiffness[:3] * rates[:3] + ca.cross(u, n) + rotation.T @ loads[0:3] + loads[6:9] + tendon[:3]
-    moment = (
-        stiffness[3:] * rates[3:] + ca.cross(u, m) + ca.cross(v, n) + rotation.T @ loads[3:6] + loads[9:12] + tendon[3:]
-    )
-    balance = ca.vertcat(force, moment)  # rucker (5) with (7); zero
+    matrix, known = np.eye(6)[:, :, None] * stiffness[:, 0], balance[:, 0].real
+    if tension.any():
+        tendons = _Tendons(v, u, tension, routing)
+        matrix, known = matrix + tendons.matrix(), known + tendons.load()[:, 0].real
     # Linear in the rates, with a symmetric positive definite matrix as long as no tendon pushes: rucker (16).
-    matrix = ca.jacobian(balance, rates)
-    root = ca.chol(matrix)
-    inverse = ca.solve(root, ca.solve(root.T, ca.SX.eye(6)))
-    solved = -inverse @ ca.substitute(balance, rates, ca.SX.zeros(6))
-    derivative = ca.vertcat(
-        rotation @ v,  # rucker (1)
-        ca.vertcat(-ca.dot(q[1:], u), q[0] * u + ca.cross(q[1:], u)) / 2,  # rucker (1)
-        stiffness * solved,
-    )
-    # The derivative of the implicit relation costs far less than that of its solution.
-    jacobian = ca.vertcat(
-        ca.jacobian(derivative[:7], inner),
-        ca.diag(stiffness) @ (-inverse @ ca.substitute(ca.jacobian(balance, inner), rates, solved)),
-    )
-    return ca.Function(
-        "cosserat_stage",
-        [y, section, tension, coupling, stage],
-        [ca.densify(derivative), ca.densify(jacobian)],
-        {"cse": True, "never_inline": True},
-    )
+    inverse = np.linalg.inv(matrix.transpose(2, 0, 1))
+    found = -np.einsum("kab,bk->ak", inverse, known)
+    # Derivatives of the implicit relation at these rates.
+    left = balance + (tendons.load(found) if tension.any() else 0.0)
+    found = found[:, None] - 1j * np.einsum("kab,bdk->adk", inverse, left.imag)
+    spin = np.concatenate([-(q[1:] * u).sum(axis=0)[None], q[0] * u + _cross(q[1:], u)]) / 2  # rucker (1)
+    return np.concatenate([(rotation * v).sum(axis=1), spin, stiffness * found])
 
 
-def _step(tendons: int) -> ca.Function:
-    rate = stage_function(tendons)
-    y, step_m, section = ca.MX.sym("y", STATE), ca.MX.sym("step_m"), ca.MX.sym("section", SECTION)
-    tension, coupling = ca.MX.sym("tension", tendons), ca.MX.sym("coupling")
-    stages = ca.MX.sym("stages", ROUTING * tendons + LOADS, STAGES)
-    slopes: list[Any] = []
-    sensitivities: list[Any] = []
-    start = ca.vertcat(ca.DM(3, 10), ca.DM.eye(10))
+def step(
+    states: Vector, length_m: Vector, section: Vector, tension: Vector, routing: Vector, loads: Vector,
+    *, sensitive: bool = True,
+) -> tuple[Vector, Vector, Vector]:  # fmt: skip
+    """States at the ends of steps, their Jacobians, and local errors.
 
-    def combined(weights: Any, parts: list[Any]) -> Any:
-        return sum(float(weight) * part for weight, part in zip(weights, parts, strict=True) if weight)
+    Parameters
+    ----------
+    states : at their beginnings, (k, 13)
+    length_m, section, tension : of each, as of :func:`rates`, (k, ...)
+    routing, loads : at each stage, (k, 12, 6 tendons), (k, 12, 12)
+    sensitive : whether the Jacobians are wanted, else they are 0
 
-    for i in range(STAGES):
-        place, sensitivity = y, start
-        if i:
-            place = y + step_m * combined(DOP853.A[i, :i], slopes)
-            sensitivity = start + step_m * combined(DOP853.A[i, :i], sensitivities)
-        slope, jacobian = rate(place, section, tension, coupling, stages[:, i])
-        slopes.append(slope)
-        sensitivities.append(jacobian @ sensitivity[3:, :])
-    end = y + step_m * combined(DOP853.B, slopes)
-    jacobian = ca.horzcat(ca.vertcat(ca.DM.eye(3), ca.DM(10, 3)), start + step_m * combined(DOP853.B, sensitivities))
+    Returns
+    -------
+    states (k, 13), Jacobians (k, 13, 13), errors of the embedded formulas of fifth and third order (k, 13, 2)
+    """
+    y = _directed(states, _POSITION, many=sensitive)
+    slopes: list[Complex] = []
+
+    def slope(place: Complex, stage: int) -> Complex:
+        return rates(place, section, tension, routing[:, stage], loads[:, stage])
+
+    def combined(weights: Vector) -> Complex:
+        return length_m * sum(weight * one for weight, one in zip(weights, slopes, strict=True) if weight)
+
+    for stage in range(STAGES):
+        slopes.append(slope(y + combined(DOP853.A[stage, :stage]) if stage else y, stage))
+    end = y + combined(DOP853.B)
     # The last stages of the embedded formulas are at the end of the step, where the last stage's routing holds.
-    slopes.append(rate(end, section, tension, coupling, stages[:, STAGES - 1])[0])
-    error = step_m * ca.horzcat(combined(DOP853.E5, slopes), combined(DOP853.E3, slopes))
-    names = ["y", "step_m", "section", "tension", "coupling", "stages"]
-    return ca.Function(
-        f"cosserat_step_{tendons}",
-        [y, step_m, section, tension, coupling, stages],
-        [end, ca.densify(jacobian), error],
-        names,
-        ["y_end", "jacobian", "error"],
-    )
+    slopes = [*(one[:, :1] for one in slopes), slope(_directed(end[:, 0].real.T, _POSITION, many=False), STAGES - 1)]
+    errors = np.stack([combined(DOP853.E5)[:, 0].real, combined(DOP853.E3)[:, 0].real], axis=-1)
+    jacobian = np.zeros((len(states), STATE, STATE))
+    if sensitive:
+        jacobian[:, :_POSITION, :_POSITION] = np.eye(_POSITION)
+        jacobian[:, :, _POSITION:] = end.imag.transpose(2, 0, 1) / _STEP
+    return end[:, 0].real.T, jacobian, errors.transpose(1, 0, 2)
 
 
-def _wrench(tendons: int) -> ca.Function:
-    y, section = ca.SX.sym("y", STATE), ca.SX.sym("section", SECTION)
-    tension_force, tension_moment = ca.SX.sym("tension_force", tendons), ca.SX.sym("tension_moment", tendons)
-    routing, load = ca.SX.sym("routing", ROUTING * tendons), ca.SX.sym("load", POINT_LOADS)
-    rotation = _rotation(y[3:7])
-    v, u = _strains(y[7:10], y[10:13], section)
-    force = y[7:10] - rotation.T @ load[0:3] - load[6:9]
-    moment = y[10:13] - rotation.T @ load[3:6] - load[9:12]
-    arms = ca.reshape(load[12:21], 3, 3).T @ rotation  # sum of o (R^T F)^T
-    moment -= ca.vertcat(arms[1, 2] - arms[2, 1], arms[2, 0] - arms[0, 2], arms[0, 1] - arms[1, 0])
-    for j in range(tendons):
-        r, r_1, _ = _path(routing[ROUTING * j : ROUTING * (j + 1)])
-        p_1 = ca.cross(u, r) + r_1 + v
-        tangent = p_1 / ca.norm_2(p_1)
-        force += tension_force[j] * tangent  # rucker (18)
-        moment += tension_moment[j] * ca.cross(r, tangent)  # rucker (19)
-    wrench = ca.vertcat(force, moment)
-    return ca.Function(
-        f"cosserat_wrench_{tendons}",
-        [y, section, tension_force, tension_moment, routing, load],
-        [ca.densify(wrench), ca.densify(ca.jacobian(wrench, y))],
-        {"cse": True},
-    )
+def wrench(
+    states: Vector, section: Vector, tension_force: Vector, tension_moment: Vector, routing: Vector, load: Vector
+) -> tuple[Vector, Vector]:
+    """Force and moment in body axes that the parts before cuts bear, rod and tendons together, less point loads there.
+
+    Parameters
+    ----------
+    states : (k, 13)
+    section, routing : as of :func:`rates`
+    tension_force, tension_moment : of the tendons whose force and moment count there, else 0, (k, tendons), N
+    load : force and moment in base axes, then in body axes (12), and for forces in base axes that act off the backbone
+        the sum of o F^T, row by row (9), o being the point of application in body axes, (k, 21)
+
+    Returns
+    -------
+    (k, 6), and their Jacobians by the states, (k, 6, 13)
+    """
+    y, section, load = _directed(states, 0), section.T[:, None], load.T[:, None]
+    rotation, (v, u) = _rotation(y[3:7]), _strains(y, section)
+    force = y[7:10] - _in_body(rotation, load[0:3]) - load[6:9]
+    moment = y[10:13] - _in_body(rotation, load[3:6]) - load[9:12]
+    arms = np.einsum("ijdk,iadk->jadk", load[12:21].reshape(3, 3, 1, -1).transpose(1, 0, 2, 3) + 0j, rotation)
+    moment = moment - np.stack([arms[1, 2] - arms[2, 1], arms[2, 0] - arms[0, 2], arms[0, 1] - arms[1, 0]])
+    r, r_1, _ = _paths(routing)
+    p_1 = _cross(u[:, None], r) + r_1 + v[:, None]
+    tangent = p_1 / np.sqrt((p_1 * p_1).sum(axis=0))
+    force = force + (tension_force.T[:, None] * tangent).sum(axis=1)  # rucker (18)
+    moment = moment + (tension_moment.T[:, None] * _cross(r, tangent)).sum(axis=1)  # rucker (19)
+    both = np.concatenate([force, moment])
+    return both[:, 0].real.T, both.imag.transpose(2, 0, 1) / _STEP

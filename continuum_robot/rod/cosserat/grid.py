@@ -18,7 +18,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of integration: what it needs besides the state. See :class:`.equations.CosseratFunctions`.
+    """A step of integration: what it needs besides the state. See :func:`.equations.step`.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Cut:
     tension_force : tension of each tendon whose force the rod bears there, else 0, shape (N,), N
     tension_moment : the same for its moment, shape (N,), N
     routing : r, r', r'' of every tendon there, shape (6 N,): m, 1, 1/m
-    load : point loads there, as ``wrench`` of :class:`.equations.CosseratFunctions` takes them, shape (21,), N and N.m
+    load : point loads there, as :func:`.equations.wrench` takes them, shape (21,), N and N.m
     """
 
     section: Vector

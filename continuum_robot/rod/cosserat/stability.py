@@ -9,6 +9,7 @@ Derived here; the compliance is checked against differences of solutions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,12 +54,11 @@ def stability(problem: BoundaryValueProblem, states: Vector, fractions: tuple[fl
     node = np.cumsum([0, *(isinstance(link, Step) for link in problem.links)])  # both sides of a jump share a pose
     size = 6 * (int(node[-1]) + 1)
     stiffness = np.zeros((size, size))
-    for k, link in enumerate(problem.links):
-        if not isinstance(link, Step):
-            continue
-        _, jacobian, _ = problem.step(link, states[k], fractions)
-        _, to_state = _canonical(problem, link, 0, states[k], fractions)
-        from_state, _ = _canonical(problem, link, -1, states[k + 1], fractions)
+    at, steps = problem.step_links, problem.all_steps
+    jacobians = problem.steps(states[at], fractions)[1]
+    to_states = _canonical(problem, steps, 0, states[at], fractions)
+    from_states = _canonical(problem, steps, -1, states[at + 1], fractions)
+    for k, jacobian, (_, to_state), (from_state, _) in zip(at, jacobians, to_states, from_states, strict=True):
         transition = from_state @ jacobian @ to_state
         a, b, c, d = transition[:6, :6], transition[:6, 6:], transition[6:, :6], transition[6:, 6:]
         inverse = np.linalg.inv(b)
@@ -85,10 +85,14 @@ def stability(problem: BoundaryValueProblem, states: Vector, fractions: tuple[fl
 
 
 def _canonical(
-    problem: BoundaryValueProblem, link: Step, end: int, state: Vector, fractions: tuple[float, float]
-) -> tuple[Vector, Vector]:
-    """Change of pose and total wrench per change of state (12, 13), and the reverse (13, 12); base axes."""
-    wrench, jacobian = problem.wrench(problem.bearing(link, end), state, fractions)
+    problem: BoundaryValueProblem, steps: Sequence[Step], end: int, states: Vector, fractions: tuple[float, float]
+) -> list[tuple[Vector, Vector]]:
+    """Of each: change of pose and total wrench per change of state (12, 13), and the reverse (13, 12); base axes."""
+    found = problem.wrenches([problem.bearing(one, end) for one in steps], states, fractions)
+    return [_changes(*one) for one in zip(*found, states, strict=True)]
+
+
+def _changes(wrench: Vector, jacobian: Vector, state: Vector) -> tuple[Vector, Vector]:
     rotation = so3.matrix_from_quaternion(state[3:7] / np.linalg.norm(state[3:7]))
     both = np.kron(np.eye(2), rotation)
     total = both @ wrench

@@ -132,24 +132,14 @@ class CosseratSolution:
         length_m = self.problem.rod.length_m
         if not np.all((places >= 0) & (places <= length_m * (1 + 1e-12))):
             raise ParameterError("s_m", places.tolist(), f"0 to {length_m:g} m")
-        rows = []
-        for place in np.minimum(places, length_m):
-            index, step = self.problem.partial_step(float(place))
-            state = self.states[index]
-            if step is not None:
-                state, link, end = self.problem.step(step, state, (1.0, 1.0))[0], step, -1
-            else:
-                link, end = self._step_at(index)
-            bearing = self.problem.bearing(link, end)
-            rows.append((state, self.problem.wrench(bearing, state, (1.0, 1.0))[0], link.section))
-        states = np.array([row[0] for row in rows])
-        section = np.array([row[2] for row in rows])
+        states, parts = self._partial(np.minimum(places, length_m))
         rotation = np.array([_rotation(state[3:7]) for state in states])
+        wrench, _ = self.problem.wrenches([self.problem.bearing(*one) for one in parts], states, (1.0, 1.0))
+        section = np.array([link.section for link, _ in parts])
 
         def in_base(vectors: Vector) -> Vector:
             return np.einsum("kij,kj->ki", rotation, vectors)
 
-        wrench = np.array([row[1] for row in rows])
         return Rod(
             places,
             states[:, :3],
@@ -164,23 +154,23 @@ class CosseratSolution:
 
     @property
     def tendon_lengths_m(self) -> Vector:
-        """Length of each tendon's path in the body, shape (tendons,), m.
+        """Length of each tendon's path in the body, shape (tendons,), m."""
+        steps = self.problem.all_steps
+        begins = np.array([[one.start_m, one.length_m] for one in steps]).repeat(len(_GAUSS_POINTS), axis=0)
+        weights = begins[:, 1] * np.tile(_GAUSS_WEIGHTS, len(steps)) / 2
+        states, parts = self._partial(begins[:, 0] + (1 + np.tile(_GAUSS_POINTS, len(steps))) / 2 * begins[:, 1])
+        stretches = [_tendon_stretch(part, end, state) for (part, end), state in zip(parts, states, strict=True)]
+        return np.asarray(weights @ np.array(stretches).reshape(len(parts), -1))
 
-        Raises
-        ------
-        ParameterError : a grid whose steps are as short as rounding
-        """
-        lengths = np.zeros(len(self.problem.rod.tendons))
-        for k, link in enumerate(self.problem.links):
-            if not isinstance(link, Step):
-                continue
-            for point, weight in zip(_GAUSS_POINTS, _GAUSS_WEIGHTS, strict=True):
-                _, part = self.problem.partial_step(link.start_m + (1 + float(point)) / 2 * link.length_m)
-                if part is None:
-                    raise ParameterError("grid", link.length_m, "steps longer than rounding")
-                state = self.problem.step(part, self.states[k], (1.0, 1.0))[0]
-                lengths += link.length_m * weight / 2 * _tendon_stretch(part, state)
-        return lengths
+    def _partial(self, places_m: Vector) -> tuple[Vector, list[tuple[Step, int]]]:
+        """States at arc lengths, (k, 13), and steps that have them at an end: which, and its end."""
+        found = [self.problem.partial_step(float(place)) for place in places_m]
+        states = self.states[[index for index, _ in found]]
+        moved = [k for k, (_, part) in enumerate(found) if part is not None]
+        steps = [part for _, part in found if part is not None]
+        if steps:
+            states[moved] = self.problem.ends(steps, states[moved])
+        return states, [self._step_at(index) if part is None else (part, -1) for index, part in found]
 
     def _step_at(self, index: int) -> tuple[Step, int]:
         """A step that has a state at one of its ends: which, and its end."""
@@ -210,8 +200,7 @@ def solve(
     From the rod at rest, tensions and loads grow together, in steps that shrink where Newton's method fails or the rod
     turns far; where that ends at a load at which the rod would snap, they are tried one after the other. Where the
     result is unstable, it is tried again in short steps, which stay on the branch that begins at rest. Steps of
-    integration are halved until their error is below ``accuracy_m``. Not for two threads at once: their functions
-    share buffers.
+    integration are halved until their error is below ``accuracy_m``.
 
     Parameters
     ----------
@@ -356,11 +345,11 @@ def _rotation(quaternion: Vector) -> Vector:
     return so3.matrix_from_quaternion(quaternion / np.linalg.norm(quaternion))
 
 
-def _tendon_stretch(link: Step, state: Vector) -> Vector:
-    """|p_i'| of each tendon at the end of a step, rucker (14); 0 where it does not run."""
+def _tendon_stretch(link: Step, end: int, state: Vector) -> Vector:
+    """|p_i'| of each tendon at the beginning (0) or end (-1) of a step, rucker (14); 0 where it does not run."""
     v = link.section[6:9] + state[7:10] / link.section[:3]
     u = link.section[9:12] + state[10:] / link.section[3:6]
-    routing = link.routing[-1].reshape(-1, ROUTING)
+    routing = link.routing[end].reshape(-1, ROUTING)
     zero = np.zeros(len(routing))
     r, r_1 = np.column_stack([routing[:, :2], zero]), np.column_stack([routing[:, 2:4], zero])
     return np.where(link.running, np.linalg.norm(np.cross(u, r) + r_1 + v, axis=1), 0.0)

@@ -11,9 +11,6 @@ element slides where the length of its force is at the limit, so that no directi
 
 from __future__ import annotations
 
-from typing import Any
-
-import casadi as ca
 import cython
 import numpy as np
 from cython.cimports.libc.math import sqrt
@@ -213,17 +210,16 @@ def motor_slip(coulomb_n: float, travel_m: float, position: Vector) -> MaxwellSl
     return MaxwellSlip(np.full(len(position), coulomb_n), np.full(len(position), travel_m), position)
 
 
-def slip_force(position: Any, anchors: Any, limit: float, travel: float) -> Any:
-    """Force that resists at positions near where the elements were left, on lines; of the sign of the motion.
+def slip_force(position: Vector, anchors: Vector, limit: float, travel: float) -> tuple[Vector, Vector]:
+    """Force that resists at positions near where the elements were left, on lines, and its slope; (k,) each.
 
     Parameters
     ----------
-    position : expression, shape (k,)
-    anchors : of the elements one after another, as :attr:`MaxwellSlip.anchors`, expression, (E k,)
+    position : (k,)
+    anchors : of the elements, as :attr:`MaxwellSlip.anchors`, (E, k)
     limit, travel : as of :class:`MaxwellSlip`, for all positions
     """
-    force: Any = 0
-    for knot, stiffness, anchor in zip(KNOTS, STIFFNESSES, ca.vertsplit(anchors, position.shape[0]), strict=True):
-        offset = ca.fmin(ca.fmax(position - anchor, -knot * travel), knot * travel)
-        force = force + stiffness * limit / travel * offset
-    return force
+    stiffness, reach = STIFFNESSES[:, None] * limit / travel, KNOTS[:, None] * travel
+    offset = position - anchors
+    force = (stiffness * np.clip(offset, -reach, reach)).sum(axis=0)
+    return force, (stiffness * (np.abs(offset) < reach)).sum(axis=0)

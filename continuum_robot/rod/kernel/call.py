@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes as ct
+from functools import partial
 from typing import Any
 
 import cython
+import numpy as np
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod
 from continuum_robot.stepped.buffers import stepped
 
@@ -15,6 +19,14 @@ from continuum_robot.stepped.buffers import stepped
 def _memory(array: Any) -> Any:
     """Of an array, as stepped code indexes it."""
     return memoryview(array)
+
+
+def _run_numpy(rod: Rod, rows: Any, elastic: bool) -> None:
+    """The call without a library."""
+    found, held = rod.terms(*rows[:3]), np.zeros(rod.n)
+    if elastic:
+        held = rod.arrays.stiffness @ rows[0] + rod.arrays.damping @ rows[1]
+    rows[3:] = found.momentum, found.force - held, found.bias + held
 
 
 @cython.cclass
@@ -50,7 +62,7 @@ class KernelCall:
     momentum: cython.double[::1]
     force: cython.double[::1]
     bias: cython.double[::1]
-    _function: object
+    _kept: object
     _run: object
     _address: cython.size_t
     _shape: cython.size_t
@@ -62,16 +74,27 @@ class KernelCall:
     _memory: cython.size_t
 
     def __init__(self, rod: Rod, *wanted: str, elastic: bool = True) -> None:
-        own = rod.in_cycle(wanted, elastic=elastic)
-        self.native = bool(own.addresses)
+        library, rows = rod.library, np.zeros((6, rod.n))
+        self.native = library is not None
         if cython.compiled and not self.native:
             raise ParameterError("rod", rod.n, "the kernel's library: compiled control calls no Python function")
-        self._function, self._run = own, own.run
-        self.c, self.rate, self.acceleration = map(_memory, (own.c, own.rate, own.acceleration))
-        self.momentum, self.force, self.bias = map(_memory, (own.momentum, own.force, own.bias))
-        if self.native:
-            self._address, self._shape, self._numbers, self._at_c = own.addresses[:4]
-            self._at_rate, self._at_acceleration, self._terms, self._memory = own.addresses[4:]
+        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = map(_memory, rows)
+        self._run = partial(_run_numpy, rod, rows, elastic)
+        if library is None:
+            return
+        numbers = kernel.Numbers.from_buffer_copy(rod.numbers)
+        if not elastic:
+            numbers.stiffness = numbers.damping = None
+        results = dict(zip(("momentum", "force", "bias"), rows[3:], strict=True))
+        terms = kernel.Terms(**{name: kernel.at(results[name]) for name in wanted})
+        memory = np.zeros(library.rod_memory(ct.byref(rod.shape)))
+        self._kept = rod, rows, numbers, terms, memory  # what the addresses belong to
+        given = [ct.addressof(rod.shape), ct.addressof(numbers), *(kernel.at(row) for row in rows[:3])]
+        given += [ct.addressof(terms), kernel.at(memory)]
+        self._address = ct.cast(library.rod_dynamics, ct.c_void_p).value
+        self._shape, self._numbers, self._at_c, self._at_rate = given[:4]
+        self._at_acceleration, self._terms, self._memory = given[4:]
+        self._run = partial(library.rod_dynamics, *map(ct.c_void_p, given))
 
     @stepped
     def call(self) -> cython.void:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.casadi_function import CasadiFunction
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
@@ -118,8 +117,6 @@ class ChainBody:
         self._fit = self.chain.strain_fit
         self._curvature = self.chain.grating_curvature
         self._no_load = np.zeros(robot.tendon_count)
-        if motor is not None:
-            self._spool = CasadiFunction(spool_step(robot, motor))
         self._friction = CapstanFriction(robot)
         self._capstans = self._friction.capstan_count > 0
         if self._capstans:
@@ -207,13 +204,14 @@ class ChainBody:
             self._resisting = self._resistance(self._load_of_torque.T @ self._speed, self._tension)
             load = self._load_of_torque @ self._resisting
         state = self._spooled, self._speed, self._current, drive.desired, self.rod_displacement, load, self._tension
-        given = drive.offset_m, drive.stiffness_fraction, drive.motor_free
-        anchors: tuple[Vector, ...] = ()
+        faults = drive.offset_m, drive.stiffness_fraction, drive.motor_free
+        anchors = np.zeros((0, self._tendons))
         if self._slip is not None:
             self._slip.move(self._spooled)
-            anchors = (self._slip.anchors,)
-        (found,) = self._spool(np.array(state), np.vstack(given + anchors), h)
-        self._current, level, slope, yielding, loose_speed = found
+            anchors = self._slip.anchors
+        self._current, level, slope, yielding, loose_speed = spool_step(
+            self.robot, self._motor, state, faults, anchors, h
+        )
         rows.add(self.pull_directions(), level, slope, yielding)
         self._tension = self._apply(rows, force, h)[-self._tendons :]
         self._speed = loose_speed - yielding * self._tension

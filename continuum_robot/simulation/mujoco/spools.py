@@ -3,59 +3,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-import casadi as ca
+import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.motors import MotorModel
 
+Vector = NDArray[np.float64]
 
-def spool_step(robot: Robot, motor: MotorModel) -> ca.Function:
-    """What spools and their tendons contribute to a step h, as rows of compliant_rows.py.
 
-    Inputs are matrices with a column a tendon: spooled length (m), speed (m/s), current (A), desired current (A),
-    displacement of the chain (m), load that capstans add (N), tension before (N); then offset (m), stiffness fraction,
-    motor free, and anchors of the dry friction's elements (m); then h (s). The result has the rows: current, level and
-    slope of the tendon, compliance of the spool (m/(N.s)), its speed without tension. The motor's friction is linear
-    about the speed at the end of the step.
+def spool_step(
+    robot: Robot, motor: MotorModel, state: Sequence[Vector], given: Sequence[Vector], anchors: Vector, h: float
+) -> tuple[Vector, Vector, Vector, Vector, Vector]:
+    """What spools and their tendons contribute to a step, as rows of compliant_rows.py.
+
+    The motor's friction is linear about the speed at the end of the step.
 
     Parameters
     ----------
     robot : with the tendons' stiffness and damping
     motor : of its tendons
+    state : spooled length (m), speed (m/s), current (A), desired current (A), displacement of the chain (m), load that
+        capstans add (N), tension before (N); (N,) each
+    given : offset (m), stiffness fraction, motor free; (N,) each
+    anchors : of the dry friction's elements, (E, N), m; (0, N) without a memory
+    h : duration, s
+
+    Returns
+    -------
+    current, level and slope of the tendon, compliance of the spool (m/(N.s)), its speed without tension; (N,) each
     """
-    count, h = robot.tendon_count, ca.SX.sym("h")
-    state = ca.SX.sym("state", 7, count)
-    given = ca.SX.sym("given", 3 + motor.anchor_count(count) // count, count)
-    spooled, speed, current, desired, displacement, load, tension = ca.vertsplit(state)
-    offset, fraction, free = ca.vertsplit(given[:3, :])
-    anchors = ca.vec(given[3:, :].T)
+    spooled, speed, current, desired, displacement, load, tension = state
+    offset, fraction, free = given
     # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
     lag = h / motor.current_time_constant_s
-    mean_current = desired + (current - desired) * (1 - ca.exp(-lag)) / lag
-    current = desired + (current - desired) * ca.exp(-lag)
+    mean_current = desired + (current - desired) * (1 - np.exp(-lag)) / lag
+    current = desired + (current - desired) * np.exp(-lag)
+    cogging = motor.cogging_n * np.sin(motor.cogging_rad_per_m * spooled + motor.cogging_phase_rad)
+    driving = motor.newton_per_ampere * mean_current - load - cogging
 
-    def linear(about: Any, pull: Any) -> tuple[Any, Any]:
+    def linear(about: Vector, pull: Vector | float) -> tuple[Vector, Vector]:
         """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
-        end_m = spooled + h * about
-        value = motor.acceleration(spooled.T, about.T, mean_current.T, load.T + pull.T, anchors, end_m.T).T
-        tangent = ca.horzcat(*(ca.gradient(value[k], about[k]) for k in range(count)))
+        dry, dry_slope = motor.dry_friction(about, spooled + h * about, anchors, h)
+        value = (driving - pull - motor.viscous_ns_per_m * about - dry) / motor.mass_kg
+        tangent = -(motor.viscous_ns_per_m + dry_slope) / motor.mass_kg
         return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
 
     # Three Newton steps to the end speed under the tension of before: dry friction turns within one step.
-    about = ca.SX.sym("about", 1, count)
-    step = ca.Function("speed", [about, state, given, h], [linear(about, tension)[0]])
     end = speed
     for _ in range(3):
-        end = step(end, state, given, h)
-    tangential = ca.Function("tangential", [about, state, given, h], list(linear(about, ca.SX.zeros(1, count))))
-    loose, slower = tangential(end, state, given, h)
+        end, _ = linear(end, tension)
+    loose, slower = linear(end, 0.0)
     loose = free * loose
     yielding = free * h / (motor.mass_kg * slower)
     # Tension at the end of the step, where the stretch is greater by h times its rate.
-    pull = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
-    slope = fraction * (pull[0] * h + pull[1])
-    level = fraction * pull[0] * (spooled - displacement - offset) + slope * loose
-    outputs = ca.densify(ca.vertcat(current, level, slope, yielding, loose))
-    return ca.Function("spool_step", [state, given, h], [outputs])
+    stiffness, damping = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
+    slope = fraction * (stiffness * h + damping)
+    level = fraction * stiffness * (spooled - displacement - offset) + slope * loose
+    return current, level, slope, yielding, loose

@@ -28,6 +28,7 @@ from continuum_robot.robot.segments.routing import (
     RoutedPath,
     StraightRouting,
 )
+from continuum_robot.rod.cosserat import equations
 from continuum_robot.rod.cosserat.conversion import cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (
     CosseratRod,
@@ -35,7 +36,6 @@ from continuum_robot.rod.cosserat.description import (
     Section,
     round_section,
 )
-from continuum_robot.rod.cosserat.equations import cosserat_functions, stage_function
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.description import RodDescription, RodSegment
@@ -205,24 +205,25 @@ def test_the_rates_are_those_of_the_printed_matrices(seed):
     )
     section = np.concatenate([rng.uniform(20, 60, 3), rng.uniform(0.5, 2, 3), [0.1, -0.2, 1.0], rng.normal(size=3)])
     tension, stage = rng.uniform(0, 5, 3), rng.normal(size=30)
-    derivative = np.array(stage_function(3)(y, section, tension, 1.0, stage)[0]).ravel()
+    fixed = (y[:, None, None] + 0j, section[None], tension[None], stage[None, :18], stage[None, 18:])
+    derivative = equations.rates(*fixed).real.ravel()
     rates = printed_rates(y, section, tension, stage)
     assert derivative[7:] / section[:6] == pytest.approx(rates, rel=1e-10, abs=1e-10)
     # Without the tendons the classical rod (5) is left.
-    classical = np.array(stage_function(3)(y, section, tension, 0.0, stage)[0]).ravel()
+    classical = equations.rates(*fixed[:2], 0 * tension[None], *fixed[3:]).real.ravel()
     assert classical[7:] / section[:6] == pytest.approx(printed_rates(y, section, 0 * tension, stage), rel=1e-10)
 
 
 def test_the_sensitivities_of_a_step_are_its_derivative():
     rng = np.random.default_rng(3)
-    functions = cosserat_functions(2)
     y = np.concatenate([np.zeros(3), [1.0, 0, 0, 0], 0.1 * rng.normal(size=6)])
     section = np.concatenate([rng.uniform(20, 60, 3), rng.uniform(0.5, 2, 3), [0, 0, 1, 0, 0.3, 0]])
-    rest = (0.1, section, rng.uniform(0, 2, 2), 1.0, rng.normal(size=(24, 12)))
-    _, jacobian, _ = functions.step(y, *rest)
-    for k, unit in enumerate(np.eye(13)):
-        change = (functions.step(y + 1e-6 * unit, *rest)[0] - functions.step(y - 1e-6 * unit, *rest)[0]) / 2e-6
-        assert jacobian[:, k] == pytest.approx(change, abs=1e-8)
+    tension, stages = rng.uniform(0, 2, 2), rng.normal(size=(12, 24))
+    moved = np.concatenate([y[None], y + 1e-6 * np.eye(13), y - 1e-6 * np.eye(13)])
+    alike = [np.array([one] * len(moved)) for one in (0.1, section, tension, stages[:, :12], stages[:, 12:])]
+    ends, jacobians, _ = equations.step(moved, *alike)
+    np.testing.assert_allclose(jacobians[0].T, (ends[1:14] - ends[14:]) / 2e-6, atol=1e-8)
+    np.testing.assert_array_equal(equations.step(moved, *alike, sensitive=False)[0], ends)
 
 
 @pytest.mark.parametrize("path", [STRAIGHT, HELIX, POLYNOMIAL])
