@@ -28,6 +28,7 @@ from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, Control
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import DRIVEN
 from continuum_robot.rod.kernel.call import KernelCall
+from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
@@ -93,7 +94,7 @@ class InverseDynamicsController(CycleController):
         super().__init__(robot)
         rod = Rod(robot, paths=(), parts=DRIVEN)
         self.asked, self.moved = KernelCall(rod, "bias"), KernelCall(rod, "momentum", "force")
-        self.needs_python = not self.asked.native
+        self.needs_python, self.payload = not self.asked.native, Payload(rod)
         shape = coefficients_from_clarke(robot)
         self.coefficient_count = len(shape)
         self.shape = matrix(shape.tolist())

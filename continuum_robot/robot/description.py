@@ -302,6 +302,12 @@ class Robot:
         object.__setattr__(robot, "file_name", self.file_name)
         return robot
 
+    def carrying(self, payload_kg: float) -> Robot:
+        """The same robot with another payload, kg. Raises :class:`ParameterError` for a mechanism: it carries none."""
+        if self.mechanism is not None:
+            raise ParameterError("payload_kg", payload_kg, f"none: the model of {self.name} has no payload")
+        return self.changed(payload_kg=payload_kg)
+
     @property
     def length_m(self) -> float:
         """Length of the whole backbone, m."""

@@ -12,7 +12,7 @@ from continuum_robot.rod.rod import Rod
 from continuum_robot.stepped.buffers import stepped
 
 
-def _memory(array: Any) -> Any:
+def memory_of(array: Any) -> Any:
     """Of an array, as stepped code indexes it."""
     return memoryview(array)
 
@@ -67,8 +67,8 @@ class KernelCall:
         if cython.compiled and not self.native:
             raise ParameterError("rod", rod.n, "the kernel's library: compiled control calls no Python function")
         self._function, self._run = own, own.run
-        self.c, self.rate, self.acceleration = map(_memory, (own.c, own.rate, own.acceleration))
-        self.momentum, self.force, self.bias = map(_memory, (own.momentum, own.force, own.bias))
+        self.c, self.rate, self.acceleration = map(memory_of, (own.c, own.rate, own.acceleration))
+        self.momentum, self.force, self.bias = map(memory_of, (own.momentum, own.force, own.bias))
         if self.native:
             self._address, self._shape, self._numbers, self._at_c = own.addresses[:4]
             self._at_rate, self._at_acceleration, self._terms, self._memory = own.addresses[4:]
