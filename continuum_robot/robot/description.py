@@ -134,7 +134,7 @@ class Robot:
         tendons = self.segments[index].tendons
         if self.routed_tendons or (tendons.count >= FEWEST_AROUND and tendons.surround):
             return
-        if tendons.uneven_angles_rad:
+        if not tendons.even:
             key, expected = f"segments[{index}].tendons.uneven_angles_rad", "less than half a turn between neighbours"
             raise refuse(key, tendons.uneven_angles_rad, expected)
         key = f"segments[{index}].tendons.count"

@@ -186,13 +186,13 @@ class RodConstruction:
         if self.planar:
             return AntagonistManifold(
                 [one.pitch_radius_m for one in tendons],
-                [one.angle_offset_rad for one in tendons],
+                [one.angles_rad[0] for one in tendons],
                 [one.from_base for one in tendons],
             )
         return ClarkeManifold(
             [one.count for one in tendons],
             [one.pitch_radius_m for one in tendons],
-            [one.angle_offset_rad for one in tendons],
+            [one.angles_rad[0] for one in tendons],
             [one.from_base for one in tendons],
-            [one.uneven_angles_rad or None for one in tendons],
+            [None if one.even else one.angles_rad for one in tendons],
         )

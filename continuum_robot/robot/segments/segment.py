@@ -91,7 +91,7 @@ class Segment:
                 self.tendons.count,
                 f"{CAPSTAN_TENDONS}, as the segment has capstans that drive opposite tendons",
             )
-        if self.capstans is not None and self.tendons.uneven_angles_rad:
+        if self.capstans is not None and not self.tendons.even:
             raise refuse("tendons.uneven_angles_rad", self.tendons.uneven_angles_rad, "none beside capstans")
         if self.tendons.pitch_radius_m > self.disks.radius_m:
             raise refuse(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from continuum_robot.robot.segments.routing import RoutedPath, Routing, Straight
 Vector = NDArray[np.float64]
 
 _SAME_ANGLE_RAD = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tendons:
@@ -32,10 +32,10 @@ class Tendons:
     )
     pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
     angle_offset_rad: float = quantity(
-        "angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
+        "angle psi_0 of the first tendon from +x; with uneven_angles_rad, that by which all are turned", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
     )
     uneven_angles_rad: tuple[float, ...] = quantity(
-        "angle of each tendon from +x, if they are not equally spaced from angle_offset_rad on", "rad", default=(),
+        "angle of each tendon from angle_offset_rad on, if they are not equally spaced", "rad", default=(),
         ge=-2 * math.pi, le=4 * math.pi,
     )  # fmt: skip
     diameter_m: float = quantity(
@@ -58,45 +58,42 @@ class Tendons:
     )
 
     def __post_init__(self) -> None:
-        changed: dict[str, Any] = {}  # one way to say it, so that all else need not look
-        if self.uneven_angles_rad:
-            changed |= self._checked_angles()
-        if self.routing.parallel:
-            offset_rad = changed.get("angle_offset_rad", self.angle_offset_rad)
-            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, offset_rad)
-            turned = self.routing.parallel_place(self.pitch_radius_m, 0.0)[1]
-            angles = tuple(angle + turned for angle in changed.get("uneven_angles_rad", ()))
-            changed |= {"pitch_radius_m": radius_m, "angle_offset_rad": angle_rad, "routing": StraightRouting()}
-            changed |= {"uneven_angles_rad": angles}
-        for key, value in changed.items():
-            object.__setattr__(self, key, value)
-
-    def _checked_angles(self) -> dict[str, Any]:
-        angles, count = self.uneven_angles_rad, self.count
-        if len(angles) != count:
-            raise refuse("uneven_angles_rad", angles, f"{count} angles, one a tendon")
-        if self.angle_offset_rad:
-            raise refuse("angle_offset_rad", self.angle_offset_rad, "no offset beside uneven_angles_rad")
-        around = np.sort(np.mod(angles, 2 * np.pi))
-        if np.diff(around, append=around[0] + 2 * np.pi).min() < _SAME_ANGLE_RAD:
+        angles = self.uneven_angles_rad
+        if angles and len(angles) != self.count:
+            raise refuse("uneven_angles_rad", angles, f"{self.count} angles, one a tendon")
+        if angles and self._gaps_rad.min() < _SAME_ANGLE_RAD:
             raise refuse("uneven_angles_rad", angles, "a different angle for each tendon")
-        even = np.mod(np.array(angles) - angles[0] - 2 * np.pi * np.arange(count) / count + np.pi, 2 * np.pi) - np.pi
-        if np.abs(even).max() < _SAME_ANGLE_RAD:
-            return {"angle_offset_rad": math.remainder(angles[0], 2 * math.pi), "uneven_angles_rad": ()}
-        return {"uneven_angles_rad": angles}
+        if self.routing.parallel:  # one way to say it, so that all else need not look
+            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, self.angle_offset_rad)
+            place = {"pitch_radius_m": radius_m, "angle_offset_rad": angle_rad, "routing": StraightRouting()}
+            for key, value in place.items():
+                object.__setattr__(self, key, value)
+
+    @property
+    def _gaps_rad(self) -> Vector:
+        """Between neighbours, shape (n,), rad."""
+        around = np.sort(np.mod(self.angles_rad, 2 * np.pi))
+        return np.diff(around, append=around[0] + 2 * np.pi)
+
+    @property
+    def even(self) -> bool:
+        """Whether they are equally spaced, however that is spelled."""
+        angles, steps = np.array(self.uneven_angles_rad), 2 * np.pi * np.arange(self.count) / self.count
+        apart = np.mod(angles - angles[:1] - steps[: angles.size] + np.pi, 2 * np.pi) - np.pi
+        return bool(np.abs(apart).max(initial=0.0) < _SAME_ANGLE_RAD)
 
     @property
     def surround(self) -> bool:
         """Whether they pull in every direction: neighbours are less than half a turn apart."""
-        around = np.sort(np.mod(self.angles_rad, 2 * np.pi))
-        return bool(self.count > 2 and np.diff(around, append=around[0] + 2 * np.pi).max() < np.pi - _SAME_ANGLE_RAD)
+        return bool(self.count > 2 and self._gaps_rad.max() < np.pi - _SAME_ANGLE_RAD)
 
     @property
     def angles_rad(self) -> Vector:
         """psi_j = psi_0 + 2 pi (j - 1) / n, counter-clockwise seen from the tip, or as stated, shape (n,), rad."""
-        if self.uneven_angles_rad:
-            return np.array(self.uneven_angles_rad)
-        return self.angle_offset_rad + 2 * np.pi * np.arange(self.count) / self.count
+        if not self.even:
+            return self.angle_offset_rad + np.array(self.uneven_angles_rad)
+        first = self.angle_offset_rad + (self.uneven_angles_rad or (0.0,))[0]
+        return first + 2 * np.pi * np.arange(self.count) / self.count
 
     @property
     def mass_per_length_kg_per_m(self) -> float:
