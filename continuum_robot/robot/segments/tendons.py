@@ -32,8 +32,9 @@ class Tendons:
     )
     pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
     angle_offset_rad: float = quantity(
-        "angle psi_0 of the first tendon from +x; with uneven_angles_rad, that by which all are turned", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
-    )
+        "angle psi_0 of the first tendon from +x; with uneven_angles_rad: by which all are turned", "rad", default=0.0,
+        ge=-2 * math.pi, le=2 * math.pi,
+    )  # fmt: skip
     uneven_angles_rad: tuple[float, ...] = quantity(
         "angle of each tendon from angle_offset_rad on, if they are not equally spaced", "rad", default=(),
         ge=-2 * math.pi, le=4 * math.pi,

@@ -61,7 +61,7 @@ def robots(name, bases):
 
 
 @given(bases=spellings(), seed=st.integers(0, 1000))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @pytest.mark.parametrize("name", ["opencr_five_tendon", "mixed_routing"])
 def test_the_rod(name, bases, seed):
     one, other = robots(name, bases)
@@ -76,7 +76,7 @@ def test_the_rod(name, bases, seed):
 
 
 @given(bases=spellings())
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=6)
 def test_the_contact_monitor_and_the_plant(bases):
     found = []
     for robot in robots("mixed_routing", bases):
