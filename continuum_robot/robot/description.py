@@ -56,12 +56,12 @@ class Robot:
     )
     description: str = quantity("what robot this is, for a reader", default="")
     gravity_m_per_s2: tuple[float, ...] = quantity(
-        "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
+        "gravity in the base frame", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
     )
-    payload_kg: float = quantity("mass of what the tip carries", "kg", default=0.0, ge=0, le=100)
+    payload_kg: float = quantity("mass of what the tip carries", default=0.0, ge=0, le=100)
     payload_offset_m: tuple[float, ...] = quantity(
-        "its centre of mass in the axes of the tip, from the backbone's end", "m", default=(0.0, 0.0, 0.0), length=3,
-        ge=-10, le=10,
+        "its centre of mass in the axes of the tip, from the backbone's end", default=(0.0, 0.0, 0.0), length=3,
+        ge=-10, le=10
     )  # fmt: skip
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)

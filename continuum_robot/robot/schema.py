@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import re
 import sys
 import types
 import typing
@@ -18,6 +19,12 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.doors import added, offered
 
 _MISSING = dataclasses.MISSING
+_UNITS = {
+    **{name: name for name in ("m", "mm", "um", "kg", "s", "ms", "rad", "deg")},
+    **{"n": "N", "nm": "N.m", "ns": "N.s", "nms": "N.m.s", "pa": "Pa", "hz": "Hz", "bps": "bit/s", "c": "degC"},
+    **{"a": "A", "w": "W", "k": "K", "per": "/"},
+}
+_UNIT = re.compile(f"({'|'.join(_UNITS)})([2-9]?)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class Quantity:
     Attributes
     ----------
     doc : one sentence
-    unit : SI unit, "" for none
+    unit : SI unit, "" for none, or for that in which the field's name ends
     ge, gt, le, lt : bounds in the unit of the value, each None for none; they hold for every entry of a list
     choices : the allowed strings, empty for any; with a ``door`` its names, too
     length : number of entries a list must have, None for any
@@ -86,7 +93,7 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
     Parameters
     ----------
     doc : one sentence that says what the field means
-    unit : SI unit, "" for none
+    unit : SI unit, where the field's name does not end in it
     default, factory : as of :func:`dataclasses.field`
     bounds : the other attributes of :class:`Quantity`
     """
@@ -98,9 +105,24 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
     return dataclasses.field(metadata=metadata)
 
 
+@functools.cache
 def quantity_of(field: dataclasses.Field[Any]) -> Quantity:
-    """The :class:`Quantity` of a dataclass field; an empty one for a field declared without."""
-    return typing.cast("Quantity", field.metadata.get("quantity", Quantity("")))
+    """The :class:`Quantity` of a dataclass field, with its unit; an empty one for a field declared without."""
+    rules: Quantity = field.metadata.get("quantity", Quantity(""))
+    return dataclasses.replace(rules, unit=rules.unit or unit_of(field.name))
+
+
+def unit_of(name: str) -> str:
+    """The unit in which a name ends: N.s/m of ``damping_ns_per_m``; "" where it ends in none."""
+    found: list[str] = []
+    for word in reversed(name.split("_")[1:]):
+        known = _UNIT.fullmatch(word)
+        if known is None:
+            break
+        symbol = _UNITS[known[1]]
+        found.insert(0, f"{symbol}^{known[2]}" if known[2] else symbol)
+    over, _, under = (part.strip(".") for part in ".".join(found).partition("/"))
+    return f"{over or 1}/{f'({under})' if '.' in under else under}" if under else over
 
 
 @dataclasses.dataclass(frozen=True)

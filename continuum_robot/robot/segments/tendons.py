@@ -30,20 +30,20 @@ class Tendons:
         ge=0,
         le=64,
     )
-    pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
+    pitch_radius_m: float = quantity("distance of the tendons from the backbone", gt=0, le=1)
     angle_offset_rad: float = quantity(
-        "angle psi_0 of the first tendon from +x; with uneven_angles_rad: by which all are turned", "rad", default=0.0,
-        ge=-2 * math.pi, le=2 * math.pi,
+        "angle psi_0 of the first tendon from +x; with uneven_angles_rad: by which all are turned", default=0.0,
+        ge=-2 * math.pi, le=2 * math.pi
     )  # fmt: skip
     uneven_angles_rad: tuple[float, ...] = quantity(
-        "angle of each tendon from angle_offset_rad on, if they are not equally spaced", "rad", default=(),
-        ge=-2 * math.pi, le=4 * math.pi,
+        "angle of each tendon from angle_offset_rad on, if they are not equally spaced", default=(),
+        ge=-2 * math.pi, le=4 * math.pi
     )  # fmt: skip
     diameter_m: float = quantity(
-        "diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0, le=0.1
+        "diameter of a tendon, 0: its mass and stiffness are neglected", default=0.0, ge=0, le=0.1
     )
-    density_kg_per_m3: float = quantity("density", "kg/m^3", default=0.0, ge=0, le=25000)
-    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=0.0, ge=0, le=1e12)
+    density_kg_per_m3: float = quantity("density", default=0.0, ge=0, le=25000)
+    youngs_modulus_pa: float = quantity("Young's modulus", default=0.0, ge=0, le=1e12)
     strands: int = quantity(
         "strands of wire that a tendon consists of: 2 where it runs out, around a pulley and back. Displacement is that"
         " of the path, tension the sum over the strands",
@@ -114,15 +114,12 @@ class Capstans:
     Capstan 1 drives tendons 1 and 3, capstan 2 drives 2 and 4; turning positively pulls the former of the two in.
     """
 
-    radius_m: float = quantity("radius at which the wire winds, r_c", "m", gt=0, le=0.5)
-    lead_m: float = quantity("advance of the wire along the capstan in a turn, gamma", "m", default=0.0, ge=0, le=0.1)
-    inertia_kg_m2: float = quantity(
-        "inertia of a capstan with its gears and motor as it feels it, J_A", "kg.m^2", gt=0, le=10
-    )
-    pretension_n: float = quantity("tension of each wire at rest, f_pl; makes friction", "N", default=0.0, ge=0, le=1e5)
+    radius_m: float = quantity("radius at which the wire winds, r_c", gt=0, le=0.5)
+    lead_m: float = quantity("advance of the wire along the capstan in a turn, gamma", default=0.0, ge=0, le=0.1)
+    inertia_kg_m2: float = quantity("inertia of a capstan with its gears and motor as it feels it, J_A", gt=0, le=10)
+    pretension_n: float = quantity("tension of each wire at rest, f_pl; makes friction", default=0.0, ge=0, le=1e5)
     friction_coefficients: tuple[float, ...] = quantity(
         "mu_1, mu_2: friction of the wires of each capstan in the holes of the disks",
-        "",
         default=(0.0, 0.0),
         length=2,
         ge=0,
@@ -140,10 +137,10 @@ class RoutedTendon:
     """One tendon on a path of its own, ending anywhere."""
 
     name: str = quantity("name, unique in the robot", filled=True)
-    end_m: float = quantity("arc length from the base at which it ends", "m", gt=0, le=10)
-    pitch_radius_m: float = quantity("distance from the backbone at its start", "m", gt=0, le=1)
-    angle_rad: float = quantity("angle from +x at its start", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
-    start_m: float = quantity("arc length from the base at which it starts", "m", default=0.0, ge=0, le=10)
+    end_m: float = quantity("arc length from the base at which it ends", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone at its start", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x at its start", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
+    start_m: float = quantity("arc length from the base at which it starts", default=0.0, ge=0, le=10)
     routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
 
     def __post_init__(self) -> None:
@@ -168,12 +165,11 @@ class String:
     """A string of an encoder: a tendon without tension, parallel to the backbone, from its start to its anchor."""
 
     name: str = quantity("name, unique in the robot", filled=True)
-    anchor_m: float = quantity("arc length of the anchor from the base", "m", gt=0, le=10)
-    pitch_radius_m: float = quantity("distance from the backbone", "m", gt=0, le=1)
-    angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
+    anchor_m: float = quantity("arc length of the anchor from the base", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x", ge=-2 * math.pi, le=2 * math.pi)
     start_m: float = quantity(
         "arc length from the base at which it starts: 0, or the disk on which its encoder rides",
-        "m",
         default=0.0,
         ge=0,
         le=10,
