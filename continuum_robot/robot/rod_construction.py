@@ -194,5 +194,5 @@ class RodConstruction:
             [one.pitch_radius_m for one in tendons],
             [one.angles_rad[0] for one in tendons],
             [one.from_base for one in tendons],
-            [None if one.even else one.angles_rad for one in tendons],
+            [None if one.even else one.angles_rad.tolist() for one in tendons],
         )
