@@ -25,7 +25,7 @@ class Basis:
     """Strain basis of a segment: each strain as a sum of functions of its arc length.
 
     ``constant_bending`` and ``chebyshev_bending`` have curvature alone, of the order ``order``. The other kinds are
-    families of functions, robot/basis_families.py: they have an order for each kind of strain, the number of its functions
+    families of functions, robot/basis_families: they have an order for each kind of strain, the number of its functions
     less one, and a strain without an order is rigid. Order 0 is constant along the segment.
     """
 

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.general_tendons import UnrelatedTendons
+from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from continuum_robot.geometry.modulated import ModulatedManifold
+from continuum_robot.geometry.antagonists import ModulatedManifold
 from continuum_robot.robot.construction import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.traits import Traits, mechanism_traits

@@ -7,7 +7,7 @@ reference strain xi* = (0, 0, 0, 0, 0, 1).
 
 Coefficients of curvature are interleaved by order: c = [kappa_x0, kappa_y0, kappa_x1, kappa_y1, ...] in 1/m, where
 kappa_xk multiplies the shifted Chebyshev polynomial T_k(2 s / l - 1). The constant basis is the first two, so raising
-the order appends coefficients and leaves the others' meaning. In the families of robot/basis_families.py those of torsion
+the order appends coefficients and leaves the others' meaning. In the families of robot/basis_families those of torsion
 (1/m), shear (interleaved) and extension (dimensionless) follow, see :attr:`continuum_robot.robot.basis.Basis.groups`.
 """
 
