@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import Actuators, TensionLimits
-from continuum_robot.robot.construction import Construction
-from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
+from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.identified import IdentifiedMotion
 from continuum_robot.robot.reaction_settings import ReactionSettings
-from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction, segment_starts_m, tendon_paths
+from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
@@ -267,12 +266,11 @@ class Robot:
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
 
     @property
-    def construction(self) -> Construction:
+    def construction(self) -> RodConstruction | RollingJoint | EquilibriumModulation:
         """What it is made of: the one place where a rod and a mechanism are distinguished."""
         if self.mechanism is not None:
             return self.mechanism
-        law = PID_LAW if self.control is None else self.control.law
-        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.displaced_tendons)
+        return RodConstruction(self)
 
     @property
     def control_settings(self) -> ControlSettings:
@@ -316,7 +314,7 @@ class Robot:
     @property
     def segment_starts_m(self) -> Vector:
         """Arc length of each segment's start from the base, shape (segments,), m."""
-        return segment_starts_m(self.segments)
+        return np.cumsum([0.0, *(segment.length_m for segment in self.segments)])[:-1]
 
     @property
     def disk_arc_lengths_m(self) -> Vector:
@@ -355,7 +353,7 @@ class Robot:
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
         """Path of every tendon of a rod: the segments' in tendon order, then the routed ones."""
-        return tendon_paths(self.segments, self.routed_tendons, self.displaced_tendons)
+        return RodConstruction(self).tendon_paths
 
     @property
     def tendon_names(self) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.geometry.antagonists import ModulatedManifold
-from continuum_robot.robot.construction import Mechanism
+from continuum_robot.robot.mechanism import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
-from continuum_robot.robot.traits import Traits, mechanism_traits
+from continuum_robot.robot.traits import Traits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,7 @@ class EquilibriumModulation(Mechanism):
     @property
     def traits(self) -> Traits:
         """What the stack can do with it."""
-        return mechanism_traits(
-            self.kind,
+        return self._traits(
             tip_nodes=("tip_tracker", "tip_approach"),
             shown_in_um=True,
             coordinate_names=("q_Re", "q_Im", "insertion"),

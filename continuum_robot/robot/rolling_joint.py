@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.geometry.antagonists import AntagonistManifold
-from continuum_robot.robot.construction import Mechanism
+from continuum_robot.robot.mechanism import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
-from continuum_robot.robot.traits import Traits, mechanism_traits
+from continuum_robot.robot.traits import Traits
 
 _PAIR = 2
 _FEWEST_POINTS = 4
@@ -125,4 +125,4 @@ class RollingJoint(Mechanism):
     @property
     def traits(self) -> Traits:
         """What the stack can do with it."""
-        return mechanism_traits(self.kind, coordinate_names=("bend",))
+        return self._traits(coordinate_names=("bend",))

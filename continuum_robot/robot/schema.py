@@ -210,27 +210,11 @@ def check_values(made: Any, key: str = "") -> None:
     ParameterError : NaN, of the wrong type or out of range; names the key, its value and what is allowed
     """
     hints = _hints(typing.cast("Hashable", type(made)))
-    for field in dataclasses.fields(made):
-        if field.init:
-            _check_value(hints[field.name], getattr(made, field.name), quantity_of(field), _join(key, field.name))
-
-
-def _check_value(hint: Any, value: Any, rules: Quantity, key: str) -> None:
-    if dataclasses.is_dataclass(value):
-        check_values(value, key)
-    elif isinstance(value, tuple) and typing.get_origin(hint) is tuple:
-        if rules.length is not None and len(value) != rules.length:
-            raise ParameterError(key, value, rules.expected())
-        for index, item in enumerate(value):
-            _check_value(typing.get_args(hint)[0], item, rules, f"{key}[{index}]")
-    elif value is not None or type(None) not in typing.get_args(hint):
-        kinds = [one for one in typing.get_args(hint) or (hint,) if dataclasses.is_dataclass(one)]
-        if kinds:
-            raise ParameterError(key, value, " or ".join(getattr(one, "__name__", str(one)) for one in kinds))
-        try:
-            _convert(hint, value, rules, Source(), key)
-        except RobotFileError as error:
-            raise ParameterError(error.key, error.value, error.expected) from None
+    try:
+        for field in (one for one in dataclasses.fields(made) if one.init):
+            _convert(hints[field.name], getattr(made, field.name), quantity_of(field), Source(), _join(key, field.name))
+    except RobotFileError as error:
+        raise ParameterError(error.key, error.value, error.expected) from None
 
 
 def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:
@@ -268,6 +252,9 @@ def refuse(key: str, value: Any, expected: str) -> RobotFileError:
 
 
 def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> Any:
+    if dataclasses.is_dataclass(value):  # made in Python
+        check_values(value, key)
+        return value
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in typing.get_args(hint):
