@@ -89,14 +89,17 @@ class Robot:
     def __post_init__(self) -> None:
         if bool(self.segments) == (self.mechanism is not None):
             raise refuse("segments", len(self.segments), "at least one segment, or else a mechanism")
-        names = [segment.name for segment in self.segments]
-        if len(set(names)) != len(names):
-            raise refuse("segments", names, "a different name for each segment")
-        for index, string in enumerate(self.strings):
-            if string.anchor_m > self.length_m + 1e-12:
-                raise refuse(
-                    f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
-                )
+        for key, what in (("segments", "segment"), ("strings", "string"), ("routed_tendons", "tendon")):
+            names = [one.name for one in getattr(self, key)]
+            if len(set(names)) != len(names):
+                raise refuse(key, names, f"a different name for each {what}")
+        if self.fiber is not None and not self.segments:
+            raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
+        places_m = [(f"strings[{index}].anchor_m", one.anchor_m) for index, one in enumerate(self.strings)]
+        places_m += [(f"routed_tendons[{index}].end_m", one.end_m) for index, one in enumerate(self.routed_tendons)]
+        for key, place_m in [*places_m, *(("fiber.gratings_m", at) for at in self.gratings_m)]:
+            if place_m > self.length_m + 1e-12:
+                raise refuse(key, place_m, f"at most the robot's length, {self.length_m:g} m")
         for index, segment in enumerate(self.segments):
             self._check_count(index)
             if index and segment.capstans is not None and segment.tendons.from_base:
@@ -105,10 +108,6 @@ class Robot:
                     True,
                     "false: the capstans of a later segment ride on the end of the one before",
                 )
-        string_names = [string.name for string in self.strings]
-        if len(set(string_names)) != len(string_names):
-            raise refuse("strings", string_names, "a different name for each string")
-        self._check_fiber()
         self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.part_names):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
@@ -151,25 +150,8 @@ class Robot:
                 f"segments[{index}].tendons.routing", tendons.routing.kind, f"straight for {PAIR} tendons a segment"
             )
 
-    def _check_fiber(self) -> None:
-        if self.fiber is None:
-            return
-        if not self.segments:
-            raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
-        if self.fiber.gratings_m[-1] > self.length_m + 1e-12:
-            raise refuse(
-                "fiber.gratings_m", self.fiber.gratings_m[-1], f"at most the robot's length, {self.length_m:g} m"
-            )
-
     def _check_paths(self) -> None:
-        names = [tendon.name for tendon in self.routed_tendons]
-        if len(set(names)) != len(names):
-            raise refuse("routed_tendons", names, "a different name for each tendon")
-        for index, tendon in enumerate(self.routed_tendons):
-            if tendon.end_m > self.length_m + 1e-12:
-                raise refuse(
-                    f"routed_tendons[{index}].end_m", tendon.end_m, f"at most the robot's length, {self.length_m:g} m"
-                )
+        routed = [tendon.name for tendon in self.routed_tendons]
         keys = [
             f"segments[{index}].tendons.routing"
             for index, segment in enumerate(self.segments)
@@ -179,7 +161,7 @@ class Robot:
         found = [
             (key, path)
             for key, path in zip(keys, self.tendon_paths, strict=True)
-            if path.name in names or not path.parallel
+            if path.name in routed or not path.parallel
         ]
         found += [
             (f"strings[{index}].routing", string.path)

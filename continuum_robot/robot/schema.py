@@ -153,6 +153,10 @@ class Source:
         return RobotFileError(self.file, key, value, expected, self.lines.get(place))
 
 
+_PYTHON = Source()
+"""Of what was made in Python: no mapping stands for a dataclass there."""
+
+
 def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "") -> Any:
     """Read a mapping into the dataclass ``kind``, nested dataclasses and lists of them included.
 
@@ -212,7 +216,7 @@ def check_values(made: Any, key: str = "") -> None:
     hints = _hints(typing.cast("Hashable", type(made)))
     try:
         for field in (one for one in dataclasses.fields(made) if one.init):
-            _convert(hints[field.name], getattr(made, field.name), quantity_of(field), Source(), _join(key, field.name))
+            _convert(hints[field.name], getattr(made, field.name), quantity_of(field), _PYTHON, _join(key, field.name))
     except RobotFileError as error:
         raise ParameterError(error.key, error.value, error.expected) from None
 
@@ -268,6 +272,8 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
         if rules.length is not None and len(value) != rules.length:
             raise source.error(key, value, rules.expected())
         return tuple(_convert(inner, item, rules, source, f"{key}[{index}]") for index, item in enumerate(value))
+    if dataclasses.is_dataclass(hint) and source is _PYTHON:
+        raise source.error(key, value, getattr(hint, "__name__", ""))
     if dataclasses.is_dataclass(hint):
         return read(typing.cast("type", hint), value, source, key)
     if hint is bool:
