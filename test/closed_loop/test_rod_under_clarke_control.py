@@ -5,12 +5,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from curvature import clarke_from_curvature
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_forces import distribute
-from continuum_robot.robot.coordinates import clarke_from_curvature
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.rod import Rod

@@ -5,13 +5,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from curvature import clarke_from_curvature
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.geometry.clarke import ClarkeManifold, ClarkeTransform
-from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.rod import Rod
