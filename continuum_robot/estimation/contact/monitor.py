@@ -174,12 +174,15 @@ class ContactMonitor:
 
         Raises
         ------
-        ParameterError : not a mass
+        ParameterError : not a mass, or an observer of another package that refuses it; all stays as it was
         """
-        robot = self.robot.carrying(payload_kg)
-        self.functions.rod.payload_kg = payload_kg
-        self.robot = robot
-        self._take(self._settings, rebuild=True)
+        before, self.robot = self.robot, self.robot.carrying(payload_kg)
+        try:
+            self.functions.rod.payload_kg = payload_kg
+            self._take(self._settings, rebuild=True)
+        except ParameterError:
+            self.robot, self.functions.rod.payload_kg = before, before.payload_kg
+            raise
         self._forget_motion()
         self._tare.clear()
         self._learning.forget()
