@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.holding_force import HoldingForce
+from continuum_robot.rod.payload import Payload
 from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
 from continuum_robot.stepped.products import multiply_transposed
 
@@ -44,7 +46,7 @@ class ClarkeController(CycleController):
     robot : with ``control`` settings
     rod_feedforward : Clarke coordinates (2m,), m, to the generalised forces (elastic (2m,), gravity (2m,)), N, that
         hold the rod there: the left side of muhmann (25), K_M q and g_M. Needed where a feed-forward gain of the
-        settings is not 0. A :class:`HoldingForce` gets buffers of its own
+        settings is not 0. Of a :class:`HoldingForce` it takes a copy
 
     Attributes
     ----------
@@ -70,12 +72,11 @@ class ClarkeController(CycleController):
     realised_force: cython.double[::1]
     nothing: cython.double[::1]
     zero: cython.double[::1]
-    _robot: object
     _rod_feedforward: object
 
     def __init__(self, robot: Robot, rod_feedforward: RodFeedforward | None = None) -> None:
         super().__init__(robot)
-        self._robot, self._rod_feedforward = robot, rod_feedforward
+        self._rod_feedforward = rod_feedforward
         self.holding = None  # type: ignore[assignment]
         if rod_feedforward is not None:
             self.needs_python = not getattr(rod_feedforward, "native", False)
@@ -84,7 +85,9 @@ class ClarkeController(CycleController):
                     "rod_feedforward", rod_feedforward, "machine code: compiled control calls no Python function"
                 )
             if hasattr(rod_feedforward, "parts"):
-                self.holding = HoldingForce(*rod_feedforward.parts)
+                stiffness, shape, rod = rod_feedforward.parts
+                own = copy.deepcopy(rod)  # another controller may be asked for another payload
+                self.holding, self.payload = HoldingForce(stiffness, shape, own), Payload(own)
         self.friction = None  # type: ignore[assignment]
         if robot.traits.kind == ROD:
             self.friction = FrictionForce(robot)
@@ -96,29 +99,6 @@ class ClarkeController(CycleController):
         self.nothing, self.zero = vector([math.nan] * coordinates), vector(coordinates)
         self.pid = Pid(PidParameters.from_gains(settings.gains, self._per_entry))
         self._take_settings(settings)
-
-    def with_settings(self, settings: ControlSettings) -> ClarkeController:
-        """The same controller in the same state with other settings.
-
-        Parameters
-        ----------
-        settings : with one entry of gains a segment
-
-        Returns
-        -------
-        a new controller; this one is left as it is
-
-        Raises
-        ------
-        ParameterError : settings that do not fit the robot
-        """
-        other = ClarkeController(self._robot, self._rod_feedforward)  # type: ignore[arg-type]
-        other.set_settings(self.settings)
-        other.pid.copy_state(self.pid)
-        other.forces.set(self.settings.tendon_forces, self.forces.pretension_n)
-        other.asked_pretension_n = self.asked_pretension_n
-        other.set_settings(settings)
-        return other
 
     def _check(self, settings: ControlSettings) -> None:
         CycleController._check(self, settings)

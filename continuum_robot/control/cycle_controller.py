@@ -15,6 +15,7 @@ from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply
@@ -34,6 +35,7 @@ class CycleController:
     settings : in use
     needs_python : whether only the interpreted form can step it
     clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
+    payload : of the model that it feeds forward; None where it has none
     force : desired generalised force, N; NaN where the last state got no answer
     tension : desired tensions, N; NaN as there
 
@@ -52,6 +54,7 @@ class CycleController:
     force = cython.declare(cython.double[::1], visibility="readonly")
     tension = cython.declare(cython.double[::1], visibility="readonly")
     forces: TendonForces
+    payload = cython.declare(Payload, visibility="readonly")
     asked_pretension_n: cython.double
     pretension_rate_n_per_s: cython.double
     clarke_matrix: cython.double[::1]
@@ -71,6 +74,7 @@ class CycleController:
         self.forces = TendonForces(manifold, settings.tendon_forces, settings.pretension_n)
         self.needs_python = False
         self.settings = None
+        self.payload = None
 
     def set_settings(self, settings: ControlSettings) -> None:
         """Go on in the same state with other settings, between two cycles.
@@ -116,6 +120,21 @@ class CycleController:
         ParameterError : negative or not finite
         """
         self.asked_pretension_n = checked_pretension(pretension_n)
+
+    def ask_payload(self, payload_kg: float) -> None:
+        """Take another payload into the model, evenly in ``PAYLOAD_S`` of rod/payload.py. Between two cycles only.
+
+        Parameters
+        ----------
+        payload_kg : what the tip carries, kg
+
+        Raises
+        ------
+        ParameterError : a controller without a model of the rod's weight
+        """
+        if self.payload is None:
+            raise ParameterError("payload_kg", payload_kg, "no change: the controller has no model of the weight")
+        self.payload.ask(payload_kg)
 
     @property
     def pretension(self) -> float:
@@ -188,6 +207,8 @@ class CycleController:
         j: cython.int
         known: cython.double = 0.0
         self.forces.approach(self.asked_pretension_n, self.pretension_rate_n_per_s * dt)
+        if self.payload is not None:
+            self.payload.step(dt)
         self.forces.step(force)
         copy_into(self.force, force, self.coordinate_count)
         copy_into(self.tension, self.forces.tension, self.tendon_count)

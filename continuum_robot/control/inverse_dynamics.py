@@ -29,6 +29,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import DRIVEN
 from continuum_robot.rod.feedforward import under_pretension
 from continuum_robot.rod.kernel.call import KernelCall
+from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
@@ -94,7 +95,7 @@ class InverseDynamicsController(CycleController):
         super().__init__(robot)
         rod = under_pretension(robot, Rod(robot, paths=(), parts=DRIVEN))
         self.asked, self.moved = KernelCall(rod, "bias"), KernelCall(rod, "momentum", "force")
-        self.needs_python = not self.asked.native
+        self.needs_python, self.payload = not self.asked.native, Payload(rod)
         shape = coefficients_from_clarke(robot)
         self.coefficient_count = len(shape)
         self.shape = matrix(shape.tolist())

@@ -118,6 +118,9 @@ class LengthFit:
             settings=settings,
         )
 
+    def set_payload(self, payload_kg: float) -> None:
+        """Of no effect: lengths alone show the shape, whatever ``payload_kg`` is."""
+
     def reset(self) -> None:
         """Forget earlier updates, which rates that no tendon velocity gives depend on."""
         self._derivative.reset()

@@ -40,6 +40,14 @@ class ShapeFit(Protocol):
         settings : what counts as a broken sensor
         """
 
+    def set_payload(self, payload_kg: float) -> None:
+        """Go on with another mass at the tip.
+
+        Parameters
+        ----------
+        payload_kg : kg
+        """
+
     def reset(self) -> None:
         """Forget earlier updates."""
 
@@ -100,6 +108,10 @@ class ShapeEstimator:
         self._no_curvature = np.full(self._lever_m2.size, np.nan)
         self.fit = _FITS[robot.traits.shape_from](robot, self.settings)
         self.watch = None if watch is None else self.fit.watch(watch)
+
+    def set_payload(self, payload_kg: float) -> None:
+        """Go on with another mass at the tip, kg."""
+        self.fit.set_payload(payload_kg)
 
     def reset(self) -> None:
         """Forget earlier updates, and trust all sensors again."""

@@ -87,6 +87,11 @@ class StaticFit:
         del settings
         return None
 
+    def set_payload(self, payload_kg: float) -> None:
+        """As of :class:`~continuum_robot.estimation.shape.ShapeFit`; the modes stay those of the payload before."""
+        self.rod.payload_kg = payload_kg
+        self._rest = equilibrium(self.rod, balance=self._balance).c
+
     def reset(self) -> None:
         """Start from the rod at rest."""
         self._c = self._rest.copy()

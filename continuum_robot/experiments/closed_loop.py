@@ -21,11 +21,10 @@ from continuum_robot.control.references import Reference
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
-from continuum_robot.robot.coordinates import curvature_from_clarke
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.simulation.moving_rod import MovingRod
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plants import MUJOCO, ROD
@@ -147,7 +146,7 @@ class IdealRobot:
         self.manifold = controlled_manifold(robot)
         self.rod = Rod(robot, parts=Parts(rotational_energy=rotational_energy, capstan_inertia=True))
         self._substeps = substeps
-        self.to_curvature = curvature_from_clarke(robot)
+        self.to_curvature = coefficients_from_clarke(robot)
         self.from_curvature = np.linalg.inv(self.to_curvature)
         self._chain = MujocoPlant(robot, actuation="ideal", progress=progress) if plant == MUJOCO else None
 

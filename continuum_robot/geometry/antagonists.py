@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of tendons that work against each other: one coordinate a pair, and the interface of the Clarke manifold.
+"""Tendons that work against each other: a coordinate a pair, alone or beside backbones with Clarke coordinates.
 
 Derived here: what is left of muhmann (13) where two tendons bend in one plane.
 """
@@ -41,13 +41,26 @@ class AntagonistManifold(ClarkeManifold):
             passes[~np.array(from_base, dtype=bool)] = 0.0
             np.fill_diagonal(passes, 1.0)
         lever = passes * radius_m[:, None] / radius_m * np.cos(angle_rad[:, None] - angle_rad)
-        self.transforms = ()
-        self.pitch_radii_m = radius_m
-        self.segment_count, self.coordinate_count, self.tendon_count = count, count, 2 * count
-        self.tendon_slices = tuple(slice(2 * k, 2 * k + 2) for k in range(count))
-        self.displacement_matrix = np.kron(lever, [[1.0], [-1.0]])
-        self.clarke_matrix = np.linalg.solve(lever, np.kron(np.eye(count), [[0.5, -0.5]]))
-        self._off_manifold = np.eye(2 * count) - self.displacement_matrix @ self.clarke_matrix
-        self.shift_direction = np.ones(2 * count)
-        for array in (self.displacement_matrix, self.clarke_matrix, self.shift_direction, self._off_manifold):
-            array.setflags(write=False)
+        D, C = np.kron(lever, [[1.0], [-1.0]]), np.linalg.solve(lever, np.kron(np.eye(count), [[0.5, -0.5]]))
+        self._set(D, np.asarray(C), [2] * count, segments=count, radii_m=radius_m)
+
+
+class ModulatedManifold(ClarkeManifold):
+    """Coordinates [q_Re, q_Im, insertion]: those of n backbones, and half the difference of two drives of a carriage.
+
+    Derived here: muhmann (13) for the backbones, with the insertion of wang as a coordinate of its own. Backbones and
+    carriage share no drive, so forces are shifted for each of both by itself. The carriage has no tendons around a
+    circle: :attr:`transforms` is empty, and the force cannot be redistributed.
+
+    Parameters
+    ----------
+    count : number n of secondary backbones
+    pitch_radius_m : their distance from the central one, m
+    """
+
+    def __init__(self, count: int, pitch_radius_m: float) -> None:
+        backbones, carriage = ClarkeManifold([count], [pitch_radius_m]), AntagonistManifold()
+        D, C = np.zeros((count + 2, 3)), np.zeros((3, count + 2))
+        D[:count, :2], D[count:, 2:] = backbones.displacement_matrix, carriage.displacement_matrix
+        C[:2, :count], C[2:, count:] = backbones.clarke_matrix, carriage.clarke_matrix
+        self._set(D, C, [count, 2], radii_m=[pitch_radius_m])

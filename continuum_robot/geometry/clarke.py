@@ -190,33 +190,43 @@ class ClarkeManifold:
         for radius in pitch_radii_m:
             if not (np.isfinite(radius) and radius > 0):
                 raise ParameterError("pitch_radii_m", radius, "a positive length in m")
-        self.transforms = tuple(ClarkeTransform(*one) for one in zip(counts, offsets, uneven, strict=True))
-        self.pitch_radii_m = _frozen(np.array(pitch_radii_m, dtype=float))
-        self.segment_count = len(counts)
-        self.coordinate_count = 2 * len(counts)
-        ends = np.cumsum(counts)
-        self.tendon_count = int(ends[-1])
-        self.tendon_slices = tuple(slice(int(end) - int(n), int(end)) for end, n in zip(ends, counts, strict=True))
-        radius_m = self.pitch_radii_m
-        D = np.zeros((self.tendon_count, self.coordinate_count))
-        C = np.zeros((self.coordinate_count, self.tendon_count))
-        for i, (rows, own) in enumerate(zip(self.tendon_slices, self.transforms, strict=True)):
+        transforms = tuple(ClarkeTransform(*one) for one in zip(counts, offsets, uneven, strict=True))
+        radius_m, slices = np.array(pitch_radii_m, dtype=float), _slices(counts)
+        D = np.zeros((sum(counts), 2 * len(counts)))
+        C: Array = np.zeros((2 * len(counts), sum(counts)))
+        for i, (rows, own) in enumerate(zip(slices, transforms, strict=True)):
             for k in range(i + 1) if through[i] else (i,):
                 D[rows, 2 * k : 2 * k + 2] = radius_m[i] / radius_m[k] * own.inverse  # muhmann (13)
             # M_P q_i sums the bending of the segments 1 to i; the previous segment's sum leaves the own share.
             C[2 * i : 2 * i + 2, rows] = own.matrix  # muhmann (2)
             if i:
-                before = self.transforms[i - 1].matrix
-                C[2 * i : 2 * i + 2, self.tendon_slices[i - 1]] = -radius_m[i] / radius_m[i - 1] * before
-        self.displacement_matrix = _frozen(D)
-        self.clarke_matrix = _frozen(C)
-        if not (all(through) and all(one.even for one in self.transforms)):
+                before = transforms[i - 1].matrix
+                C[2 * i : 2 * i + 2, slices[i - 1]] = -radius_m[i] / radius_m[i - 1] * before
+        if not (all(through) and all(one.even for one in transforms)):
             # The segment before may have no tendon that sums the bending from the base, and M_P of uneven tendons is no
             # multiple of their angles' matrix: take the least squares.
             C = np.asarray(np.linalg.pinv(D), dtype=np.float64).reshape(C.shape)
-            self.clarke_matrix = _frozen(C)
-        self.shift_direction = _frozen(np.concatenate([one.shift_direction for one in self.transforms]))
-        self._off_manifold = _frozen(np.eye(self.tendon_count) - D @ C)
+        direction = np.concatenate([one.shift_direction for one in transforms])
+        self._set(D, C, counts, segments=len(counts), radii_m=radius_m, transforms=transforms, direction=direction)
+
+    def _set(
+        self,
+        D: Array,
+        C: Array,
+        counts: Sequence[int],
+        *,
+        segments: int = 1,
+        radii_m: Sequence[float] | Array = (),
+        transforms: tuple[ClarkeTransform, ...] = (),
+        direction: Array | None = None,
+    ) -> None:
+        """Take D, its pseudo-inverse C, and how many tendons each slice has; without ``direction`` all shift alike."""
+        self.transforms, self.pitch_radii_m = transforms, _frozen(np.array(radii_m, dtype=float))
+        self.displacement_matrix, self.clarke_matrix = _frozen(D), _frozen(C)
+        self.tendon_count, self.coordinate_count = D.shape
+        self.segment_count, self.tendon_slices = segments, _slices(counts)
+        self.shift_direction = _frozen(np.ones(len(D)) if direction is None else direction)
+        self._off_manifold = _frozen(np.eye(len(D)) - D @ C)
 
     def displacement(self, clarke: ArrayLike) -> Array:
         """Displacements of all tendons.
@@ -272,6 +282,26 @@ class ClarkeManifold:
         """
         miss = np.asarray(displacement, dtype=float) @ self._off_manifold.T
         return np.stack([np.sqrt(np.mean(miss[..., rows] ** 2, axis=-1)) for rows in self.tendon_slices], axis=-1)
+
+
+class UnrelatedTendons(ClarkeManifold):
+    """Every displacement is a coordinate of its own: no tendon shows anything about another.
+
+    So it is for helical tendons, which only the rod's mechanics ties to each other; derived here: the identity in place
+    of muhmann (13). :attr:`transforms` is empty.
+
+    Parameters
+    ----------
+    count : number N of tendons
+    """
+
+    def __init__(self, count: int) -> None:
+        self._set(np.eye(count), np.eye(count), [count])
+
+
+def _slices(counts: Sequence[int]) -> tuple[slice, ...]:
+    ends = np.cumsum(counts)
+    return tuple(slice(int(end) - int(n), int(end)) for end, n in zip(ends, counts, strict=True))
 
 
 def _frozen(array: Array) -> Array:

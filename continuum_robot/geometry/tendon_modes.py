@@ -57,19 +57,12 @@ class TendonModes(ClarkeManifold):
         pairs = [_turned(modes[:, k : k + PAIR], moved[:, k : k + PAIR]) for k in range(0, coordinates, PAIR)]
         D = np.column_stack(pairs)
         C: Array = np.linalg.pinv(D).astype(np.float64)
-        self.transforms = ()
-        self.pitch_radii_m = np.ones(0)
-        self.segment_count, self.coordinate_count, self.tendon_count = coordinates // PAIR, coordinates, count
-        self.tendon_slices = (slice(0, count),)
-        self.displacement_matrix, self.clarke_matrix = D, C
         direction = positive_null_vector(D)
         if direction is None:  # rounding, where the modes had one
             raise ParameterError("tendons", "tensions that force none of the coordinates", "none close to zero")
-        self.shift_direction = direction
+        self._set(D, C, [count], segments=coordinates // PAIR, direction=direction)
         self.compliances = compliances
-        self._off_manifold = np.eye(count) - D @ C
-        for array in (D, C, self.shift_direction, compliances, self._off_manifold):
-            array.setflags(write=False)
+        compliances.setflags(write=False)
 
 
 def _forced_both_ways(Q: Array, desired: int) -> tuple[Array, Array]:

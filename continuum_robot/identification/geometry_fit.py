@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ConvergenceError, RecordingError
+from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.arcs import arc_pose
 from continuum_robot.identification.column_distributions import distribution_count, likeliest_distributions
@@ -144,6 +144,7 @@ def identify_geometry(
     Raises
     ------
     RecordingError : unreadable, another number of columns than the robot has tendons, or a column never pulled alone
+    ParameterError : tendons that are not equally spaced
     ConvergenceError : no distribution of columns over segments could be fitted
     """
     say = progress or (lambda _: None)
@@ -154,6 +155,10 @@ def identify_geometry(
             f"{len(recording.columns)} columns servo_<id>_mm where {robot.name} has {robot.tendon_count} tendons",
             "Give the recording of this robot",
         )
+    for segment in robot.segments:
+        if not segment.tendons.even:
+            expected = f"tendons at equal angles in {segment.name}: this finds how far all are turned"
+            raise ParameterError("uneven_angles_rad", segment.tendons.uneven_angles_rad, expected)
     pulls = find_pulls(recording, _DEFLECTED_FRACTION)
     say(f"{len(pulls.marker_m)} of {len(recording)} samples show one tendon pulled")
     candidates = likeliest_distributions(

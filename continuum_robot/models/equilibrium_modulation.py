@@ -17,6 +17,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_R
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.models.mechanism_model import MechanismModel
 from continuum_robot.models.robot_model import RigidPart, Summary, plate_and_tip
+from continuum_robot.robot.description import Robot
 
 _RIM = 1.2  # of the pitch radius, where the size of the disks is unknown
 _PLATE_FRACTION = 0.012  # thickness of the disks as they are drawn, of the robot's length
@@ -32,19 +33,9 @@ class ModulationModel(MechanismModel):
     robot : with equilibrium modulation
     """
 
-    plate_fraction = _PLATE_FRACTION
-
-    def parts(self) -> ModulationParts:
-        """Disks, backbones, and how far the modulation is inserted."""
-        return ModulationParts(self.robot)
-
-    def estimator(self) -> ModulationShapeEstimator:
-        """From the backbones' displacements."""
-        return ModulationShapeEstimator(self.robot)
-
-    def holding_force(self) -> ModulationForce:
-        """The backbones' elasticity."""
-        return ModulationForce(self.robot)
+    def __init__(self, robot: Robot) -> None:
+        made = (ModulationParts, ModulationShapeEstimator, ModulationForce)
+        super().__init__(robot, *made, plate_fraction=_PLATE_FRACTION)
 
     def rigid_parts(self) -> Sequence[RigidPart]:
         """A plate that it stands on, and the disk at its tip."""

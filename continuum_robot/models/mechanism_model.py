@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -97,42 +97,42 @@ class MechanismDrawing:
         return np.asarray(self._parts.frames(coefficients)[-1])
 
 
-class MechanismModel(ABC):
+class MechanismModel:
     """A mechanism; attributes as of :class:`~continuum_robot.models.robot_model.RobotModel`.
 
     Parameters
     ----------
     robot : a mechanism of the model's kind
+    parts : makes its frames and lines
+    estimator : makes that of its pose, from the tendons
+    force : makes what holds desired coordinates, by its own statics
+    plate_fraction : thickness of its parts as they are drawn, of the robot's length
     """
 
     largest_push_n = 0.0
-    plate_fraction: float
-    """Thickness of its parts as they are drawn, of the robot's length."""
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
-
-    @abstractmethod
-    def parts(self) -> MechanismParts:
-        """Its frames and lines."""
-
-    @abstractmethod
-    def estimator(self) -> MechanismShapeEstimator:
-        """Of its pose."""
-
-    @abstractmethod
-    def holding_force(self) -> Feedforward:
-        """Force that holds desired coordinates, as of :meth:`RobotModel.feedforward`."""
+    def __init__(
+        self,
+        robot: Robot,
+        parts: Callable[[Robot], MechanismParts],
+        estimator: Callable[[Robot], MechanismShapeEstimator],
+        force: Callable[[Robot], Feedforward],
+        *,
+        plate_fraction: float,
+    ) -> None:
+        self.robot, self._plate_fraction = robot, plate_fraction
+        self._parts, self._estimator, self._force = parts, estimator, force
 
     def shape_estimator(self, watch: WatchSettings) -> MechanismShapeEstimator:
-        """From the tendons; no sensor is watched, whatever ``watch`` is."""
+        """No sensor is watched, whatever ``watch`` is."""
         del watch
-        return self.estimator()
+        return self._estimator(self.robot)
 
     def feedforward(self) -> Feedforward:
-        """Of its own statics."""
-        return self.holding_force()
+        """As of :meth:`RobotModel.feedforward`."""
+        return self._force(self.robot)
 
     def drawing(self) -> MechanismDrawing:
         """Parts and tendons."""
-        return MechanismDrawing(self.robot, self.parts(), self.estimator(), plate_fraction=self.plate_fraction)
+        robot = self.robot
+        return MechanismDrawing(robot, self._parts(robot), self._estimator(robot), plate_fraction=self._plate_fraction)

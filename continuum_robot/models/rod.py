@@ -214,7 +214,7 @@ def masses_kg(segment: Segment) -> tuple[float, float, float]:
 def _column(segment: Segment) -> dict[str, str]:
     backbone, disks, tendons = masses_kg(segment)
     x, y = segment.backbone.bending_stiffnesses_nm2
-    angles = segment.tendons.uneven_angles_rad or (segment.tendons.angle_offset_rad,)
+    shown = segment.tendons.angles_rad[: 1 if segment.tendons.even else None]
     return {
         "length": f"{segment.length_m * 1e3:.4g} mm",
         "bending stiffness E I": f"{x:.4g} N·m²" if x == y else f"{x:.4g}, {y:.4g} N·m²",
@@ -225,7 +225,7 @@ def _column(segment: Segment) -> dict[str, str]:
         "mass of the tendons": f"{tendons * 1e3:.3g} g",
         "tendons": str(segment.tendons.count),
         "pitch radius": f"{segment.tendons.pitch_radius_m * 1e3:.4g} mm",
-        "angle of tendon 1": ", ".join(f"{math.degrees(angle):.4g}°" for angle in angles),
+        "angle of tendon 1": ", ".join(f"{math.degrees(angle):.4g}°" for angle in shown),
         "strain basis": segment.basis.kind,
         "coefficients": str(segment.basis.coefficient_count),
     }

@@ -11,6 +11,7 @@ from continuum_robot.mechanisms.rolling_joint.drawing import RollingParts
 from continuum_robot.mechanisms.rolling_joint.feedforward import RollingFeedforward
 from continuum_robot.models.mechanism_model import MechanismModel
 from continuum_robot.models.robot_model import RigidPart, Summary
+from continuum_robot.robot.description import Robot
 
 _WIDTH_FRACTION = 0.12  # of a link across its plane, of the robot's length
 
@@ -23,23 +24,12 @@ class RollingJointModel(MechanismModel):
     robot : a rolling-joint robot
     """
 
-    plate_fraction = _WIDTH_FRACTION
-
-    def parts(self) -> RollingParts:
-        """Links and both tendons."""
-        return RollingParts(self.robot)
-
-    def estimator(self) -> RollingShapeEstimator:
-        """The unloaded pose whose displacements come closest."""
-        return RollingShapeEstimator(self.robot)
-
-    def holding_force(self) -> RollingFeedforward:
-        """From the curve of unloaded poses."""
-        return RollingFeedforward(self.robot)
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot, RollingParts, RollingShapeEstimator, RollingFeedforward, plate_fraction=_WIDTH_FRACTION)
 
     def rigid_parts(self) -> Sequence[RigidPart]:
         """Every link as the box around its outline; the first is the base itself, the tip lies in the last."""
-        parts, half_m = self.parts(), rolling_joint_of(self.robot).link_width_m / 2
+        parts, half_m = RollingParts(self.robot), rolling_joint_of(self.robot).link_width_m / 2
         boxes = []
         for frame, shape in zip(["base", *parts.frame_names], parts.link_shapes, strict=False):
             (x, z), (end_x, end_z) = shape.min(axis=0), shape.max(axis=0)
@@ -48,7 +38,7 @@ class RollingJointModel(MechanismModel):
 
     def summary(self) -> Summary:
         """Links, and how far their joints roll."""
-        linkage = self.parts().linkage
+        linkage = RollingParts(self.robot).linkage
         low, high = linkage.limits_m.T * 1e3
         lines = [
             f"Joint {number}: contacts from {left:.4g} to {right:.4g} mm"

@@ -68,6 +68,8 @@ class ClarkeControllerNode(ManagedNode):
     slot : where the driver of this process takes its controller from; None: over topics
     """
 
+    follows_payload = True
+
     def __init__(self, *, slot: ControllerSlot | None = None, **node_options: Any) -> None:
         super().__init__("clarke_controller", **node_options)
         self._slot = slot
@@ -168,11 +170,24 @@ class ClarkeControllerNode(ManagedNode):
             self._slot.watch_closely(on=self._publish_pid)
             self._slot.offer(self._build, self._on_row)
 
+    def carry(self, payload_kg: float) -> None:
+        """Let the model go to another payload, kg, within a second, so that no tension jumps."""
+        robot = self._configured().carrying(payload_kg)
+        if self._slot is not None:
+            self._slot.call(lambda cycle: cycle.ask_payload(payload_kg))
+        elif self._controller is not None:
+            self._controller.ask_payload(payload_kg)
+        self._robot = robot
+
+    def _configured(self) -> Robot:
+        if self._robot is None:
+            raise ParameterError("clarke_controller", self.state, "a configured node")
+        return self._robot
+
     def _build(self, form: Form) -> ControllerCycle:
         """The controller in a form of the cycle."""
-        robot, settings = self._robot, self._settings
-        if robot is None or settings is None:
-            raise ParameterError("clarke_controller", self.state, "a configured node")
+        robot, settings = self._configured(), self._settings
+        assert settings is not None
         parts = form.parts
         controller = controller_of(
             robot,

@@ -70,6 +70,8 @@ class ContactMonitorNode(ManagedNode):
     shapes_taken : shapes that were dealt with since the node was made, whether they could be used or not
     """
 
+    follows_payload = True
+
     def __init__(self, **node_options: Any) -> None:
         super().__init__("contact_monitor", **node_options)
         declare = self.parameters.declare
@@ -188,6 +190,16 @@ class ContactMonitorNode(ManagedNode):
         self._estimate = None
         self._monitor = monitor
         self._floor.read()
+
+    def carry(self, payload_kg: float) -> None:
+        """Begin anew with another payload, kg: observers, tare and what was learnt were those of the one before."""
+        monitor = self._monitor
+        if monitor is None:
+            return
+        self._floor.stop("the payload was changed meanwhile")
+        with self._monitor_lock:
+            monitor.set_payload(payload_kg)
+            self._robot = monitor.robot
 
     def activate(self) -> None:
         """Look for contacts from the next shape on.
@@ -535,7 +547,9 @@ class ContactMonitorNode(ManagedNode):
                 "known_arc_length_m", candidate.known_arc_length_m, f"at most the length {robot.length_m:g} m"
             )
 
-    def _on_parameters(self, _names: set[str]) -> None:
+    def _on_parameters(self, names: set[str]) -> None:
+        if "payload_kg" in names:
+            self._floor.read()
         self._thinning.period_ns = round(1e9 / self.parameters.get("rate_hz"))
         self._timeout_s = float(self.parameters.get("input_timeout_s"))
         self._longest_gap_s = float(self.parameters.get("longest_gap_s"))

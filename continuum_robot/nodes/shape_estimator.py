@@ -13,7 +13,7 @@ from geometry_msgs.msg import Point, Pose, PoseStamped, PoseWithCovarianceStampe
 from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.estimation.shape_estimate import ShapeEstimate
@@ -50,6 +50,8 @@ class ShapeEstimatorNode(ManagedNode):
     Poses of a tracker, on ``tracked_pose`` or ``tracked_pose_with_covariance``, correct the tip: they are compared with
     the shape of their instant. The coefficients stay those of tendons and strings.
     """
+
+    follows_payload = True
 
     def __init__(self, **node_options: Any) -> None:
         super().__init__("shape_estimator", **node_options)
@@ -126,6 +128,17 @@ class ShapeEstimatorNode(ManagedNode):
         self._rates = conversions.preallocate(message, "coefficient_rates", count)
         self._covariance = conversions.preallocate(message, "covariance", count * count)
         self._last_stamp_ns = 0
+
+    def carry(self, payload_kg: float) -> None:
+        """Hand another payload, kg, on to the estimator, which may be another package's."""
+        estimator = self._estimator
+        take = getattr(estimator, "set_payload", None)
+        if estimator is not None and take is None:
+            kind = type(estimator).__name__
+            expected = f"no change while {kind} estimates the shape, which has no method set_payload"
+            raise ParameterError("payload_kg", payload_kg, expected)
+        if take is not None:
+            take(payload_kg)
 
     def _shape_estimator(self, robot: Robot) -> AnyShapeEstimator:
         """That of the robot, or one of another package, whose settings are parameters under its name."""

@@ -124,6 +124,8 @@ class SimulatorNode(ManagedNode):
     loop : steps them in real time, None while not configured or in lock-step
     """
 
+    follows_payload = True
+
     def __init__(self, *, own_process: bool = False, **node_options: Any) -> None:
         super().__init__("simulator", **node_options)
         self._own_process = own_process
@@ -224,6 +226,11 @@ class SimulatorNode(ManagedNode):
             realtime=simulator_settings() if self._own_process else None,
         )
         self.loop.start()
+
+    def carry(self, payload_kg: float) -> None:
+        """Hang another payload, kg, at the simulated robot; the models are told by parameters of their own nodes."""
+        if self.simulator is not None:
+            self.simulator.set_payload(payload_kg)
 
     def cleanup(self) -> None:
         """Let the robot stand still, and end the devices; drivers notice."""

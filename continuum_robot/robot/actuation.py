@@ -24,13 +24,13 @@ class MotorHeat:
         gt=0,
         le=1000,
     )
-    winding_to_housing_k_per_w: float = quantity("thermal resistance, winding to housing", "K/W", gt=0, le=1000)
+    winding_to_housing_k_per_w: float = quantity("thermal resistance, winding to housing", gt=0, le=1000)
     housing_to_ambient_k_per_w: float = quantity(
-        "thermal resistance, housing to the air, as the motor is mounted", "K/W", gt=0, le=1000
+        "thermal resistance, housing to the air, as the motor is mounted", gt=0, le=1000
     )
-    winding_time_constant_s: float = quantity("thermal time constant of the winding", "s", gt=0, le=1e4)
-    housing_time_constant_s: float = quantity("thermal time constant of the motor as a whole", "s", gt=0, le=1e6)
-    ambient_c: float = quantity("hottest air around the motors", "degC", default=30.0, ge=-40, le=100)
+    winding_time_constant_s: float = quantity("thermal time constant of the winding", gt=0, le=1e4)
+    housing_time_constant_s: float = quantity("thermal time constant of the motor as a whole", gt=0, le=1e6)
+    ambient_c: float = quantity("hottest air around the motors", default=30.0, ge=-40, le=100)
 
     def steady_current_a(self, temperature_c: float) -> float:
         """The current that brings the winding to ``temperature_c`` (degC) when it flows for good, A."""
@@ -44,34 +44,32 @@ class MotorHeat:
 class Actuators:
     """One kind of tendon actuator, the same on every tendon: a motor with a spool."""
 
-    spool_radius_m: float = quantity("radius at which the tendon winds on the spool", "m", gt=0, le=0.2)
-    gear_ratio: float = quantity("turns of the motor for a turn of the spool", "", default=1.0, gt=0, le=1000)
-    torque_constant_nm_per_a: float = quantity("motor torque per current", "N.m/A", gt=0, le=10)
-    maximum_current_a: float = quantity("largest motor current", "A", gt=0, le=200)
-    rotor_inertia_kg_m2: float = quantity("inertia of the rotor", "kg.m^2", gt=0, le=1)
-    current_time_constant_s: float = quantity("first-order lag of the current loop", "s", default=0.0005, ge=1e-5, le=1)
-    viscous_friction_nms: float = quantity("viscous friction at the motor", "N.m.s", default=0.0, ge=0, le=1)
-    coulomb_friction_nm: float = quantity("dry friction at the motor", "N.m", default=0.0, ge=0, le=10)
+    spool_radius_m: float = quantity("radius at which the tendon winds on the spool", gt=0, le=0.2)
+    gear_ratio: float = quantity("turns of the motor for a turn of the spool", default=1.0, gt=0, le=1000)
+    torque_constant_nm_per_a: float = quantity("motor torque per current", gt=0, le=10)
+    maximum_current_a: float = quantity("largest motor current", gt=0, le=200)
+    rotor_inertia_kg_m2: float = quantity("inertia of the rotor", gt=0, le=1)
+    current_time_constant_s: float = quantity("first-order lag of the current loop", default=0.0005, ge=1e-5, le=1)
+    viscous_friction_nms: float = quantity("viscous friction at the motor", default=0.0, ge=0, le=1)
+    coulomb_friction_nm: float = quantity("dry friction at the motor", default=0.0, ge=0, le=10)
     friction_travel_m: float = quantity(
         "pull of the tendon over which the motor's dry friction grows to 63 % from rest, and over twice as much after"
         " a turn; 0: at once",
-        "m",
         default=0.0,
         ge=0,
         le=0.1,
     )
-    cogging_amplitude_nm: float = quantity("amplitude of the cogging torque", "N.m", default=0.0, ge=0, le=10)
-    cogging_periods_per_turn: int = quantity("cogging periods in a turn of the motor", "", default=24, ge=1, le=1000)
-    encoder_counts_per_turn: int = quantity("encoder counts in a turn of the motor", "", default=20000, ge=16, le=2**26)
+    cogging_amplitude_nm: float = quantity("amplitude of the cogging torque", default=0.0, ge=0, le=10)
+    cogging_periods_per_turn: int = quantity("cogging periods in a turn of the motor", default=24, ge=1, le=1000)
+    encoder_counts_per_turn: int = quantity("encoder counts in a turn of the motor", default=20000, ge=16, le=2**26)
     temperature_warn_c: float = quantity(
-        "temperature of a motor at which to warn, as measured or by heat", "degC", default=70.0, ge=0, le=200, live=True
+        "temperature of a motor at which to warn, as measured or by heat", default=70.0, ge=0, le=200, live=True
     )
     temperature_error_c: float = quantity(
-        "temperature of a motor at which the fault motor_hot latches", "degC", default=85.0, ge=0, le=200, live=True
+        "temperature of a motor at which the fault motor_hot latches", default=85.0, ge=0, le=200, live=True
     )
     brake_holds_n: float | None = quantity(
         "tension that the brake of each motor holds, which closes by itself where the torque goes off; none: no brakes",
-        "N",
         default=None,
         gt=0,
         le=1e5,
@@ -139,23 +137,18 @@ class Actuators:
 class TensionLimits:
     """What the tendon driver lets through to the actuators, and what it does when something is wrong."""
 
-    minimum_n: float = quantity("least tension of a tendon while active: no slack", "N", ge=0, le=1e4)
-    maximum_n: float = quantity("greatest tension of a tendon", "N", gt=0, le=1e4)
-    rate_n_per_s: float = quantity("fastest change of a commanded tension", "N/s", gt=0, le=1e7)
-    total_n: float = quantity("greatest sum of all tensions", "N", gt=0, le=1e5)
-    safe_n: float = quantity("tension of the safe state", "N", ge=0, le=1e4)
-    safe_rate_n_per_s: float = quantity("ramp to the safe state", "N/s", gt=0, le=1e7)
-    maximum_displacement_m: float = quantity("largest displacement of a tendon either way", "m", gt=0, le=10)
-    command_timeout_s: float = quantity(
-        "age of a command at which the safe state begins", "s", default=0.1, ge=0.002, le=5
-    )
-    reading_timeout_s: float = quantity(
-        "age of a reading at which the safe state begins", "s", default=0.05, ge=0.002, le=5
-    )
+    minimum_n: float = quantity("least tension of a tendon while active: no slack", ge=0, le=1e4)
+    maximum_n: float = quantity("greatest tension of a tendon", gt=0, le=1e4)
+    rate_n_per_s: float = quantity("fastest change of a commanded tension", gt=0, le=1e7)
+    total_n: float = quantity("greatest sum of all tensions", gt=0, le=1e5)
+    safe_n: float = quantity("tension of the safe state", ge=0, le=1e4)
+    safe_rate_n_per_s: float = quantity("ramp to the safe state", gt=0, le=1e7)
+    maximum_displacement_m: float = quantity("largest displacement of a tendon either way", gt=0, le=10)
+    command_timeout_s: float = quantity("age of a command at which the safe state begins", default=0.1, ge=0.002, le=5)
+    reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.05, ge=0.002, le=5)
     inconsistency_m: float = quantity(
         "largest root mean square by which displacements of a segment may miss the Clarke manifold; 0: 2 mm, or the"
         " stretch of a tendon at maximum_n where that is more",
-        "m",
         default=0.0,
         ge=0,
         le=1,
@@ -163,14 +156,12 @@ class TensionLimits:
     frozen_motion_m: float = quantity(
         "how far the other tendons say that one moved which reads the same, beyond their stretch, until it is frozen;"
         " 0: derived from friction, stiffness and encoders (docs/safety.md)",
-        "m",
         default=0.0,
         ge=0,
         le=0.1,
     )
     frozen_force_n: float = quantity(
         "change of the commanded generalised force that must move some tendon; 0: derived from the motors' friction",
-        "N",
         default=0.0,
         ge=0,
         le=1e4,
@@ -178,14 +169,12 @@ class TensionLimits:
     frozen_begin_s: float = quantity(
         "how long a tendon that must move, by the others or by the forces, may take to begin to; 0: derived from the"
         " motors' inertia and encoders, at least 20 ms",
-        "s",
         default=0.0,
         ge=0,
         le=10,
     )
     current_mismatch_a: float = quantity(
         "largest difference of commanded and measured current; 0: by maximum_current_a and the kind of motors",
-        "A",
         default=0.0,
         ge=0,
         le=200,

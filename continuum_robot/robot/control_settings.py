@@ -52,11 +52,9 @@ class InverseDynamicsSettings:
     """What the law ``inverse_dynamics`` has beside the gains p and d, bounds and pretension."""
 
     observer_rate_per_s: float = quantity(
-        "bandwidth of the disturbance observer; 0: none", "1/s", default=25.0, ge=0, le=1000, live=True
+        "bandwidth of the disturbance observer; 0: none", default=25.0, ge=0, le=1000, live=True
     )
-    friction: float = quantity(
-        "fraction of the motors' dry friction fed forward", "", default=0.7, ge=0, le=1, live=True
-    )
+    friction: float = quantity("fraction of the motors' dry friction fed forward", default=0.7, ge=0, le=1, live=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +70,16 @@ class ControlSettings:
     tendon_forces: str = quantity(
         "how negative tendon forces are avoided", default="shift", choices=TENDON_FORCE_STRATEGIES
     )
-    pretension_n: float = quantity("least tension that shifting leaves", "N", default=0.5, ge=0, le=1e4, live=True)
+    pretension_n: float = quantity("least tension that shifting leaves", default=0.5, ge=0, le=1e4, live=True)
     pretension_rate_n_per_s: float = quantity(
-        "how fast the pretension goes to another that was asked for", "N/s", default=5.0, gt=0, le=1e6, live=True
+        "how fast the pretension goes to another that was asked for", default=5.0, gt=0, le=1e6, live=True
     )
     feedforward_stiffness: float = quantity(
-        "fraction of the elastic force fed forward", "", default=0.0, ge=0, le=1, live=True
+        "fraction of the elastic force fed forward", default=0.0, ge=0, le=1, live=True
     )
-    feedforward_gravity: float = quantity("fraction of gravity fed forward", "", default=0.0, ge=0, le=1, live=True)
+    feedforward_gravity: float = quantity("fraction of gravity fed forward", default=0.0, ge=0, le=1, live=True)
     feedforward_friction: float = quantity(
         "fraction of the motors' friction and the backbone's hysteresis along the reference fed forward",
-        "",
         default=0.0,
         ge=0,
         le=1,
@@ -92,7 +89,7 @@ class ControlSettings:
         "of that law; the fractions fed forward are not", factory=InverseDynamicsSettings
     )
     state_timeout_s: float = quantity(
-        "age of a state at which the controller falls silent", "s", default=0.02, ge=0.001, le=5
+        "age of a state at which the controller falls silent", default=0.02, ge=0.001, le=5
     )
     note: str = quantity("how the gains were chosen", default="")
 
@@ -102,28 +99,27 @@ class ReferenceSettings:
     """Trajectory of the Clarke coordinates that the reference source plays; lists go [q_Re,1, q_Im,1, ...]."""
 
     kind: str = quantity("which trajectory", choices=REFERENCE_KINDS, door=REFERENCES)
-    amplitude_m: tuple[float, ...] = quantity("amplitude of each Clarke coordinate", "m", default=(), ge=-1, le=1)
+    amplitude_m: tuple[float, ...] = quantity("amplitude of each Clarke coordinate", default=(), ge=-1, le=1)
     frequency_hz: tuple[float, ...] = quantity(
-        "frequency at the start, one value or one a coordinate", "Hz", default=(), ge=0, le=100
+        "frequency at the start, one value or one a coordinate", default=(), ge=0, le=100
     )
-    frequency_rate_hz_per_s: float = quantity("linear rise of the frequency", "Hz/s", default=0.0, ge=0, le=10)
+    frequency_rate_hz_per_s: float = quantity("linear rise of the frequency", default=0.0, ge=0, le=10)
     rise_s: float = quantity(
-        "time for which the frequency rises; then it falls as long, and so on", "s", default=60.0, gt=0, le=1e4
+        "time for which the frequency rises; then it falls as long, and so on", default=60.0, gt=0, le=1e4
     )
     period_s: float = quantity(
-        "dwell of a step, duration of a move or of the entry into a circle", "s", default=2.0, gt=0, le=1e4
+        "dwell of a step, duration of a move or of the entry into a circle", default=2.0, gt=0, le=1e4
     )
-    rate_hz: float = quantity("how often the reference is published", "Hz", default=100.0, ge=1, le=2000)
+    rate_hz: float = quantity("how often the reference is published", default=100.0, ge=1, le=2000)
     file: str = quantity("CSV with time_s and a column for each coordinate, for kind csv", default="")
     speed_m_per_s: float = quantity(
         "largest speed towards a target, of all coordinates together; 0: the largest displacement in 2 s",
-        "m/s",
         default=0.0,
         ge=0,
         le=10,
     )
     acceleration_m_per_s2: float = quantity(
-        "largest acceleration towards a target; 0: full speed after 0.5 s", "m/s^2", default=0.0, ge=0, le=1000
+        "largest acceleration towards a target; 0: full speed after 0.5 s", default=0.0, ge=0, le=1000
     )
 
     def __post_init__(self) -> None:

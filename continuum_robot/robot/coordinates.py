@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clarke coordinates of a described robot, and how they depend on the curvature of its segments."""
+"""Clarke coordinates of a described robot."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.general_tendons import UnrelatedTendons
+from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
@@ -47,49 +46,6 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
             "here tendons parallel to the backbone, evenly around it: others have no Clarke coordinates",
         )
     return robot.construction.clarke_manifold
-
-
-def clarke_from_curvature(robot: Robot) -> Array:
-    """Matrix from the constant curvature of each segment to its Clarke coordinates.
-
-    A curvature [kappa_x, kappa_y] in the segment's own frame bends it by theta = length |kappa| towards
-    phi = atan2(-kappa_x, kappa_y), so q_Re = r_d l kappa_y and q_Im = -r_d l kappa_x: muhmann (8).
-
-    Parameters
-    ----------
-    robot : with m segments
-
-    Returns
-    -------
-    shape (2m, 2m), m^2: clarke (m) = matrix @ [kappa_x,1, kappa_y,1, ...] (1/m). For a basis with more functions than
-    the constant one, this is the fraction of the constant one alone
-    """
-    matrix = np.zeros((robot.coordinate_count, robot.coordinate_count))
-    for index, segment in enumerate(robot.segments):
-        scale = segment.tendons.pitch_radius_m * segment.length_m
-        matrix[2 * index, 2 * index + 1] = scale
-        matrix[2 * index + 1, 2 * index] = -scale
-    return matrix
-
-
-def curvature_from_clarke(robot: Robot) -> Array:
-    """Matrix from the Clarke coordinates to the constant curvature of each segment.
-
-    Parameters
-    ----------
-    robot : with m segments
-
-    Returns
-    -------
-    shape (2m, 2m), 1/m^2: [kappa_x,1, kappa_y,1, ...] (1/m) = matrix @ clarke (m); the inverse of
-    :func:`clarke_from_curvature`
-    """
-    matrix = np.zeros((robot.coordinate_count, robot.coordinate_count))
-    for index, segment in enumerate(robot.segments):
-        scale = segment.tendons.pitch_radius_m * segment.length_m
-        matrix[2 * index + 1, 2 * index] = 1 / scale
-        matrix[2 * index, 2 * index + 1] = -1 / scale
-    return matrix
 
 
 def coordinate_scale_m(robot: Robot) -> Array:

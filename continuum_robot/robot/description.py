@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import Actuators, TensionLimits
-from continuum_robot.robot.construction import Construction
-from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, ReferenceSettings
+from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.identified import IdentifiedMotion
 from continuum_robot.robot.reaction_settings import ReactionSettings
-from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction, segment_starts_m, tendon_paths
+from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
 from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
@@ -56,12 +55,12 @@ class Robot:
     )
     description: str = quantity("what robot this is, for a reader", default="")
     gravity_m_per_s2: tuple[float, ...] = quantity(
-        "gravity in the base frame", "m/s^2", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
+        "gravity in the base frame", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
     )
-    payload_kg: float = quantity("mass of what the tip carries", "kg", default=0.0, ge=0, le=100)
+    payload_kg: float = quantity("mass of what the tip carries", default=0.0, ge=0, le=100)
     payload_offset_m: tuple[float, ...] = quantity(
-        "its centre of mass in the axes of the tip, from the backbone's end", "m", default=(0.0, 0.0, 0.0), length=3,
-        ge=-10, le=10,
+        "its centre of mass in the axes of the tip, from the backbone's end", default=(0.0, 0.0, 0.0), length=3,
+        ge=-10, le=10
     )  # fmt: skip
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
@@ -90,14 +89,17 @@ class Robot:
     def __post_init__(self) -> None:
         if bool(self.segments) == (self.mechanism is not None):
             raise refuse("segments", len(self.segments), "at least one segment, or else a mechanism")
-        names = [segment.name for segment in self.segments]
-        if len(set(names)) != len(names):
-            raise refuse("segments", names, "a different name for each segment")
-        for index, string in enumerate(self.strings):
-            if string.anchor_m > self.length_m + 1e-12:
-                raise refuse(
-                    f"strings[{index}].anchor_m", string.anchor_m, f"at most the robot's length, {self.length_m:g} m"
-                )
+        for key, what in (("segments", "segment"), ("strings", "string"), ("routed_tendons", "tendon")):
+            names = [one.name for one in getattr(self, key)]
+            if len(set(names)) != len(names):
+                raise refuse(key, names, f"a different name for each {what}")
+        if self.fiber is not None and not self.segments:
+            raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
+        places_m = [(f"strings[{index}].anchor_m", one.anchor_m) for index, one in enumerate(self.strings)]
+        places_m += [(f"routed_tendons[{index}].end_m", one.end_m) for index, one in enumerate(self.routed_tendons)]
+        for key, place_m in [*places_m, *(("fiber.gratings_m", at) for at in self.gratings_m)]:
+            if place_m > self.length_m + 1e-12:
+                raise refuse(key, place_m, f"at most the robot's length, {self.length_m:g} m")
         for index, segment in enumerate(self.segments):
             self._check_count(index)
             if index and segment.capstans is not None and segment.tendons.from_base:
@@ -106,10 +108,6 @@ class Robot:
                     True,
                     "false: the capstans of a later segment ride on the end of the one before",
                 )
-        string_names = [string.name for string in self.strings]
-        if len(set(string_names)) != len(string_names):
-            raise refuse("strings", string_names, "a different name for each string")
-        self._check_fiber()
         self._check_paths()
         if self.control is not None and len(self.control.gains) != len(self.part_names):
             raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
@@ -134,7 +132,7 @@ class Robot:
         tendons = self.segments[index].tendons
         if self.routed_tendons or (tendons.count >= FEWEST_AROUND and tendons.surround):
             return
-        if tendons.uneven_angles_rad:
+        if not tendons.even:
             key, expected = f"segments[{index}].tendons.uneven_angles_rad", "less than half a turn between neighbours"
             raise refuse(key, tendons.uneven_angles_rad, expected)
         key = f"segments[{index}].tendons.count"
@@ -152,25 +150,8 @@ class Robot:
                 f"segments[{index}].tendons.routing", tendons.routing.kind, f"straight for {PAIR} tendons a segment"
             )
 
-    def _check_fiber(self) -> None:
-        if self.fiber is None:
-            return
-        if not self.segments:
-            raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
-        if self.fiber.gratings_m[-1] > self.length_m + 1e-12:
-            raise refuse(
-                "fiber.gratings_m", self.fiber.gratings_m[-1], f"at most the robot's length, {self.length_m:g} m"
-            )
-
     def _check_paths(self) -> None:
-        names = [tendon.name for tendon in self.routed_tendons]
-        if len(set(names)) != len(names):
-            raise refuse("routed_tendons", names, "a different name for each tendon")
-        for index, tendon in enumerate(self.routed_tendons):
-            if tendon.end_m > self.length_m + 1e-12:
-                raise refuse(
-                    f"routed_tendons[{index}].end_m", tendon.end_m, f"at most the robot's length, {self.length_m:g} m"
-                )
+        routed = [tendon.name for tendon in self.routed_tendons]
         keys = [
             f"segments[{index}].tendons.routing"
             for index, segment in enumerate(self.segments)
@@ -180,7 +161,7 @@ class Robot:
         found = [
             (key, path)
             for key, path in zip(keys, self.tendon_paths, strict=True)
-            if path.name in names or not path.parallel
+            if path.name in routed or not path.parallel
         ]
         found += [
             (f"strings[{index}].routing", string.path)
@@ -267,12 +248,11 @@ class Robot:
             raise refuse("reference.frequency_hz", reference.frequency_hz, f"1 or {coordinates} values")
 
     @property
-    def construction(self) -> Construction:
+    def construction(self) -> RodConstruction | RollingJoint | EquilibriumModulation:
         """What it is made of: the one place where a rod and a mechanism are distinguished."""
         if self.mechanism is not None:
             return self.mechanism
-        law = PID_LAW if self.control is None else self.control.law
-        return RodConstruction(self.segments, self.routed_tendons, self.strings, law, self.displaced_tendons)
+        return RodConstruction(self)
 
     @property
     def control_settings(self) -> ControlSettings:
@@ -302,6 +282,12 @@ class Robot:
         object.__setattr__(robot, "file_name", self.file_name)
         return robot
 
+    def carrying(self, payload_kg: float) -> Robot:
+        """The same robot with another payload, kg. Raises :class:`ParameterError` for a mechanism: it carries none."""
+        if self.mechanism is not None:
+            raise ParameterError("payload_kg", payload_kg, f"none: the model of {self.name} has no payload")
+        return self.changed(payload_kg=payload_kg)
+
     @property
     def length_m(self) -> float:
         """Length of the whole backbone, m."""
@@ -310,7 +296,7 @@ class Robot:
     @property
     def segment_starts_m(self) -> Vector:
         """Arc length of each segment's start from the base, shape (segments,), m."""
-        return segment_starts_m(self.segments)
+        return np.cumsum([0.0, *(segment.length_m for segment in self.segments)])[:-1]
 
     @property
     def disk_arc_lengths_m(self) -> Vector:
@@ -349,7 +335,7 @@ class Robot:
     @property
     def tendon_paths(self) -> tuple[RoutedPath, ...]:
         """Path of every tendon of a rod: the segments' in tendon order, then the routed ones."""
-        return tendon_paths(self.segments, self.routed_tendons, self.displaced_tendons)
+        return RodConstruction(self).tendon_paths
 
     @property
     def tendon_names(self) -> tuple[str, ...]:

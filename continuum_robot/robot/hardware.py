@@ -33,18 +33,13 @@ class Motor:
     tendon: int = quantity("number of the tendon that it pulls, from 1, in tendon order", ge=1, le=640)
     polarity: int = quantity("+1: a positive current pulls the tendon in, -1: it lets it out", default=1, ge=-1, le=1)
     gear_ratio: float = quantity(
-        "turns of the motor, or of the servo's horn, for a turn of the spool", "", default=1.0, gt=0, le=1000
+        "turns of the motor, or of the servo's horn, for a turn of the spool", default=1.0, gt=0, le=1000
     )
     spool_radius_m: float | None = quantity(
-        "radius at which the tendon winds, with half its thickness; none: that of actuators",
-        "m",
-        default=None,
-        gt=0,
-        le=0.2,
+        "radius at which the tendon winds, with half its thickness; none: that of actuators", default=None, gt=0, le=0.2
     )
     torque_constant_nm_per_a: float | None = quantity(
         "torque of the motor, or of the servo's horn, per current, as calibrated; none: that of actuators",
-        "N.m/A",
         default=None,
         gt=0,
         le=10,
@@ -89,7 +84,7 @@ class OdriMotor(Motor):
 
     channel: str = quantity("CAN channel of its board, one of channels", filled=True)
     motor: int = quantity("which of the board's two motors, 1 or 2", ge=1, le=2)
-    gear_ratio: float = quantity("turns of the motor for a turn of the spool: count the teeth", "", gt=0, le=1000)
+    gear_ratio: float = quantity("turns of the motor for a turn of the spool: count the teeth", gt=0, le=1000)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -104,35 +99,28 @@ class OdriCan:
     kind: str = quantity("odri_can", choices=(ODRI_CAN,))
     interface: str = quantity("python-can interface", default="socketcan", choices=CAN_INTERFACES)
     channels: tuple[str, ...] = quantity("CAN channels, e.g. can0, or a serial port for slcan")
-    bitrate_bps: int = quantity(
-        "bit rate of the bus; the firmware's is fixed", "bit/s", default=1_000_000, ge=1e4, le=1e6
-    )
+    bitrate_bps: int = quantity("bit rate of the bus; the firmware's is fixed", default=1_000_000, ge=1e4, le=1e6)
     receive_timeout_ms: int = quantity(
         "time without a current reference after which a board switches its motors off by itself",
-        "ms",
         default=150,
         ge=5,
         le=1000,
     )
     silent_after_s: float = quantity(
         "age of the newest frames, a thousand a second, from which a board counts as silent",
-        "s",
         default=0.03,
         ge=0.005,
         le=1,
     )
     maximum_current_a: float = quantity(
-        "clamp on every current that is sent: the firmware has none, and its reading wraps at 24 A", "A", gt=0, lt=24
+        "clamp on every current that is sent: the firmware has none, and its reading wraps at 24 A", gt=0, lt=24
     )
     current_mismatch_a: float = quantity(
-        "largest difference of commanded and measured current", "A", default=0.15, gt=0, lt=24
+        "largest difference of commanded and measured current", default=0.15, gt=0, lt=24
     )
-    current_mismatch_time_s: float = quantity(
-        "how long they must differ without a break", "s", default=0.02, ge=0, le=10
-    )
+    current_mismatch_time_s: float = quantity("how long they must differ without a break", default=0.02, ge=0, le=10)
     alignment_timeout_s: float = quantity(
         "longest time from enable to ready: alignment of the rotors and a second for the status frame",
-        "s",
         default=15.0,
         ge=1,
         le=120,
@@ -163,27 +151,18 @@ class Dynamixel:
     kind: str = quantity("dynamixel", choices=(DYNAMIXEL,))
     port: str = quantity("serial port of the adapter, e.g. /dev/continuum_robot_servos", filled=True)
     baud_bps: int = quantity(
-        "baud rate of port and servos: 57600, 115200 or 1 to 4 million",
-        "bit/s",
-        default=1_000_000,
-        ge=57600,
-        le=4_000_000,
+        "baud rate of port and servos: 57600, 115200 or 1 to 4 million", default=1_000_000, ge=57600, le=4_000_000
     )
     receive_timeout_ms: int = quantity(
         "time without a packet after which a servo stops by itself, rounded up to 20 ms; without a command the driver"
         " lets go by then",
-        "ms",
         default=160,
         ge=20,
         le=2540,
     )
-    maximum_current_a: float = quantity("clamp on every current that is sent", "A", gt=0, le=20)
+    maximum_current_a: float = quantity("clamp on every current that is sent", gt=0, le=20)
     current_unit_a: float = quantity(
-        "current of a count: 0.00269 for XM430 and XH430, 0.001 for XC330 and XL330",
-        "A",
-        default=0.00269,
-        gt=0,
-        le=0.1,
+        "current of a count: 0.00269 for XM430 and XH430, 0.001 for XC330 and XL330", default=0.00269, gt=0, le=0.1
     )
     motors: tuple[DynamixelMotor, ...] = quantity("every servo and the tendon that it pulls")
 
@@ -204,7 +183,7 @@ class EncoderString:
 
     string: str = quantity("name of the string, as in strings", filled=True)
     channel: int = quantity("counter of the board, 0 to 3", ge=0, le=3)
-    pulley_radius_m: float = quantity("radius at which the string winds", "m", gt=0, le=0.5)
+    pulley_radius_m: float = quantity("radius at which the string winds", gt=0, le=0.5)
     polarity: int = quantity(
         "+1: counts rise when the string leaves the robot's body, -1: fall", default=1, ge=-1, le=1
     )
@@ -221,9 +200,7 @@ class StringEncoderSerial:
     port: str = quantity(
         "serial port, e.g. /dev/continuum_robot_strings; with udp: ADDRESS:PORT to listen on", filled=True
     )
-    baud_bps: int = quantity(
-        "baud rate; a board with USB of its own ignores it", "bit/s", default=1_000_000, ge=9600, le=12e6
-    )
+    baud_bps: int = quantity("baud rate; a board with USB of its own ignores it", default=1_000_000, ge=9600, le=12e6)
     transport: str = quantity("how the frames come", default="serial", choices=ENCODER_TRANSPORTS)
     counts_per_turn: int = quantity("counts of a turn of an encoder; 12 bits: 4096", default=4096, ge=4, le=2**24)
     strings: tuple[EncoderString, ...] = quantity("every string and its counter")
@@ -243,9 +220,7 @@ class RokubiSerial:
 
     kind: str = quantity("rokubi_serial", choices=(ROKUBI_SERIAL,))
     port: str = quantity("serial port, e.g. /dev/continuum_robot_force", filled=True)
-    baud_bps: int = quantity(
-        "baud rate: 9600, 57600, 115200, 230400 or 460800", "bit/s", default=460800, ge=9600, le=460800
-    )
+    baud_bps: int = quantity("baud rate: 9600, 57600, 115200, 230400 or 460800", default=460800, ge=9600, le=460800)
     sinc: int = quantity(
         "length of the sensor's filter: it sends 51200/sinc frames a second", default=256, ge=64, le=512
     )

@@ -24,7 +24,6 @@ class ReactionSettings:
     )
     speed_m_per_s: float = quantity(
         "of yielding and of the return, Clarke coordinates; 0: that of motions to targets",
-        "m/s",
         default=0.0,
         ge=0,
         le=100,
@@ -32,7 +31,6 @@ class ReactionSettings:
     )
     acceleration_m_per_s2: float = quantity(
         "of yielding and of retract, Clarke coordinates: tensions have to follow; 0: twice that of motions to targets",
-        "m/s^2",
         default=0.0,
         ge=0,
         le=1000,
@@ -40,7 +38,6 @@ class ReactionSettings:
     )
     clear_m: float = quantity(
         "further travel of retract once the force has gone, Clarke coordinates; 0: a fiftieth of the largest there is",
-        "m",
         default=0.0,
         ge=0,
         le=1,
@@ -48,34 +45,22 @@ class ReactionSettings:
     )
     largest_m: float = quantity(
         "largest distance from the reference of comply, guide and press; 0: half of the largest displacement",
-        "m",
         default=0.0,
         ge=0,
         le=1,
         live=True,
     )
     mass_kg: float = quantity(
-        "of comply and guide, at the tip; 0: settles in a twentieth of a second",
-        "kg",
-        default=0.0,
-        ge=0,
-        le=1e4,
-        live=True,
+        "of comply and guide, at the tip; 0: settles in a twentieth of a second", default=0.0, ge=0, le=1e4, live=True
     )
     damping_ns_per_m: float = quantity(
         "of comply, guide and press, at the tip; 0: five times as slow as the gains follow",
-        "N.s/m",
         default=0.0,
         ge=0,
         le=1e7,
         live=True,
     )
     stiffness_n_per_m: float = quantity(
-        "of comply, at the tip; 0: a twentieth of that of the rod itself",
-        "N/m",
-        default=0.0,
-        ge=0,
-        le=1e7,
-        live=True,
+        "of comply, at the tip; 0: a twentieth of that of the rod itself", default=0.0, ge=0, le=1e7, live=True
     )
-    press_n: float = quantity("force on the contact with press, at the tip", "N", default=1.0, gt=0, le=1e4, live=True)
+    press_n: float = quantity("force on the contact with press, at the tip", default=1.0, gt=0, le=1e4, live=True)

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.robot.control_settings import LAWS
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.control_settings import LAWS, PID_LAW
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.traits import LENGTHS, STATICS, Traits
 
-Vector = NDArray[np.float64]
+if TYPE_CHECKING:
+    from continuum_robot.robot.description import Robot
 
 FEWEST_AROUND = 3
 """Tendons: fewer cannot bend a segment in every direction."""
@@ -27,75 +25,48 @@ PAIR = 2
 """Tendons opposite each other, which bend a segment in their plane."""
 
 
-def segment_starts_m(segments: Sequence[Segment]) -> Vector:
-    """Arc length of each segment's start from the base, shape (segments,), m.
-
-    Parameters
-    ----------
-    segments : from the base to the tip
-    """
-    return np.cumsum([0.0, *(segment.length_m for segment in segments)])[:-1]
-
-
-def tendon_paths(
-    segments: Sequence[Segment], routed: Sequence[RoutedTendon], displaced: DisplacedTendons | None = None
-) -> tuple[RoutedPath, ...]:
-    """Path of every tendon: the segments' in tendon order, then the routed ones.
-
-    Parameters
-    ----------
-    segments : from the base to the tip
-    routed : tendons on paths of their own
-    displaced : what a fit says of their paths besides
-    """
-    paths = (
-        *(
-            RoutedPath(
-                name=f"{segment.name}/tendon_{j + 1}",
-                start_m=0.0 if segment.tendons.from_base else float(start_m),
-                end_m=float(start_m) + segment.length_m,
-                pitch_radius_m=segment.tendons.pitch_radius_m,
-                angle_rad=float(angle),
-                routing=segment.tendons.routing,
-            )
-            for start_m, segment in zip(segment_starts_m(segments), segments, strict=True)
-            for j, angle in enumerate(segment.tendons.angles_rad)
-        ),
-        *(tendon.path for tendon in routed),
-    )
-    if displaced is None:
-        return paths
-    middles_m = [
-        float(start_m) + segment.length_m / 2
-        for start_m, segment in zip(segment_starts_m(segments), segments, strict=True)
-        for _ in segment.tendons.angles_rad
-    ]
-    return displaced.paths(paths, [*middles_m, *(math.nan for _ in routed)])
-
-
 @dataclass(frozen=True, slots=True)
 class RodConstruction:
-    """A :class:`~continuum_robot.robot.construction.Construction`.
+    """What a robot with segments is made of, as its description asks for it, of a rod or of a mechanism.
 
     Attributes
     ----------
-    segments : from the base to the tip
-    routed_tendons : on paths of their own
-    strings : of string encoders
-    law : name of the controller
-    displaced : what a fit says of its tendons' paths
+    robot : with segments
     """
 
-    segments: tuple[Segment, ...]
-    routed_tendons: tuple[RoutedTendon, ...]
-    strings: tuple[String, ...]
-    law: str
-    displaced: DisplacedTendons | None = None
+    robot: Robot
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """From the base to the tip."""
+        return self.robot.segments
+
+    @property
+    def tendon_paths(self) -> tuple[RoutedPath, ...]:
+        """Path of every tendon: the segments' in tendon order, then the routed ones."""
+        paths, middles_m = [], []
+        for start_m, segment in zip(self.robot.segment_starts_m, self.segments, strict=True):
+            for j, angle in enumerate(segment.tendons.angles_rad):
+                paths.append(
+                    RoutedPath(
+                        name=f"{segment.name}/tendon_{j + 1}",
+                        start_m=0.0 if segment.tendons.from_base else float(start_m),
+                        end_m=float(start_m) + segment.length_m,
+                        pitch_radius_m=segment.tendons.pitch_radius_m,
+                        angle_rad=float(angle),
+                        routing=segment.tendons.routing,
+                    )
+                )
+                middles_m.append(float(start_m) + segment.length_m / 2)
+        paths += [tendon.path for tendon in self.robot.routed_tendons]
+        if self.robot.displaced_tendons is None:
+            return tuple(paths)
+        return self.robot.displaced_tendons.paths(paths, [*middles_m, *(math.nan for _ in self.robot.routed_tendons)])
 
     @property
     def planar(self) -> bool:
         """Whether each segment has two opposite tendons and no others: one coordinate each."""
-        return not self.routed_tendons and all(segment.tendons.count == PAIR for segment in self.segments)
+        return not self.robot.routed_tendons and all(segment.tendons.count == PAIR for segment in self.segments)
 
     @property
     def without_clarke(self) -> str:
@@ -105,7 +76,7 @@ class RodConstruction:
                 return f"{segment.tendons.routing.kind} tendons of {segment.name}"
             if segment.tendons.count < FEWEST_AROUND and not self.planar:
                 return f"{segment.tendons.count} tendons around {segment.name}"
-        return f"the tendon {self.routed_tendons[0].name}" if self.routed_tendons else ""
+        return f"the tendon {self.robot.routed_tendons[0].name}" if self.robot.routed_tendons else ""
 
     @property
     def nonlinear_lengths(self) -> str:
@@ -115,10 +86,12 @@ class RodConstruction:
                 return f"basis of {segment.name}"
             if segment.backbone.rest_curvature_per_m[2]:
                 return f"rest torsion of {segment.name}"
-        if self.displaced is not None and self.displaced.bends_paths:
+        displaced = self.robot.displaced_tendons
+        if displaced is not None and displaced.bends_paths:
             return "displaced_tendons: spiral or straight runs"
-        paths = [*tendon_paths(self.segments, self.routed_tendons), *(string.path for string in self.strings)]
-        routed = [path.name for path in paths if not path.parallel] + [tendon.name for tendon in self.routed_tendons]
+        paths = [*self.tendon_paths, *(string.path for string in self.robot.strings)]
+        routed = [path.name for path in paths if not path.parallel]
+        routed += [tendon.name for tendon in self.robot.routed_tendons]
         return f"routing of {routed[0]}" if routed else ""
 
     @property
@@ -126,10 +99,11 @@ class RodConstruction:
         """What the stack can do with it, and how."""
         without_clarke, nonlinear_lengths, planar = self.without_clarke, self.nonlinear_lengths, self.planar
         names = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
+        law = PID_LAW if self.robot.control is None else self.robot.control.law
         in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
         return Traits(
             coordinate_names=tuple(f"q of {segment.name}" for segment in self.segments) if planar else names,
-            without_compiled_cycle="" if self.law in LAWS else f"the controller {self.law} is Python code",
+            without_compiled_cycle="" if law in LAWS else f"the controller {law} is Python code",
             without_tip_control=in_plane,
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
@@ -154,12 +128,12 @@ class RodConstruction:
     @property
     def tendon_names(self) -> tuple[str, ...]:
         """``<segment>/tendon_<j>`` with j from 1, in tendon order, then the routed ones'."""
-        return tuple(path.name for path in tendon_paths(self.segments, self.routed_tendons))
+        return tuple(path.name for path in self.tendon_paths)
 
     @property
     def tendon_count(self) -> int:
         """Those of the segments, and the routed ones."""
-        return sum(segment.tendons.count for segment in self.segments) + len(self.routed_tendons)
+        return sum(segment.tendons.count for segment in self.segments) + len(self.robot.routed_tendons)
 
     @property
     def tendon_slices(self) -> tuple[slice, ...]:
@@ -186,13 +160,13 @@ class RodConstruction:
         if self.planar:
             return AntagonistManifold(
                 [one.pitch_radius_m for one in tendons],
-                [one.angle_offset_rad for one in tendons],
+                [one.angles_rad[0] for one in tendons],
                 [one.from_base for one in tendons],
             )
         return ClarkeManifold(
             [one.count for one in tendons],
             [one.pitch_radius_m for one in tendons],
-            [one.angle_offset_rad for one in tendons],
+            [one.angles_rad[0] for one in tendons],
             [one.from_base for one in tendons],
-            [one.uneven_angles_rad or None for one in tendons],
+            [None if one.even else one.angles_rad.tolist() for one in tendons],
         )

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.geometry.antagonists import AntagonistManifold
-from continuum_robot.robot.construction import Mechanism
+from continuum_robot.robot.mechanism import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
-from continuum_robot.robot.traits import Traits, mechanism_traits
+from continuum_robot.robot.traits import Traits
 
 _PAIR = 2
 _FEWEST_POINTS = 4
@@ -19,7 +19,7 @@ _FAR_M = 10.0
 class CurvatureStretch:
     """Curvature of a contact surface up to an arc length."""
 
-    end_m: float = quantity("arc length up to which it holds, from where the stretch before ends", "m", ge=-1, le=1)
+    end_m: float = quantity("arc length up to which it holds, from where the stretch before ends", ge=-1, le=1)
     coefficients: tuple[float, ...] = quantity(
         "of 1, s, s^2, ... with s the arc length: curvature, > 0 bends to the left of the direction of increasing s",
         "1/m, 1/m^2, ...",
@@ -37,12 +37,12 @@ class CurvatureSurface:
     """A contact surface given by its curvature: arcs, straight stretches, and what lies between."""
 
     kind: str = quantity("how the surface is given", choices=("curvature",))
-    start_m: float = quantity("arc length of its left end", "m", ge=-1, lt=0)
+    start_m: float = quantity("arc length of its left end", ge=-1, lt=0)
     stretches: tuple[CurvatureStretch, ...] = quantity("from its left end to its right one")
     zero_position_m: tuple[float, ...] = quantity(
-        "x and y in the link's frame where the arc length is 0", "m", length=2, ge=-_FAR_M, le=_FAR_M
+        "x and y in the link's frame where the arc length is 0", length=2, ge=-_FAR_M, le=_FAR_M
     )
-    zero_heading_rad: float = quantity("heading of the surface there", "rad", default=0.0, ge=-3.2, le=3.2)
+    zero_heading_rad: float = quantity("heading of the surface there", default=0.0, ge=-3.2, le=3.2)
 
     def __post_init__(self) -> None:
         ends = [self.start_m, *(stretch.end_m for stretch in self.stretches)]
@@ -55,13 +55,13 @@ class PointSurface:
     """A contact surface through points: a cubic spline."""
 
     kind: str = quantity("how the surface is given", choices=("points",))
-    x_m: tuple[float, ...] = quantity("x of each point in the link's frame, from left to right", "m", ge=-1, le=1)
-    y_m: tuple[float, ...] = quantity("y of each point", "m", ge=-1, le=1)
+    x_m: tuple[float, ...] = quantity("x of each point in the link's frame, from left to right", ge=-1, le=1)
+    y_m: tuple[float, ...] = quantity("y of each point", ge=-1, le=1)
     zero_position_m: tuple[float, ...] = quantity(
-        "the arc length is 0 at the surface's point next to this one", "m", length=2, ge=-_FAR_M, le=_FAR_M
+        "the arc length is 0 at the surface's point next to this one", length=2, ge=-_FAR_M, le=_FAR_M
     )
     deviation_m: float = quantity(
-        "root mean square by which a smoother curve may miss noisy points", "m", default=0.0, ge=0, le=0.1
+        "root mean square by which a smoother curve may miss noisy points", default=0.0, ge=0, le=0.1
     )
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class RollingLink:
     parent: CurvatureSurface | PointSurface = quantity("its lower contact surface")
     child: CurvatureSurface | PointSurface = quantity("its upper contact surface")
     entry_arc_lengths_m: tuple[float, ...] = quantity(
-        "where the left and the right tendon enter on both surfaces", "m", length=_PAIR, ge=-1, le=1
+        "where the left and the right tendon enter on both surfaces", length=_PAIR, ge=-1, le=1
     )
 
     def __post_init__(self) -> None:
@@ -90,8 +90,8 @@ class RollingJoint(Mechanism):
 
     kind: str = quantity("kind of mechanism", choices=("rolling_joint",))
     links: tuple[RollingLink, ...] = quantity("from the base to the tip")
-    joint_damping_nms: float = quantity("moment per angular velocity of a joint", "N.m.s", default=1e-3, gt=0, le=10)
-    link_width_m: float = quantity("width of the links, for drawing", "m", default=0.03, gt=0, le=1)
+    joint_damping_nms: float = quantity("moment per angular velocity of a joint", default=1e-3, gt=0, le=10)
+    link_width_m: float = quantity("width of the links, for drawing", default=0.03, gt=0, le=1)
 
     def __post_init__(self) -> None:
         if len(self.links) < _PAIR:
@@ -125,4 +125,4 @@ class RollingJoint(Mechanism):
     @property
     def traits(self) -> Traits:
         """What the stack can do with it."""
-        return mechanism_traits(self.kind, coordinate_names=("bend",))
+        return self._traits(coordinate_names=("bend",))

@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import re
 import sys
 import types
 import typing
@@ -18,6 +19,12 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.doors import added, offered
 
 _MISSING = dataclasses.MISSING
+_UNITS = {
+    **{name: name for name in ("m", "mm", "um", "kg", "s", "ms", "rad", "deg")},
+    **{"n": "N", "nm": "N.m", "ns": "N.s", "nms": "N.m.s", "pa": "Pa", "hz": "Hz", "bps": "bit/s", "c": "degC"},
+    **{"a": "A", "w": "W", "k": "K", "per": "/"},
+}
+_UNIT = re.compile(f"({'|'.join(_UNITS)})([2-9]?)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class Quantity:
     Attributes
     ----------
     doc : one sentence
-    unit : SI unit, "" for none
+    unit : SI unit, "" for none, or for that in which the field's name ends
     ge, gt, le, lt : bounds in the unit of the value, each None for none; they hold for every entry of a list
     choices : the allowed strings, empty for any; with a ``door`` its names, too
     length : number of entries a list must have, None for any
@@ -86,7 +93,7 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
     Parameters
     ----------
     doc : one sentence that says what the field means
-    unit : SI unit, "" for none
+    unit : SI unit, where the field's name does not end in it
     default, factory : as of :func:`dataclasses.field`
     bounds : the other attributes of :class:`Quantity`
     """
@@ -98,9 +105,24 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
     return dataclasses.field(metadata=metadata)
 
 
+@functools.cache
 def quantity_of(field: dataclasses.Field[Any]) -> Quantity:
-    """The :class:`Quantity` of a dataclass field; an empty one for a field declared without."""
-    return typing.cast("Quantity", field.metadata.get("quantity", Quantity("")))
+    """The :class:`Quantity` of a dataclass field, with its unit; an empty one for a field declared without."""
+    rules: Quantity = field.metadata.get("quantity", Quantity(""))
+    return dataclasses.replace(rules, unit=rules.unit or unit_of(field.name))
+
+
+def unit_of(name: str) -> str:
+    """The unit in which a name ends: N.s/m of ``damping_ns_per_m``; "" where it ends in none."""
+    found: list[str] = []
+    for word in reversed(name.split("_")[1:]):
+        known = _UNIT.fullmatch(word)
+        if known is None:
+            break
+        symbol = _UNITS[known[1]]
+        found.insert(0, f"{symbol}^{known[2]}" if known[2] else symbol)
+    over, _, under = (part.strip(".") for part in ".".join(found).partition("/"))
+    return f"{over or 1}/{f'({under})' if '.' in under else under}" if under else over
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +151,10 @@ class Source:
         while place and place not in self.lines:
             place = place[: max(place.rfind("."), place.rfind("["), 0)]
         return RobotFileError(self.file, key, value, expected, self.lines.get(place))
+
+
+_PYTHON = Source()
+"""Of what was made in Python: no mapping stands for a dataclass there."""
 
 
 def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "") -> Any:
@@ -188,27 +214,11 @@ def check_values(made: Any, key: str = "") -> None:
     ParameterError : NaN, of the wrong type or out of range; names the key, its value and what is allowed
     """
     hints = _hints(typing.cast("Hashable", type(made)))
-    for field in dataclasses.fields(made):
-        if field.init:
-            _check_value(hints[field.name], getattr(made, field.name), quantity_of(field), _join(key, field.name))
-
-
-def _check_value(hint: Any, value: Any, rules: Quantity, key: str) -> None:
-    if dataclasses.is_dataclass(value):
-        check_values(value, key)
-    elif isinstance(value, tuple) and typing.get_origin(hint) is tuple:
-        if rules.length is not None and len(value) != rules.length:
-            raise ParameterError(key, value, rules.expected())
-        for index, item in enumerate(value):
-            _check_value(typing.get_args(hint)[0], item, rules, f"{key}[{index}]")
-    elif value is not None or type(None) not in typing.get_args(hint):
-        kinds = [one for one in typing.get_args(hint) or (hint,) if dataclasses.is_dataclass(one)]
-        if kinds:
-            raise ParameterError(key, value, " or ".join(getattr(one, "__name__", str(one)) for one in kinds))
-        try:
-            _convert(hint, value, rules, Source(), key)
-        except RobotFileError as error:
-            raise ParameterError(error.key, error.value, error.expected) from None
+    try:
+        for field in (one for one in dataclasses.fields(made) if one.init):
+            _convert(hints[field.name], getattr(made, field.name), quantity_of(field), _PYTHON, _join(key, field.name))
+    except RobotFileError as error:
+        raise ParameterError(error.key, error.value, error.expected) from None
 
 
 def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:
@@ -246,6 +256,9 @@ def refuse(key: str, value: Any, expected: str) -> RobotFileError:
 
 
 def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> Any:
+    if dataclasses.is_dataclass(value):  # made in Python
+        check_values(value, key)
+        return value
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in typing.get_args(hint):
@@ -259,6 +272,8 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
         if rules.length is not None and len(value) != rules.length:
             raise source.error(key, value, rules.expected())
         return tuple(_convert(inner, item, rules, source, f"{key}[{index}]") for index, item in enumerate(value))
+    if dataclasses.is_dataclass(hint) and source is _PYTHON:
+        raise source.error(key, value, getattr(hint, "__name__", ""))
     if dataclasses.is_dataclass(hint):
         return read(typing.cast("type", hint), value, source, key)
     if hint is bool:

@@ -48,7 +48,6 @@ class StopPolicy:
     motor_hot: str = quantity("after motor_hot: release or brake", default=RELEASE, choices=STOP_ACTIONS)
     hold_s: float = quantity(
         "how long tensions or place are held; then the tensions ramp down at limits.safe_rate_n_per_s",
-        "s",
         default=2.0,
         gt=0,
         le=3600,
@@ -56,14 +55,12 @@ class StopPolicy:
     hold_authority_n: float = quantity(
         "by how much hold_place may change the tension of a tendon, around that of the last command; 0: a tenth of"
         " limits.maximum_n",
-        "N",
         default=0.0,
         ge=0,
         le=1e4,
     )
     hold_bandwidth_rad_per_s: float = quantity(
         "bandwidth of hold_place: stiffness and critical damping of each tendon follow from the motor's reflected mass",
-        "rad/s",
         default=30.0,
         gt=0,
         le=200,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 ROD = "rod"
 LENGTHS, STATICS = "lengths", "statics"
@@ -51,25 +50,3 @@ class Traits:
     coordinate_names: tuple[str, ...] = ()
     coordinate_ranges_m: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     coefficient_units: tuple[str, str, str] | None = None
-
-
-def mechanism_traits(kind: str, **others: Any) -> Traits:
-    """Traits of a mechanism, which has no rod for the contact monitor and no simulated motor boards.
-
-    Parameters
-    ----------
-    kind : of mechanism
-    others : further fields of :class:`Traits`
-    """
-    return Traits(
-        kind=kind,
-        without_boards="a mechanism has no simulated boards",
-        without_contact="no contact monitor has a model of a mechanism",
-        without_tip_control="a mechanism is steered by its coordinates",
-        without_compiled_cycle="the feed-forward of a mechanism is Python code",
-        without_bending_command="a mechanism has no segments",
-        without_statics="a mechanism is no elastic rod",
-        simulated_tip=False,
-        coefficient_units=("", "per_s", "m"),
-        **others,
-    )

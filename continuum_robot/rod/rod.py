@@ -252,10 +252,18 @@ class Rod:
     def payload_kg(self, mass_kg: float) -> None:
         if not (isinstance(mass_kg, (int, float)) and math.isfinite(mass_kg) and mass_kg >= 0):
             raise ParameterError("payload_kg", mass_kg, "a mass of 0 or more, kg")
-        tip = int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))
-        more = replace(self._payload, mass_kg=mass_kg - self._payload.mass_kg)
-        self.arrays.body[tip, MASS] += body_of(more)[1][MASS]
+        self.carrying_body[MASS] += (mass_kg - self._payload.mass_kg) * self.payload_per_kg
         self._payload = replace(self._payload, mass_kg=float(mass_kg))
+
+    @property
+    def carrying_body(self) -> Vector:
+        """Numbers of the body at the tip, which the payload is part of, a view."""
+        return self.arrays.body[int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))]
+
+    @property
+    def payload_per_kg(self) -> Vector:
+        """What a kilogram of payload adds to the inertia of :attr:`carrying_body`, (10,)."""
+        return body_of(replace(self._payload, mass_kg=1.0))[1][MASS]
 
     def _describe(self, robot: Robot | RodDescription) -> None:
         self._payload = LumpedMass(s_m=0.0, mass_kg=0.0)

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.general_tendons import UnrelatedTendons
+from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
 from continuum_robot.geometry.tendon_modes import TendonModes
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot

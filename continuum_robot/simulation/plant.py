@@ -197,6 +197,23 @@ class Plant:
         self._reach.prepare(place_m)
         self._push = (place_m, force)
 
+    def set_payload(self, payload_kg: float) -> None:
+        """Hang another mass at the tip in place of the one before, between two steps.
+
+        Parameters
+        ----------
+        payload_kg : kg
+
+        Raises
+        ------
+        ParameterError : not a mass, or a plant that cannot change it
+        """
+        take = getattr(self._body, "set_payload", None)
+        if take is None:
+            raise ParameterError("payload_kg", payload_kg, "no change of MuJoCo's chain: bring it up with the payload")
+        self.robot = self.robot.carrying(payload_kg)
+        take(payload_kg)
+
     def release(self) -> None:
         """End the push."""
         self._push = None

@@ -248,6 +248,20 @@ class Simulator:
             return self.actuators.plant
         raise DeviceError("simulator", "has no plant", "Open it, at level dynamics or wire.")
 
+    def set_payload(self, payload_kg: float) -> None:
+        """Hang another mass at the robot's tip, from the next step on.
+
+        Parameters
+        ----------
+        payload_kg : kg
+
+        Raises
+        ------
+        ContinuumRobotError : not a mass, or a robot without a plant that can change it
+        """
+        with self._lock:
+            self.plant.set_payload(payload_kg)
+
     def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
         """Make a device misbehave from the next step on.
 

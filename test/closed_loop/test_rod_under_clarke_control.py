@@ -5,12 +5,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from curvature import clarke_from_curvature
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_forces import distribute
-from continuum_robot.robot.coordinates import clarke_from_curvature
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.rod import Rod
@@ -70,7 +70,7 @@ def settled(robot, rod, controller, start, tension, duration_s):
 @pytest.mark.parametrize("strategy", ["shift", "redistribute"])
 def test_full_feedforward_holds_the_reference_exactly_without_an_integral(robot, rod, feedforward, strategy):
     controller = controller_of(robot, feedforward, 1.0, p=300.0, i=0.0, d=60.0)
-    controller = controller.with_settings(dataclasses.replace(controller.settings, tendon_forces=strategy))
+    controller.set_settings(dataclasses.replace(controller.settings, tendon_forces=strategy))
     clarke, tensions = settled(robot, rod, controller, np.zeros(4), 1.0, 2.0)
     np.testing.assert_allclose(clarke, TARGET, atol=1e-6)
     # On the way from the first tensions the rate limit holds all of them back by one factor.

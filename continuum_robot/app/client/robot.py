@@ -596,6 +596,28 @@ class Robot:
         """
         self.set_parameters("clarke_controller", {"pretension_n": float(pretension_n)})
 
+    def set_payload(self, payload_kg: float, *, simulated: bool = False) -> None:
+        """Tell the models what the tip carries: the controller's feed-forward, shape estimator and contact monitor.
+
+        The controller takes it over within a second; tare and learnt floor of the contact monitor are forgotten.
+
+        Parameters
+        ----------
+        payload_kg : kg
+        simulated : hang it at the simulated robot too, which otherwise stays as it is
+
+        Raises
+        ------
+        ParameterError : not a payload of this robot; or a node, which it names, that cannot change it
+        """
+        described = self.description.carrying(payload_kg)
+        status = self.link.messages["stack_status"]
+        running = () if status is None else status.node_names
+        for node in (*(("simulator",) if simulated else ()), "clarke_controller", "shape_estimator", "contact_monitor"):
+            if node in running:
+                self.set_parameters(node, {"payload_kg": float(payload_kg)})
+        self._description = described
+
     def tip_compliance(self) -> Vector:
         """How far a small force on the tip moves it under the controller now, shape (3, 3), m/N in base axes.
 

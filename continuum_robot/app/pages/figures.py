@@ -46,7 +46,7 @@ def frames_and_coordinates(folder: Path) -> Path:
     segment = robot.segments[0]
     phi, theta, length_m = np.array([np.pi / 5]), np.array([1.2]), segment.length_m
     poses = backbone_poses(phi, theta, [length_m], np.linspace(0, length_m, 60))
-    angles = segment.tendons.angle_offset_rad + 2 * np.pi * np.arange(segment.tendons.count) / segment.tendons.count
+    angles = segment.tendons.angles_rad
     around = segment.tendons.pitch_radius_m * np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=-1)
     file = folder / "concepts_frames.png"
     options: dict[str, Any] = {"size": (8.6, 3.9), "width_ratios": [1.5, 1], "subplot_kw": {}}

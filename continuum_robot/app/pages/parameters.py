@@ -79,7 +79,7 @@ def page() -> str:
     common = _common(nodes.values())
     lines = [INTRODUCTION.format(written_by=WRITTEN_BY), "## All nodes", "", *_table(common), ""]
     for node in [*MANAGED_NODES, "supervisor"]:
-        own = {name: parameter for name, parameter in nodes[node].items() if name not in common}
+        own = {name: one for name, one in nodes[node].items() if name not in common or one.live > common[name].live}
         lines += [f"## {node}", "", *_table(own), ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -123,12 +123,11 @@ def _of_node(node: ManagedNode) -> dict[str, Declared]:
 
 
 def _common(nodes: Iterable[dict[str, Declared]]) -> dict[str, Declared]:
-    """Parameters that every node has, with the same meaning."""
+    """Parameters that every node has, with the same meaning; live where every node has them live."""
     every = list(nodes)
-    first = every[0]
     return {
-        name: parameter
-        for name, parameter in first.items()
+        name: min((other[name] for other in every), key=lambda one: one.live)
+        for name, parameter in every[0].items()
         if all(name in other and other[name].meaning == parameter.meaning for other in every)
     }
 

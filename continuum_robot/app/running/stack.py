@@ -22,7 +22,6 @@ from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.robot.traits import ROD
 from continuum_robot.simulation.mujoco.world import load_world
 
 SUPERVISOR = "supervisor"
@@ -44,9 +43,7 @@ def load_for_stack(options: StackOptions) -> Robot:
     """
     robot = load_robot(options.robot)
     if options.payload_kg >= 0:
-        if robot.traits.kind != ROD:
-            raise ParameterError("payload_kg", options.payload_kg, f"none: the model of {robot.name} has no payload")
-        robot = robot.changed(payload_kg=options.payload_kg)
+        robot = robot.carrying(options.payload_kg)
     needed = ["actuators", "limits", *(["control"] if options.controller != "none" else [])]
     missing = [section for section in needed if getattr(robot, section) is None]
     if missing:

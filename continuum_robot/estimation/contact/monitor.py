@@ -172,6 +172,26 @@ class ContactMonitor:
             self._tare.clear()
             self._learning.forget()
 
+    def set_payload(self, payload_kg: float) -> None:
+        """Expect another payload, kg, from the next update on: new observers; tare and what was learnt are forgotten.
+
+        The modes of a rod of which only modes are seen stay those with the payload that it was made with.
+
+        Raises
+        ------
+        ParameterError : not a mass, or an observer of another package that refuses it; all stays as it was
+        """
+        before, self.robot = self.robot, self.robot.carrying(payload_kg)
+        try:
+            self.functions.rod.payload_kg = payload_kg
+            self._take(self._settings, rebuild=True)
+        except ParameterError:
+            self.robot, self.functions.rod.payload_kg = before, before.payload_kg
+            raise
+        self._forget_motion()
+        self._tare.clear()
+        self._learning.forget()
+
     def _take(self, settings: MonitorSettings, *, rebuild: bool) -> None:
         """Use settings, all or nothing; new observers where they need them."""
         if rebuild:

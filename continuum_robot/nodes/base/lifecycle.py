@@ -72,11 +72,14 @@ class ManagedNode(PublisherNode, LifecycleNode):
     default_robot = "opencr_five_tendon"
     managed = True
     """A supervisor may bring it up and down."""
+    follows_payload = False
+    """``payload_kg`` may be changed while it runs: :meth:`carry` takes it."""
     ends_first = False
     """Where nobody brings it down, it ends before the other nodes."""
     longest_ramp_s = 0.0
     """Time of the driver's ramp to the safe tension, by the robot file that was loaded last, s."""
     _ever_configured = False
+    _robot_of_file: Robot | None = None
 
     def __init__(
         self,
@@ -134,7 +137,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
             -1.0,
             "mass of what the tip carries; negative: the robot file's",
             rules=Quantity("", "kg", ge=-1, le=100),
-            read_only=True,
+            read_only=not self.follows_payload,
+            take=self._take_payload,
         )
         stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
         self.clock: Clock = SteppedClock() if stepped else RealClock()
@@ -261,13 +265,23 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.get_logger().error(f"a callback failed: {error!r}\n" + "".join(traceback.format_exception(error)))
         self.diagnostics.publish()
 
+    def carry(self, payload_kg: float) -> None:
+        """Go on with another payload, kg, in any state but unconfigured; what it raises refuses the change."""
+
+    def _take_payload(self, payload_kg: float) -> None:
+        of_file = self._robot_of_file
+        if of_file is None or self.state == "unconfigured":
+            return
+        self.carry(of_file.carrying(payload_kg).payload_kg if payload_kg >= 0 else of_file.payload_kg)
+
     def load_robot(self) -> Robot:
         """The robot of the parameter ``robot``, with ``payload_kg`` and ``seed``. Raises :class:`RobotFileError`."""
         robot = load_robot(str(self.get_parameter("robot").value))
         self.longest_ramp_s = 0.0 if robot.limits is None else robot.limits.longest_ramp_s
+        self._robot_of_file = robot
         payload_kg = float(self.parameters.get("payload_kg"))
         if payload_kg >= 0:
-            robot = robot.changed(payload_kg=payload_kg)
+            robot = robot.carrying(payload_kg)
         seed = int(self.parameters.get("seed"))
         if seed < 0:
             return robot

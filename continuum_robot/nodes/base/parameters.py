@@ -80,6 +80,7 @@ class ParameterServer:
         self._given = set(self._overrides)
         self._own_change = False
         self._rules: dict[str, Quantity] = {}
+        self._takers: dict[str, Callable[[Any], None]] = {}
         self._settings: list[Settings] = []
         self._accepted: list[tuple[Settings, Any]] = []
         self._listeners: list[Callable[[set[str]], None]] = []
@@ -96,6 +97,7 @@ class ParameterServer:
         rules: Quantity | None = None,
         read_only: bool = False,
         any_type: bool = False,
+        take: Callable[[Any], None] | None = None,
     ) -> Any:
         """Declare a parameter and return its value, which a launch file or the command line may have set.
 
@@ -107,6 +109,7 @@ class ParameterServer:
         rules : unit, range, choices; without, only the type is checked
         read_only : only a start-up value may change it
         any_type : let the type be free
+        take : puts a changed value to use; what it raises refuses the change
 
         Raises
         ------
@@ -120,6 +123,8 @@ class ParameterServer:
         if rules.choices or rules.gt is not None or rules.lt is not None:
             descriptor.additional_constraints = rules.expected()
         self._rules[name] = rules
+        if take is not None:
+            self._takers[name] = take
         self._own_change = True
         try:
             return self._node.declare_parameter(name, default, descriptor).value
@@ -302,8 +307,11 @@ class ParameterServer:
         changes = {parameter.name: parameter.value for parameter in parameters}
         try:
             self._accepted = self._check_changes(changes)
-            for settings, candidate in () if self._own_change else self._accepted:
-                settings.take(candidate, set(changes) & set(settings.leaves))
+            if not self._own_change:
+                for settings, candidate in self._accepted:
+                    settings.take(candidate, set(changes) & set(settings.leaves))
+                for name in changes.keys() & self._takers.keys():
+                    self._takers[name](changes[name])
         except RobotFileError as error:
             refusal = f"{error.key} = {error.value!r} -- expected {error.expected}"
             return SetParametersResult(successful=False, reason=refusal)

@@ -13,16 +13,16 @@ class Recording:
     """How columns of recorded data map to this robot, and where the tracked marker sits."""
 
     displacement_columns: tuple[str, ...] = quantity("column of each tendon's displacement in mm, in tendon order")
-    displacement_signs: tuple[float, ...] = quantity("+1: the column counts pulling in positive", "", ge=-1, le=1)
+    displacement_signs: tuple[float, ...] = quantity("+1: the column counts pulling in positive", ge=-1, le=1)
     marker_in_tip_m: tuple[float, ...] = quantity(
-        "marker in the tip frame", "m", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
+        "marker in the tip frame", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
     )
     base_in_tracker_m: tuple[float, ...] = quantity(
-        "origin of the base frame in the tracker's", "m", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
+        "origin of the base frame in the tracker's", default=(0.0, 0.0, 0.0), length=3, ge=-100, le=100
     )
     base_rotation_in_tracker_rad: tuple[float, ...] = quantity(
-        "rotation vector of the base frame in the tracker's", "rad", default=(0.0, 0.0, 0.0), length=3, ge=-7, le=7
+        "rotation vector of the base frame in the tracker's", default=(0.0, 0.0, 0.0), length=3, ge=-7, le=7
     )
     fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
     fitted_sha256: str = quantity("its SHA-256", default="")
-    fitted_rmse_mm: float = quantity("tip RMSE of the fit on that data", "mm", default=0.0, ge=0, le=1e6)
+    fitted_rmse_mm: float = quantity("tip RMSE of the fit on that data", default=0.0, ge=0, le=1e6)

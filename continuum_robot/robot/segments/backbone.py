@@ -18,19 +18,18 @@ Vector = NDArray[np.float64]
 class TaperPoint:
     """The cross-section at one place, over what the backbone states; linear between two places."""
 
-    at: float = quantity("place, as a fraction of the segment's length", "", ge=0, le=1)
-    diameter: float = quantity("both diameters, over those of the backbone", "", default=1.0, gt=0, le=100)
+    at: float = quantity("place, as a fraction of the segment's length", ge=0, le=1)
+    diameter: float = quantity("both diameters, over those of the backbone", default=1.0, gt=0, le=100)
     stiffness: float = quantity(
         "all stiffnesses, over what the backbone's become with that diameter: bending and torsion with its fourth"
         " power, shear and extension with its square",
-        "",
         default=1.0,
         gt=0,
         le=1e4,
     )
     mass: float = quantity(
-        "mass per length, over what the backbone's becomes with the square of that diameter", "", default=1.0, ge=0,
-        le=1e4,
+        "mass per length, over what the backbone's becomes with the square of that diameter", default=1.0, ge=0,
+        le=1e4
     )  # fmt: skip
 
 
@@ -61,34 +60,32 @@ class Factors:
 class Backbone:
     """A rod or tube of one material, round unless its bending stiffnesses differ."""
 
-    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", ge=1e4, le=1e12)
-    poisson_ratio: float = quantity("Poisson's ratio", "", default=0.33, gt=-1, le=0.5)
-    density_kg_per_m3: float = quantity("density", "kg/m^3", ge=1, le=25000)
-    outer_diameter_m: float = quantity("outer diameter", "m", gt=0, le=0.2)
-    inner_diameter_m: float = quantity("inner diameter, 0 for a solid rod", "m", default=0.0, ge=0, le=0.2)
+    youngs_modulus_pa: float = quantity("Young's modulus", ge=1e4, le=1e12)
+    poisson_ratio: float = quantity("Poisson's ratio", default=0.33, gt=-1, le=0.5)
+    density_kg_per_m3: float = quantity("density", ge=1, le=25000)
+    outer_diameter_m: float = quantity("outer diameter", gt=0, le=0.2)
+    inner_diameter_m: float = quantity("inner diameter, 0 for a solid rod", default=0.0, ge=0, le=0.2)
     bending_stiffness_x_nm2: float | None = quantity(
-        "stiffness against curvature about x, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+        "stiffness against curvature about x, instead of E I", default=None, gt=0, le=1e6
     )
     bending_stiffness_y_nm2: float | None = quantity(
-        "stiffness against curvature about y, instead of E I", "N.m^2", default=None, gt=0, le=1e6
+        "stiffness against curvature about y, instead of E I", default=None, gt=0, le=1e6
     )
     torsional_stiffness_nm2: float | None = quantity(
         "stiffness against torsion, instead of G J: without it, as bending_stiffness_x_nm2 and bending_stiffness_y_nm2"
         " of the same material make it",
-        "N.m^2",
         default=None,
         gt=0,
         le=1e6,
     )
     shear_stiffness_n: float | None = quantity(
-        "stiffness against shear across x and y, instead of G A", "N", default=None, gt=0, le=1e9
+        "stiffness against shear across x and y, instead of G A", default=None, gt=0, le=1e9
     )
     axial_stiffness_n: float | None = quantity(
-        "stiffness against extension, instead of E A", "N", default=None, gt=0, le=1e9
+        "stiffness against extension, instead of E A", default=None, gt=0, le=1e9
     )
     mass_per_length_kg_per_m: float | None = quantity(
         "mass per length of the rod and what is fixed to it, instead of density times cross-section",
-        "kg/m",
         default=None,
         ge=0,
         le=1e3,
@@ -98,8 +95,8 @@ class Backbone:
         "cross-section along the segment, at places from its start to its end; none: the same everywhere", default=()
     )
     rest_curvature_per_m: tuple[float, ...] = quantity(
-        "curvature about x and y, and torsion, without any load: of a precurved rod", "1/m", default=(0.0, 0.0, 0.0),
-        length=3, ge=-1e4, le=1e4,
+        "curvature about x and y, and torsion, without any load: of a precurved rod", default=(0.0, 0.0, 0.0),
+        length=3, ge=-1e4, le=1e4
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -214,14 +211,13 @@ class Backbone:
 class Disk:
     """One disk with what is mounted on it: johnston section 5.1.2 and table 3."""
 
-    arc_length_m: float = quantity("arc length from the segment's start", "m", ge=0, le=10)
-    mass_kg: float = quantity("mass", "kg", gt=0, le=100)
+    arc_length_m: float = quantity("arc length from the segment's start", ge=0, le=10)
+    mass_kg: float = quantity("mass", gt=0, le=100)
     center_of_mass_m: tuple[float, ...] = quantity(
-        "centre of mass in the backbone's frame at the disk", "m", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
+        "centre of mass in the backbone's frame at the disk", default=(0.0, 0.0, 0.0), length=3, ge=-1, le=1
     )
     inertia_kg_m2: tuple[float, ...] = quantity(
         "inertia tensor about the centre of mass in the axes of the backbone's frame, row by row",
-        "kg.m^2",
         length=9,
         ge=-10,
         le=10,
@@ -254,14 +250,14 @@ class Disks:
     Without disks, ``radius_m`` is the body's: tendons run inside of it, and contacts and drawings take it.
     """
 
-    mass_kg: float | None = quantity("mass of a disk; not with individual", "kg", default=None, ge=0, le=100)
-    radius_m: float = quantity("outer radius", "m", gt=0, le=1)
-    thickness_m: float = quantity("thickness", "m", default=0.003, gt=0, le=1)
+    mass_kg: float | None = quantity("mass of a disk; not with individual", default=None, ge=0, le=100)
+    radius_m: float = quantity("outer radius", gt=0, le=1)
+    thickness_m: float = quantity("thickness", default=0.003, gt=0, le=1)
     count: int | None = quantity(
         "number of disks, equally spaced, the last at the segment's end; 0: none", default=None, ge=0, le=200
     )
     arc_lengths_m: tuple[float, ...] = quantity(
-        "arc length of each disk from the segment's start, instead of count", "m", default=(), ge=0, le=10
+        "arc length of each disk from the segment's start, instead of count", default=(), ge=0, le=10
     )
     individual: tuple[Disk, ...] = quantity("every disk with its own mass and inertia, instead of count", default=())
 

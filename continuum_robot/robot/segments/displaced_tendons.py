@@ -45,9 +45,7 @@ class DisplacedPath(RoutedPath):
     def at(self, s_m: ArrayLike) -> Places:
         """As of :class:`RoutedPath`."""
         s = np.atleast_1d(np.asarray(s_m, dtype=float))
-        x, y, x_rate, y_rate = self.routing.at(
-            s - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad
-        )
+        x, y, x_rate, y_rate = self.routing.at(s - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
         turn = self.spiral_rad_per_m * (s - self.about_m)
         cosine, sine = np.cos(turn), np.sin(turn)
         here, up = cosine * x - sine * y, sine * x + cosine * y
@@ -65,34 +63,30 @@ class DisplacedPath(RoutedPath):
 class DisplacedTendons:
     """Stretch, zero, friction and way of tendons driven by displacement; lists in tendon order."""
 
-    stiffness_n_per_m: tuple[float, ...] = quantity(
-        "tension per stretch of a tendon and its drive", "N/m", gt=0, le=1e12
-    )
+    stiffness_n_per_m: tuple[float, ...] = quantity("tension per stretch of a tendon and its drive", gt=0, le=1e12)
     zero_m: tuple[float, ...] = quantity(
-        "stretch of a tendon at reading 0 on the straight robot; negative: slack", "m", ge=-0.1, le=0.1
+        "stretch of a tendon at reading 0 on the straight robot; negative: slack", ge=-0.1, le=0.1
     )
-    gain: tuple[float, ...] = quantity("tendon spooled over what the servo reads", "", gt=0, le=10)
+    gain: tuple[float, ...] = quantity("tendon spooled over what the servo reads", gt=0, le=10)
     friction_fraction: tuple[float, ...] = quantity(
         "fraction of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
     )
     spiral_rad_per_m: float = quantity(
         "turn of all tendons about the backbone from base to tip, counter-clockwise seen from the tip; the angles are "
         "those in the middle of a segment",
-        "rad/m",
         default=0.0,
         ge=-100,
         le=100,
     )
     straight_over_m: float = quantity(
         "distance between disks, over which tendons run straight while the backbone bends; 0: they follow it",
-        "m",
         default=0.0,
         ge=0,
         le=1,
     )
     fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
     fitted_sha256: str = quantity("its SHA-256", default="")
-    cross_validated_rmse_mm: float = quantity("tip RMSE on blocks left out of the fit", "mm", default=0.0, ge=0, le=1e6)
+    cross_validated_rmse_mm: float = quantity("tip RMSE on blocks left out of the fit", default=0.0, ge=0, le=1e6)
     fitted_values: tuple[FittedValue, ...] = quantity("every fitted quantity with its standard deviation", default=())
 
     def check_count(self, tendon_count: int) -> None:

@@ -13,16 +13,15 @@ class Fiber:
     """Where the gratings are, and how well the interrogator's curvatures are known."""
 
     gratings_m: tuple[float, ...] = quantity(
-        "arc length from the base of each place at which the fibre's cores have gratings", "m", ge=0, le=10
+        "arc length from the base of each place at which the fibre's cores have gratings", ge=0, le=10
     )
     sigma_per_m: float = quantity(
         "standard deviation of a curvature's systematic error: calibration, twist of the fibre",
-        "1/m",
         default=0.05,
         gt=0,
         le=100,
     )
-    noise_per_m: float = quantity("white part of a curvature's error", "1/m", default=0.01, gt=0, le=100)
+    noise_per_m: float = quantity("white part of a curvature's error", default=0.01, gt=0, le=100)
 
     def __post_init__(self) -> None:
         if not self.gratings_m or list(self.gratings_m) != sorted(set(self.gratings_m)):

@@ -12,10 +12,7 @@ from continuum_robot.robot.schema import quantity
 class Hysteresis:
     """A bending moment that lags behind the curvature: the loop that a bent backbone leaves, and its tendons in it."""
 
-    moment_nm: float = quantity("moment that it resists with in the end, either way", "N.m", gt=0, le=1e3)
+    moment_nm: float = quantity("moment that it resists with in the end, either way", gt=0, le=1e3)
     curvature_per_m: float = quantity(
-        "curvature over which it grows to 63 % of that from rest, and over twice as much after a turn",
-        "1/m",
-        gt=0,
-        le=1e3,
+        "curvature over which it grows to 63 % of that from rest, and over twice as much after a turn", gt=0, le=1e3
     )

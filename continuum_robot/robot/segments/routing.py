@@ -174,12 +174,12 @@ class HolesRouting(TendonRouting):
     """Straight lines in the undeformed body from hole to hole; parallel to the backbone before and after them."""
 
     kind: str = quantity("through holes in disks", default="holes", choices=("holes",))
-    arc_lengths_m: tuple[float, ...] = quantity("arc length of each hole from the path's start", "m", ge=0, le=10)
+    arc_lengths_m: tuple[float, ...] = quantity("arc length of each hole from the path's start", ge=0, le=10)
     angles_rad: tuple[float, ...] = quantity(
-        "angle of each hole from the path's own angle", "rad", ge=-4 * math.pi, le=4 * math.pi
+        "angle of each hole from the path's own angle", ge=-4 * math.pi, le=4 * math.pi
     )
     radii_m: tuple[float, ...] = quantity(
-        "distance of each hole from the backbone; none: the pitch radius", "m", default=(), ge=0, le=1
+        "distance of each hole from the backbone; none: the pitch radius", default=(), ge=0, le=1
     )
 
     def __post_init__(self) -> None:

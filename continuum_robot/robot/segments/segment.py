@@ -20,10 +20,10 @@ class DynamicsCalibration:
     file: str = quantity("file name of the recording", filled=True)
     sha256: str = quantity("its SHA-256", filled=True)
     stiffness_deviations_nm2: tuple[float, ...] = quantity(
-        "standard deviations of the stiffnesses about x and y", "N.m^2", length=2, ge=0, le=1e6
+        "standard deviations of the stiffnesses about x and y", length=2, ge=0, le=1e6
     )
     friction_deviations: tuple[float, ...] = quantity(
-        "standard deviations of the friction coefficients", "", length=2, ge=0, le=10
+        "standard deviations of the friction coefficients", length=2, ge=0, le=10
     )
     mass_kg_deviation: float | None = quantity(
         "standard deviation of the mass of the segment, where it was looked for", "kg", default=None, ge=0, le=1e6
@@ -35,13 +35,13 @@ class DynamicsCalibration:
         "the same of the segment's damping", "N.m.s", default=None, ge=0, le=1e6
     )
     rmse_coefficients_per_m: tuple[float, ...] = quantity(
-        "RMSE of the strain coefficients, simulated in windows", "1/m", ge=0, le=1e6
+        "RMSE of the strain coefficients, simulated in windows", ge=0, le=1e6
     )
     rmse_tip_m: tuple[float, ...] = quantity(
-        "RMSE of the tip's x, y and z, simulated in windows", "m", length=3, ge=0, le=10
+        "RMSE of the tip's x, y and z, simulated in windows", length=3, ge=0, le=10
     )
     open_loop_rmse_tip_m: tuple[float, ...] = quantity(
-        "the same simulated in one piece; empty where that ran away", "m", default=(), ge=0, le=10
+        "the same simulated in one piece; empty where that ran away", default=(), ge=0, le=10
     )
 
 
@@ -52,7 +52,7 @@ CAPSTAN_TENDONS = 4
 class Elbow:
     """A motor between a segment's end and what follows, held at the angle 0: johnston section 13.1."""
 
-    maximum_torque_nm: float = quantity("largest torque about the x axis of the segment's end", "N.m", gt=0, le=1e4)
+    maximum_torque_nm: float = quantity("largest torque about the x axis of the segment's end", gt=0, le=1e4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +60,13 @@ class Segment:
     """One segment: a length of backbone with disks, and the tendons that end at its tip."""
 
     name: str = quantity("name, unique in the robot", filled=True)
-    length_m: float = quantity("length of the backbone", "m", gt=0, le=10)
+    length_m: float = quantity("length of the backbone", gt=0, le=10)
     backbone: Backbone = quantity("the rod")
     disks: Disks = quantity("the spacer disks")
     tendons: Tendons = quantity("the tendons that end here")
     basis: Basis = quantity("strain basis", factory=Basis)
     bending_damping_nms: float = quantity(
-        "d_theta: bending moment per rate of the bending angle", "N.m.s", default=0.0, ge=0, le=10
+        "d_theta: bending moment per rate of the bending angle", default=0.0, ge=0, le=10
     )
     hysteresis: Hysteresis | None = quantity("bending moment that lags behind the curvature; none: none", default=None)
     capstans: Capstans | None = quantity("capstans that drive opposite tendons; none: a motor each", default=None)
@@ -91,7 +91,7 @@ class Segment:
                 self.tendons.count,
                 f"{CAPSTAN_TENDONS}, as the segment has capstans that drive opposite tendons",
             )
-        if self.capstans is not None and self.tendons.uneven_angles_rad:
+        if self.capstans is not None and not self.tendons.even:
             raise refuse("tendons.uneven_angles_rad", self.tendons.uneven_angles_rad, "none beside capstans")
         if self.tendons.pitch_radius_m > self.disks.radius_m:
             raise refuse(

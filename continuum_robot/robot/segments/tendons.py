@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from continuum_robot.robot.segments.routing import RoutedPath, Routing, Straight
 Vector = NDArray[np.float64]
 
 _SAME_ANGLE_RAD = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tendons:
@@ -30,19 +30,20 @@ class Tendons:
         ge=0,
         le=64,
     )
-    pitch_radius_m: float = quantity("distance of the tendons from the backbone", "m", gt=0, le=1)
+    pitch_radius_m: float = quantity("distance of the tendons from the backbone", gt=0, le=1)
     angle_offset_rad: float = quantity(
-        "angle psi_0 of the first tendon from +x", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi
-    )
+        "angle psi_0 of the first tendon from +x; with uneven_angles_rad: by which all are turned", default=0.0,
+        ge=-2 * math.pi, le=2 * math.pi
+    )  # fmt: skip
     uneven_angles_rad: tuple[float, ...] = quantity(
-        "angle of each tendon from +x, if they are not equally spaced from angle_offset_rad on", "rad", default=(),
-        ge=-2 * math.pi, le=4 * math.pi,
+        "angle of each tendon from angle_offset_rad on, if they are not equally spaced", default=(),
+        ge=-2 * math.pi, le=4 * math.pi
     )  # fmt: skip
     diameter_m: float = quantity(
-        "diameter of a tendon, 0: its mass and stiffness are neglected", "m", default=0.0, ge=0, le=0.1
+        "diameter of a tendon, 0: its mass and stiffness are neglected", default=0.0, ge=0, le=0.1
     )
-    density_kg_per_m3: float = quantity("density", "kg/m^3", default=0.0, ge=0, le=25000)
-    youngs_modulus_pa: float = quantity("Young's modulus", "Pa", default=0.0, ge=0, le=1e12)
+    density_kg_per_m3: float = quantity("density", default=0.0, ge=0, le=25000)
+    youngs_modulus_pa: float = quantity("Young's modulus", default=0.0, ge=0, le=1e12)
     strands: int = quantity(
         "strands of wire that a tendon consists of: 2 where it runs out, around a pulley and back. Displacement is that"
         " of the path, tension the sum over the strands",
@@ -58,45 +59,42 @@ class Tendons:
     )
 
     def __post_init__(self) -> None:
-        changed: dict[str, Any] = {}  # one way to say it, so that all else need not look
-        if self.uneven_angles_rad:
-            changed |= self._checked_angles()
-        if self.routing.parallel:
-            offset_rad = changed.get("angle_offset_rad", self.angle_offset_rad)
-            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, offset_rad)
-            turned = self.routing.parallel_place(self.pitch_radius_m, 0.0)[1]
-            angles = tuple(angle + turned for angle in changed.get("uneven_angles_rad", ()))
-            changed |= {"pitch_radius_m": radius_m, "angle_offset_rad": angle_rad, "routing": StraightRouting()}
-            changed |= {"uneven_angles_rad": angles}
-        for key, value in changed.items():
-            object.__setattr__(self, key, value)
-
-    def _checked_angles(self) -> dict[str, Any]:
-        angles, count = self.uneven_angles_rad, self.count
-        if len(angles) != count:
-            raise refuse("uneven_angles_rad", angles, f"{count} angles, one a tendon")
-        if self.angle_offset_rad:
-            raise refuse("angle_offset_rad", self.angle_offset_rad, "no offset beside uneven_angles_rad")
-        around = np.sort(np.mod(angles, 2 * np.pi))
-        if np.diff(around, append=around[0] + 2 * np.pi).min() < _SAME_ANGLE_RAD:
+        angles = self.uneven_angles_rad
+        if angles and len(angles) != self.count:
+            raise refuse("uneven_angles_rad", angles, f"{self.count} angles, one a tendon")
+        if angles and self._gaps_rad.min() < _SAME_ANGLE_RAD:
             raise refuse("uneven_angles_rad", angles, "a different angle for each tendon")
-        even = np.mod(np.array(angles) - angles[0] - 2 * np.pi * np.arange(count) / count + np.pi, 2 * np.pi) - np.pi
-        if np.abs(even).max() < _SAME_ANGLE_RAD:
-            return {"angle_offset_rad": math.remainder(angles[0], 2 * math.pi), "uneven_angles_rad": ()}
-        return {"uneven_angles_rad": angles}
+        if self.routing.parallel:  # one way to say it, so that all else need not look
+            radius_m, angle_rad = self.routing.parallel_place(self.pitch_radius_m, self.angle_offset_rad)
+            place = {"pitch_radius_m": radius_m, "angle_offset_rad": angle_rad, "routing": StraightRouting()}
+            for key, value in place.items():
+                object.__setattr__(self, key, value)
+
+    @property
+    def _gaps_rad(self) -> Vector:
+        """Between neighbours, shape (n,), rad."""
+        around = np.sort(np.mod(self.angles_rad, 2 * np.pi))
+        return np.diff(around, append=around[0] + 2 * np.pi)
+
+    @property
+    def even(self) -> bool:
+        """Whether they are equally spaced, however that is spelled."""
+        angles, steps = np.array(self.uneven_angles_rad), 2 * np.pi * np.arange(self.count) / self.count
+        apart = np.mod(angles - angles[:1] - steps[: angles.size] + np.pi, 2 * np.pi) - np.pi
+        return bool(np.abs(apart).max(initial=0.0) < _SAME_ANGLE_RAD)
 
     @property
     def surround(self) -> bool:
         """Whether they pull in every direction: neighbours are less than half a turn apart."""
-        around = np.sort(np.mod(self.angles_rad, 2 * np.pi))
-        return bool(self.count > 2 and np.diff(around, append=around[0] + 2 * np.pi).max() < np.pi - _SAME_ANGLE_RAD)
+        return bool(self.count > 2 and self._gaps_rad.max() < np.pi - _SAME_ANGLE_RAD)
 
     @property
     def angles_rad(self) -> Vector:
         """psi_j = psi_0 + 2 pi (j - 1) / n, counter-clockwise seen from the tip, or as stated, shape (n,), rad."""
-        if self.uneven_angles_rad:
-            return np.array(self.uneven_angles_rad)
-        return self.angle_offset_rad + 2 * np.pi * np.arange(self.count) / self.count
+        if not self.even:
+            return self.angle_offset_rad + np.array(self.uneven_angles_rad)
+        first = self.angle_offset_rad + (self.uneven_angles_rad or (0.0,))[0]
+        return first + 2 * np.pi * np.arange(self.count) / self.count
 
     @property
     def mass_per_length_kg_per_m(self) -> float:
@@ -116,15 +114,12 @@ class Capstans:
     Capstan 1 drives tendons 1 and 3, capstan 2 drives 2 and 4; turning positively pulls the former of the two in.
     """
 
-    radius_m: float = quantity("radius at which the wire winds, r_c", "m", gt=0, le=0.5)
-    lead_m: float = quantity("advance of the wire along the capstan in a turn, gamma", "m", default=0.0, ge=0, le=0.1)
-    inertia_kg_m2: float = quantity(
-        "inertia of a capstan with its gears and motor as it feels it, J_A", "kg.m^2", gt=0, le=10
-    )
-    pretension_n: float = quantity("tension of each wire at rest, f_pl; makes friction", "N", default=0.0, ge=0, le=1e5)
+    radius_m: float = quantity("radius at which the wire winds, r_c", gt=0, le=0.5)
+    lead_m: float = quantity("advance of the wire along the capstan in a turn, gamma", default=0.0, ge=0, le=0.1)
+    inertia_kg_m2: float = quantity("inertia of a capstan with its gears and motor as it feels it, J_A", gt=0, le=10)
+    pretension_n: float = quantity("tension of each wire at rest, f_pl; makes friction", default=0.0, ge=0, le=1e5)
     friction_coefficients: tuple[float, ...] = quantity(
         "mu_1, mu_2: friction of the wires of each capstan in the holes of the disks",
-        "",
         default=(0.0, 0.0),
         length=2,
         ge=0,
@@ -142,10 +137,10 @@ class RoutedTendon:
     """One tendon on a path of its own, ending anywhere."""
 
     name: str = quantity("name, unique in the robot", filled=True)
-    end_m: float = quantity("arc length from the base at which it ends", "m", gt=0, le=10)
-    pitch_radius_m: float = quantity("distance from the backbone at its start", "m", gt=0, le=1)
-    angle_rad: float = quantity("angle from +x at its start", "rad", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
-    start_m: float = quantity("arc length from the base at which it starts", "m", default=0.0, ge=0, le=10)
+    end_m: float = quantity("arc length from the base at which it ends", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone at its start", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x at its start", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
+    start_m: float = quantity("arc length from the base at which it starts", default=0.0, ge=0, le=10)
     routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
 
     def __post_init__(self) -> None:
@@ -170,12 +165,11 @@ class String:
     """A string of an encoder: a tendon without tension, parallel to the backbone, from its start to its anchor."""
 
     name: str = quantity("name, unique in the robot", filled=True)
-    anchor_m: float = quantity("arc length of the anchor from the base", "m", gt=0, le=10)
-    pitch_radius_m: float = quantity("distance from the backbone", "m", gt=0, le=1)
-    angle_rad: float = quantity("angle from +x", "rad", ge=-2 * math.pi, le=2 * math.pi)
+    anchor_m: float = quantity("arc length of the anchor from the base", gt=0, le=10)
+    pitch_radius_m: float = quantity("distance from the backbone", gt=0, le=1)
+    angle_rad: float = quantity("angle from +x", ge=-2 * math.pi, le=2 * math.pi)
     start_m: float = quantity(
         "arc length from the base at which it starts: 0, or the disk on which its encoder rides",
-        "m",
         default=0.0,
         ge=0,
         le=10,

@@ -16,7 +16,7 @@ from continuum_robot.rod.rod import Rod
 from continuum_robot.stepped.buffers import stepped
 
 
-def _memory(array: Any) -> Any:
+def memory_of(array: Any) -> Any:
     """Of an array, as stepped code indexes it."""
     return memoryview(array)
 
@@ -78,7 +78,7 @@ class KernelCall:
         self.native = library is not None
         if cython.compiled and not self.native:
             raise ParameterError("rod", rod.n, "the kernel's library: compiled control calls no Python function")
-        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = map(_memory, rows)
+        self.c, self.rate, self.acceleration, self.momentum, self.force, self.bias = map(memory_of, rows)
         self._run = partial(_run_numpy, rod, rows, elastic)
         if library is None:
             return

@@ -47,6 +47,7 @@ MODULES = (
     "control.tendon_forces",
     "control.cogging",
     "rod.kernel.call",
+    "rod.payload",
     "rod.holding_force",
     "rod.friction.maxwell_slip",
     "rod.friction.hysteresis",

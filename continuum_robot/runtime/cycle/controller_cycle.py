@@ -152,6 +152,15 @@ class ControllerCycle:
         """
         self.controller.ask_pretension(pretension_n)
 
+    def ask_payload(self, payload_kg: float) -> None:
+        """As :meth:`CycleController.ask_payload`.
+
+        Parameters
+        ----------
+        payload_kg : kg
+        """
+        self.controller.ask_payload(payload_kg)
+
     @property
     def pretension(self) -> float:
         """As :attr:`CycleController.pretension`, N."""

@@ -205,6 +205,19 @@ class ForeignController:
         """
         self._hand_on("ask_pretension", "pretension_n", pretension_n)
 
+    def ask_payload(self, payload_kg: float) -> None:
+        """Hand on another payload.
+
+        Parameters
+        ----------
+        payload_kg : kg
+
+        Raises
+        ------
+        ParameterError : a controller without ``ask_payload``, or a payload that it does not take
+        """
+        self._hand_on("ask_payload", "payload_kg", payload_kg)
+
     @property
     def pretension(self) -> float:
         """Pretension of the controller now, N; NaN where it shows none."""

@@ -79,6 +79,11 @@ class RodBody:
         """Equilibrium without tension under gravity alone, (n,)."""
         return equilibrium(self.moving.rod).c
 
+    def set_payload(self, payload_kg: float) -> None:
+        """Carry another mass at the tip, kg; the momentum stays."""
+        self.moving.rod.payload_kg = payload_kg
+        self.__dict__.pop("rest", None)
+
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
         self.moving.reset(c)

@@ -18,8 +18,7 @@ from continuum_robot.control.limits import (
 )
 from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
-from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.general_tendons import UnrelatedTendons
+from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold

@@ -15,8 +15,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety import fault_codes, lateness_watch, tendon_faults
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, RobotFileError
-from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.general_tendons import UnrelatedTendons
+from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
 from continuum_robot.robot import stop_policy
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.loading import load_robot

@@ -5,13 +5,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from curvature import clarke_from_curvature
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.geometry.clarke import ClarkeManifold, ClarkeTransform
-from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.rod import Rod
@@ -19,12 +20,11 @@ from continuum_robot.rod import Rod
 ANGLES = (0.0, 1.4, 2.9, 4.9)
 
 
-def uneven(angles=ANGLES, **more):
+def uneven(angles=ANGLES, **changes):
     robot = load_robot("two_segment")
     first, second = robot.segments
-    tendons = dataclasses.replace(
-        second.tendons, count=len(angles), angle_offset_rad=0.0, uneven_angles_rad=tuple(angles), **more
-    )
+    more = {"count": len(angles), "angle_offset_rad": 0.0, "uneven_angles_rad": tuple(angles), **changes}
+    tendons = dataclasses.replace(second.tendons, **more)
     return robot.changed(segments=(first, dataclasses.replace(second, tendons=tendons)))
 
 
@@ -71,13 +71,23 @@ def test_any_tendons_that_surround_the_backbone_have_clarke_coordinates(angles, 
 def test_even_angles_are_even_however_they_are_spelled():
     angles = 0.3 + 2 * np.pi * np.arange(5) / 5
     spelled = uneven(angles)
-    tendons = spelled.segments[1].tendons
-    assert tendons.uneven_angles_rad == ()
-    assert tendons.angle_offset_rad == pytest.approx(0.3)
+    plain = uneven((), angle_offset_rad=0.3, count=5)
+    assert spelled.segments[1].tendons.even
+    np.testing.assert_array_equal(spelled.segments[1].tendons.angles_rad, plain.segments[1].tendons.angles_rad)
+    np.testing.assert_array_equal(clarke_manifold(spelled).clarke_matrix, clarke_manifold(plain).clarke_matrix)
     assert ClarkeTransform(3).even
     one = ClarkeTransform(4, uneven_angles_rad=np.pi / 2 * np.arange(4))
     np.testing.assert_allclose(one.matrix, ClarkeTransform(4).matrix, atol=1e-15)
     np.testing.assert_allclose(one.shift_direction, 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("angles", [ANGLES, tuple(np.pi / 2 * np.arange(4) + 0.2)])
+def test_an_offset_turns_them_all(angles):
+    """What a fit finds as angle_offset_rad is written beside them."""
+    turned = uneven(angles, angle_offset_rad=0.1).segments[1].tendons
+    np.testing.assert_allclose(turned.angles_rad, 0.1 + np.array(angles), atol=1e-15)
+    again = dataclasses.replace(turned, angle_offset_rad=-0.3)
+    np.testing.assert_allclose(again.angles_rad, -0.3 + np.array(angles), atol=1e-15)
 
 
 def test_the_rods_tendons_shorten_as_the_coordinates_say():
@@ -106,9 +116,8 @@ def test_angles_that_cannot_bend_it_are_refused(angles, words):
 
 def test_angles_and_what_contradicts_them_are_refused():
     tendons = load_robot("two_segment").segments[0].tendons
-    for changes in ({"uneven_angles_rad": ANGLES}, {"count": 4, "uneven_angles_rad": ANGLES, "angle_offset_rad": 0.1}):
-        with pytest.raises(RobotFileError):
-            dataclasses.replace(tendons, **{"angle_offset_rad": 0.0, **changes})
+    with pytest.raises(RobotFileError):
+        dataclasses.replace(tendons, uneven_angles_rad=ANGLES)
     segment = load_robot("vanderbilt_segment").segments[0]
     with pytest.raises(RobotFileError, match="capstans"):
         dataclasses.replace(

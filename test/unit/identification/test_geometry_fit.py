@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import yaml
 from recorded_robot import tendon_pull_rows, write_csv
 from reference_data import reference_file
 
-from continuum_robot.errors import RecordingError, RobotFileError
+from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.replay import agreement, replay
@@ -111,6 +112,10 @@ def test_refuses_files_that_are_no_tendon_pull(tmp_path):
         identify_geometry(robot, short)
     with pytest.raises(RecordingError, match=r"9 columns .* 10 tendons"):
         identify_geometry(load_robot("two_segment"), path)
+    first, *others = robot.segments
+    uneven = replace(first.tendons, angle_offset_rad=0.0, uneven_angles_rad=(0.0, 1.8, 4.0))
+    with pytest.raises(ParameterError, match="equal angles"):
+        identify_geometry(robot.changed(segments=(replace(first, tendons=uneven), *others)), path)
     swapped = tmp_path / "swapped.csv"
     swapped.write_text(path.read_text().replace("_id", "_id9"), encoding="utf-8")
     with pytest.raises(RecordingError, match="disagree"):

@@ -3,12 +3,12 @@
 
 import numpy as np
 import pytest
+from curvature import clarke_from_curvature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.coordinates import clarke_from_curvature
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel.call import KernelCall
 from continuum_robot.rod.rod import Rod

@@ -5,11 +5,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from curvature import clarke_from_curvature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rod_robots import load_robot, shapes, uneven, with_basis
 
-from continuum_robot.robot.coordinates import clarke_from_curvature, clarke_manifold
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke

@@ -145,3 +145,41 @@ def assert_same_bits(loops, robot, rng, changed_settings):
         np.testing.assert_array_equal(found[0], found[1])
     received, answered, stale, not_finite, lost, restarts = loops[0].counters()
     assert min(received, answered, stale, not_finite, lost, restarts) > 2
+
+
+@pytest.mark.parametrize("law", ["pid", INVERSE_DYNAMICS_LAW])
+def test_a_payload_is_taken_over_evenly_with_the_same_bits(compiled, law):
+    robot = robot_with(feedforward_stiffness=1.0, feedforward_gravity=1.0, law=law).changed(
+        gravity_m_per_s2=(9.81, 0.0, 0.0)
+    )
+
+    def controller(forms, robot):
+        if law == INVERSE_DYNAMICS_LAW:
+            return forms.InverseDynamicsController(robot)
+        return forms.ClarkeController(robot, clarke_feedforward(robot))
+
+    heavy = robot.carrying(0.05)
+    loops = [Loop(robot, controller(forms, robot), forms) for forms in (INTERPRETED, compiled)]
+    loops.append(Loop(heavy, controller(INTERPRETED, heavy)))
+    place, forces = np.array([5e-3, 2e-3]), []
+    for k in range(3000):
+        if k in (500, 1800):
+            for loop in loops[:2]:
+                loop.cycle.ask_payload(0.05 if k == 500 else 0.0)
+        for loop in loops:
+            loop.follow(place)
+            assert loop.state(place)
+        np.testing.assert_array_equal(everything(loops[0]), everything(loops[1]))
+        forces.append(np.array(loops[0].cycle.output().terms.feedforward))
+        if k == 1700:
+            full = np.array(loops[2].cycle.output().terms.feedforward)
+            assert loops[0].controller.payload.mass_kg == 0.05
+            np.testing.assert_allclose(forces[-1], full, rtol=1e-9)
+    step = np.abs(np.diff(forces[499:], axis=0)).max()
+    assert 0 < step <= 1.1e-3 * np.abs(full - forces[499]).max()
+    np.testing.assert_array_equal(forces[-1], forces[499])
+
+
+def test_a_controller_without_a_model_of_the_weight_takes_no_payload():
+    with pytest.raises(ParameterError, match="payload_kg"):
+        ClarkeController(robot_with()).ask_payload(0.1)
