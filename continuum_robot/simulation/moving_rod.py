@@ -135,6 +135,7 @@ class MovingRod:
         self.stiffness_fraction[:] = self.motor_free[:] = 1.0
         self._slip = None if motor is None else motor.slip(self.spooled_m)
         self._anchors = np.zeros((ELEMENTS, count))
+        self._lost_before: tuple[Vector | None, float] = None, 1.0
         self._make(surfaces, METHODS[method], tolerance, linear)
 
     def _make(self, surfaces: int, method: int, tolerance: float, linear: bool) -> None:
@@ -209,6 +210,7 @@ class MovingRod:
             self._hysteresis.reset(self.c)
         if self._slip is not None:
             self._slip.reset(self.spooled_m)
+        self._lost_before = None, 1.0
         self._reset(self._shape, self._plant)
 
     def step(self, duration_s: float, count: int = 1) -> int:
@@ -228,7 +230,7 @@ class MovingRod:
         for _ in range(count if changes else 1):
             self._force[:] = self.force
             if changes:
-                self._look()
+                self._look(duration_s / count)
             used = self._run(self._shape, self._plant, step_s, 1 if changes else count, self._shortest)
             if used < 0:
                 raise ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
@@ -269,7 +271,7 @@ class MovingRod:
         positions, rates = (np.array(part) for part in zip(*kept, strict=True))
         return Motion(times, positions, rates, evaluations, self._shortest_s.value)
 
-    def _look(self) -> None:
+    def _look(self, step_s: float) -> None:
         """What depends on the past of the motion, or on the shape but slowly, at the start of a step."""
         if self._hysteresis is not None:
             self._force -= self._hysteresis.move(self.c)
@@ -277,7 +279,10 @@ class MovingRod:
             self._slip.move(self.spooled_m)
             self._anchors[:] = self._slip.anchors
         if self._friction is not None:
-            self._lost[:] = 1.0 - self.kept_by_wires()
+            lost, (before, last_s) = 1.0 - self.kept_by_wires(), self._lost_before
+            # As in the middle of the step, so that its error is of second order.
+            self._lost[:] = np.maximum(lost if before is None else lost + (lost - before) * (step_s / last_s / 2), 0.0)
+            self._lost_before = lost, step_s
 
     def kept_by_wires(self) -> Vector:
         """Fractions of their tension that both wires of each capstan keep at c, (capstans, 2)."""
