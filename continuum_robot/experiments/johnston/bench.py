@@ -85,7 +85,8 @@ class Bench:
     @property
     def wrench(self) -> Array:
         """Force (N) and moment (N.m) of the sensor on the robot, in the backbone's frame there, (6,)."""
-        return self.plant.contact_loads[0].wrench_in_disk if self.plant.contact_loads else np.zeros(6)
+        loads = self.plant.contact_loads
+        return loads[0].wrench_in_disk if loads else np.zeros(6)
 
     def hang(self) -> None:
         """Be at rest where the servo holds the robot's weight, the reference at zero."""

@@ -16,6 +16,7 @@ from continuum_robot.experiments.johnston.segment import perturbed
 from continuum_robot.experiments.johnston.sweep_runs import DIRECTIONS, Recording
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
 from continuum_robot.simulation.plants import PLANTS, ROD
@@ -86,7 +87,7 @@ class Rig:
         self.settings = settings
         self._robot = perturbed(robot, settings.parameter_error, rng)
         self.encoders = StringEncoderModel(len(robot.strings), StringEncoderSettings(), rng)
-        self.current = CommandedCurrent(2, settings.torque_error, settings.gear_efficiency, rng)
+        self.current = CommandedCurrent(len(drives(robot)), settings.torque_error, settings.gear_efficiency, rng)
 
     def begin(self, number: int) -> None:
         """Noise from here on depends on nothing that was done before.
