@@ -32,7 +32,6 @@ from continuum_robot.simulation.plants import MUJOCO, ROD
 Array = NDArray[np.float64]
 
 PERIOD_S = 0.001
-"""What moves: our rod, or MuJoCo's chain of links."""
 UNBOUNDED_N = 1e5  # ideal tension sources have no limit; the settings want a number
 
 

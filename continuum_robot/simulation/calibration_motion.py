@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]
 
@@ -55,9 +54,6 @@ class Chirp:
         return 2 * math.pi * (slope * t**2 + self.start_hz * t) + self.phase_rad  # johnston (71), f_0 and f_1 swapped
 
 
-_SUBSTEP_S = 1.25e-3
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationRun:
     """T samples of k capstans, N tendons, S strings and n coefficients.
@@ -93,8 +89,7 @@ def simulate_calibration(
     """Drive every capstan along the chirp and record.
 
     A controller of proportional and derivative action on the capstans' angles gives the torque at each sample, which
-    is held until the next. The rod follows by the classical Runge-Kutta method in its own steps, from rest at the
-    chirp's first angle after a second of holding it.
+    is held until the next. The plant follows from rest at the chirp's first angle, after a second of holding it.
 
     Parameters
     ----------
@@ -116,51 +111,23 @@ def simulate_calibration(
     if not capstans or not robot.strings:
         raise ParameterError("robot", robot.name, "a robot with capstans and strings")
     motion = chirp or Chirp()
-    friction = CapstanFriction(robot)
-    rod = Rod(robot, stations_m=friction.stations_m.tolist(), parts=WITH_CAPSTANS)
-    terms, arrays = rod.prepared("bias", "mass", "pose", "jacobian"), rod.arrays
+    friction, plant = CapstanFriction(robot), Plant(robot, actuation="ideal")
     inertia = np.array([drive.capstans.inertia_kg_m2 for drive in capstans])
     stiff, damped = inertia * bandwidth_rad_per_s**2, 2 * inertia * bandwidth_rad_per_s
-
-    def acceleration(c: Array, rate: Array, torque: Array) -> Array:
-        at = terms(c, rate)
-        kept, _ = friction.kept(at, rod, slopes=False)
-        lost = friction.torque(kept, friction.jacobian @ rate, friction.wires_of_torque(torque))
-        force = friction.jacobian.T @ (torque - lost)  # johnston (41)
-        held = arrays.stiffness @ c + arrays.damping @ rate
-        return np.asarray(np.linalg.solve(at.mass, force - at.bias - held))
-
-    def advance(c: Array, rate: Array, torque: Array) -> tuple[Array, Array]:
-        count = max(1, math.ceil(sample_s / _SUBSTEP_S - 1e-9))
-        h = sample_s / count
-        for _ in range(count):
-            a_1 = acceleration(c, rate, torque)
-            a_2 = acceleration(c + h / 2 * rate, rate + h / 2 * a_1, torque)
-            a_3 = acceleration(c + h / 2 * rate + h**2 / 4 * a_1, rate + h / 2 * a_2, torque)
-            a_4 = acceleration(c + h * rate + h**2 / 2 * a_2, rate + h * a_3, torque)
-            c, rate = c + h * rate + h**2 / 6 * (a_1 + a_2 + a_3), rate + h / 6 * (a_1 + 2 * (a_2 + a_3) + a_4)
-        if not math.isfinite(float(rate.sum())):
-            raise ContinuumRobotError(f"the simulated calibration of {robot.name} diverged")
-        return c, rate
-
     settle = round(1.0 / sample_s)
     samples = round((motion.duration_s if duration_s is None else duration_s) / sample_s)
-    angle_0 = float(motion.position(0.0))
-    c = np.linalg.pinv(friction.jacobian) @ np.full(len(capstans), angle_0)
-    rate = np.zeros(rod.n)
-    rows: list[tuple[Array, Array, Array]] = []
+    plant.reset(np.linalg.pinv(friction.jacobian) @ np.full(len(capstans), float(motion.position(0.0))))
+    encoder = StringEncoderModel(len(robot.strings), encoders or StringEncoderSettings(), rng)
+    rows: list[tuple[Array, ...]] = []
     for k in range(-settle, samples):
         t = max(k, 0) * sample_s
         desired, speed = float(motion.position(t)), float(motion.rate(t)) if k >= 0 else 0.0
+        c, rate = plant.c, plant.c_rate
         torque = stiff * (desired - friction.jacobian @ c) + damped * (speed - friction.jacobian @ rate)
         if k >= 0:
-            rows.append((torque, c, rate))
-        c, rate = advance(c, rate, torque)
-    torques, cs, rates = (np.array(column) for column in zip(*rows, strict=True))
-    encoder = StringEncoderModel(len(robot.strings), encoders or StringEncoderSettings(), rng)
-    extensions = Rod(robot, paths=[string.path for string in robot.strings])
-    strings = np.array([encoder.read(extensions.displacement(c)) for c in cs])
-    tendons = np.array([rod.displacement(c) for c in cs])
+            rows.append((torque, plant.displacement, encoder.read(plant.string_extension), c, rate))
+        plant.advance(friction.tension_of_torque(torque), sample_s)
+    torques, tendons, strings, cs, rates = (np.array(column) for column in zip(*rows, strict=True))
     return CalibrationRun(
         time_s=np.asarray(np.arange(samples) * sample_s, dtype=float),
         capstan_torque_nm=torques,

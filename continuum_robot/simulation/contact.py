@@ -2,8 +2,9 @@
 """What touches the simulated robot: a compliant wall, a sphere, a hand that pushes; with friction, at any arc length.
 
 A contact acts on one location of the backbone, given by arc length or by a disk. For walls and spheres the robot's
-surface there is a sphere of ``body_radius_m`` around the backbone; the normal force goes through the backbone and the
-friction acts at the surface, so that it has a moment. The wrench on the robot is known exactly, for tests and reports.
+surface there is a sphere of ``body_radius_m`` around the backbone, or around a point beside it that turns with it, as
+of a disk's rim. The normal force goes through the sphere's centre and the friction acts at the surface, so that they
+have moments. The wrench on the robot is known exactly, for tests and reports.
 
 The normal force is k d max(1 + a d', 0) for the penetration d (Hunt and Crossley), which is continuous at touch-down
 and never pulls; friction is Coulomb's, rounded off below 1 cm/s.
@@ -82,6 +83,14 @@ class Contact:
     ramp_s: float = quantity("push: time in which it rises, and falls at the end", "s", default=0.1, ge=0, le=1000)
     body_radius_m: float = quantity(
         "distance of the robot's surface from the backbone there", "m", default=0.0, ge=0, le=1
+    )
+    body_point_m: tuple[float, ...] = quantity(
+        "what is touched instead of the backbone, in its frame there: a point of a disk's rim, the centre of a sphere",
+        "m",
+        default=(0.0, 0.0, 0.0),
+        length=3,
+        ge=-1,
+        le=1,
     )
     stiffness_n_per_m: float = quantity("stiffness of the contact", "N/m", default=5000.0, gt=0, le=1e5)
     dissipation_s_per_m: float = quantity(
@@ -222,7 +231,9 @@ class _Touch:
 
     @classmethod
     def at(cls, contact: Contact, pose: Vector, jacobian: Vector) -> _Touch:
-        rotation, position = pose[:3, :3], pose[:3, 3]
+        rotation = pose[:3, :3]
+        beside = rotation @ contact.body_point_m
+        position = pose[:3, 3] + beside
         normal, gap_m = np.array([0.0, 0.0, 1.0]), np.inf
         if contact.normal is not None and contact.point_m is not None:
             normal = np.array(contact.normal) / np.linalg.norm(contact.normal)
@@ -236,14 +247,15 @@ class _Touch:
         first = across[:, np.argmin(np.abs(normal))]
         first = first / math.sqrt(first @ first)
         tangents = np.array([first, across @ first])
-        arm = -contact.body_radius_m * normal
+        radius_m = 0.0 if contact.kind == "push" else contact.body_radius_m
+        arm = beside - radius_m * normal
         linear, angular = rotation @ jacobian[:3], rotation @ jacobian[3:]
         surface = linear - hat(arm) @ angular
-        return cls(contact, rotation, float(gap_m), normal, tangents, arm, normal @ linear, tangents @ surface)
+        nearer = normal @ (linear - hat(beside) @ angular)
+        return cls(contact, rotation, float(gap_m), normal, tangents, arm, nearer, tangents @ surface)
 
     def load(self, s_m: float, gap_m: float, c_rate: Vector, presence: float) -> ContactLoad:
-        contact = self.contact
-        arm = np.zeros(3)
+        contact, arm = self.contact, self.arm
         if contact.force_n is not None:
             force = presence * np.array(contact.force_n)
             if contact.frame == "disk":
@@ -257,7 +269,7 @@ class _Touch:
                 contact.law,
             )
             force = normal * self.normal + friction @ self.tangents
-            arm, penetration_m = self.arm, -gap_m
+            penetration_m = -gap_m
         else:
             force, penetration_m = np.zeros(3), 0.0
         wrench = np.concatenate([self.rotation.T @ force, self.rotation.T @ (hat(arm) @ force)])

@@ -142,6 +142,7 @@ class MovingRod:
         self._rubbing = rubbing if rubbing is not None and rubbing[0].any() else None
         self._stops = np.zeros((3, count))  # stiffness, anchors, limits
         self._stops[0] = 1.0 if rubbing is None else rubbing[1]
+        self._lost_before: tuple[Vector | None, float] = None, 1.0
         self._make(surfaces, METHODS[method], tolerance, linear)
 
     def _make(self, surfaces: int, method: int, tolerance: float, linear: bool) -> None:
@@ -219,6 +220,7 @@ class MovingRod:
             self._slip.reset(self.spooled_m)
         if self._rubbing is not None:
             self._stops[1], self._stops[2] = self.displacement_m, 0.0
+        self._lost_before = None, 1.0
         self._reset(self._shape, self._plant)
 
     def step(self, duration_s: float, count: int = 1) -> int:
@@ -238,7 +240,7 @@ class MovingRod:
         for _ in range(count if changes else 1):
             self._force[:] = self.force
             if changes:
-                self._look()
+                self._look(duration_s / count)
             used = self._run(self._shape, self._plant, step_s, 1 if changes else count, self._shortest)
             if used < 0:
                 raise ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
@@ -279,7 +281,7 @@ class MovingRod:
         positions, rates = (np.array(part) for part in zip(*kept, strict=True))
         return Motion(times, positions, rates, evaluations, self._shortest_s.value)
 
-    def _look(self) -> None:
+    def _look(self, step_s: float) -> None:
         """What depends on the past of the motion, or on the shape but slowly, at the start of a step."""
         if self._hysteresis is not None:
             self._force -= self._hysteresis.move(self.c)
@@ -287,7 +289,10 @@ class MovingRod:
             self._slip.move(self.spooled_m)
             self._anchors[:] = self._slip.anchors
         if self._friction is not None:
-            self._lost[:] = 1.0 - self.kept_by_wires()
+            lost, (before, last_s) = 1.0 - self.kept_by_wires(), self._lost_before
+            # As in the middle of the step, so that its error is of second order.
+            self._lost[:] = np.maximum(lost if before is None else lost + (lost - before) * (step_s / last_s / 2), 0.0)
+            self._lost_before = lost, step_s
         if self._rubbing is not None:
             stiffness, anchor, limit = self._stops
             anchor[:] = moved_anchor(self.displacement_m, anchor, limit, stiffness)

@@ -14,13 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra, filter_algebra
+from continuum_robot.estimation.contact.buffered_call import BufferedCall
 from continuum_robot.rod.contact.functions import ContactTerms
+from continuum_robot.rod.kernel.library import library
 
 Vector = NDArray[np.float64]
 
@@ -69,7 +71,6 @@ class DisturbanceObserver:
     size : n
     directions : N, wrenches that contacts can transmit, (6, m)
     force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
-    algebra : of the filter; None: compiled where the kernel was built
 
     Attributes
     ----------
@@ -85,12 +86,11 @@ class DisturbanceObserver:
         size: int,
         directions: ArrayLike,
         force_walk_n_per_sqrt_s: float = 30.0,
-        algebra: FilterAlgebra | None = None,
     ) -> None:
         if not 0 < force_walk_n_per_sqrt_s < math.inf:
             raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
         self.size = size
-        self._algebra = algebra or filter_algebra(size)
+        self._filter = filter_cycle if library() is None else _compiled_cycle(size)
         self._directions = np.asarray(directions, dtype=float)
         self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
         n = size
@@ -186,16 +186,10 @@ class DisturbanceObserver:
         else:
             # The series is for short steps; longer ones are put together from halves, so that stiff modes stay stable.
             halvings = max(0, math.ceil(math.log2(dt / self._longest_step_s) - 1e-9)) if dt > 0 else 0
-            state, self._P = self._algebra.filtered(
-                self._state,
-                self._P,
-                self._model,
-                walk=self._walk,
-                measured=measured,
-                noise=noise,
-                dt=dt,
-                halvings=halvings,
-            )
+            model, (by_c, by_rate) = self._model, self._model.forces_by_state()
+            of_rod = model.terms.mass, by_c, by_rate, model.terms.momentum_by_c, model.terms.known_force + model.force
+            times = (dt * 0.5**halvings, dt)
+            state, self._P = self._filter(halvings, *of_rod, self._state, self._P, self._walk, measured, noise, times)
             model = evaluate(state[self._c], state[self._rate])
             self._cycle += 1
             if self._cycle % _REFRESH == 0:
@@ -229,6 +223,72 @@ class DisturbanceObserver:
         walk = self.force_walk_n_per_sqrt_s**2 / (len(jacobians) - 1) * (B.T @ B)
         walk[np.diag_indices(self.size)] += _FLOOR * float(np.trace(walk))
         return np.asarray(walk)
+
+
+def filter_cycle(
+    halvings: int,
+    mass: Vector,
+    by_c: Vector,
+    by_rate: Vector,
+    momentum_by_c: Vector,
+    known_force: Vector,
+    state: Vector,
+    P: Vector,
+    walk: Vector,
+    measured: Vector,
+    noise: Vector,
+    times: tuple[float, float],
+) -> tuple[Vector, Vector]:
+    """State (3 n,) and covariance (3 n, 3 n) after one cycle of the extended Kalman filter.
+
+    x = (c, c_rate, d) with M c_rate' = known force + d - M' c_rate, johnston (45), by exponential Euler, which is exact
+    for a linear model; its series of third order limits the step.
+
+    Parameters
+    ----------
+    halvings : how often the cycle is halved for the series
+    mass, by_c, by_rate, momentum_by_c : M and derivatives of the known forces and of the momentum, (n, n)
+    known_force : (n,), N.m^2
+    state, P : before, (3 n,) and (3 n, 3 n)
+    walk : spectral density of d, (n, n), (N.m^2)^2/s
+    measured, noise : coefficients and their covariance, (n,) and (n, n)
+    times : step of the series, and of the cycle, s
+    """
+    n, (h, dt) = len(measured), times
+    c, rate, d = (slice(k * n, (k + 1) * n) for k in range(3))
+    inverse = np.linalg.inv(mass)
+    A = np.zeros((3 * n, 3 * n))
+    A[c, rate] = np.eye(n) * h
+    A[rate] = inverse @ np.concatenate([by_c, by_rate - momentum_by_c, np.eye(n)], axis=1) * h
+    force = known_force + state[d] - momentum_by_c @ state[rate]
+    step = term = np.concatenate([state[rate], inverse @ force, np.zeros(n)]) * h  # johnston (45)
+    for k in (2, 3, 4):
+        term = A @ term / k
+        step = step + term
+    square = A @ A
+    transition = np.eye(3 * n) + A + square / 2 + square @ A / 6
+    for _ in range(halvings):
+        step = step + transition @ step
+        transition = transition @ transition
+    P = transition @ P @ transition.T
+    P[d, d] += walk * dt
+    predicted = state + step
+    gain = np.linalg.solve(P[c, c] + noise, P[c, :]).T
+    updated = P - gain @ P[c, :]
+    return predicted + gain @ (measured - predicted[c]), (updated + updated.T) / 2
+
+
+def _compiled_cycle(size: int) -> Callable[..., tuple[Vector, Vector]]:
+    """:func:`filter_cycle` for n = ``size`` coordinates in the rod's kernel. For one thread."""
+    n, square = size, (size, size)
+    inputs = ((square,) * 4, ((n,), (3 * n,), (3 * n, 3 * n), square), ((n,), square, (2,)))
+    call = BufferedCall("rod_filter", n, sum(inputs, ()), ((3 * n,), (3 * n, 3 * n)))
+
+    def run(halvings: int, *given: Any) -> tuple[Vector, Vector]:
+        newest, covariance = call(halvings, *given)
+        return newest.copy(), covariance.copy()
+
+    return run
 
 
 def _fastest(model: StateTerms, inverse_mass: Vector) -> float:

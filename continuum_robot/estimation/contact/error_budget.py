@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """How wrong the residual of an observer may be, from the errors of state and model: bound and covariance.
 
-Constant errors of the state move the residual by its sensitivity to them, johnston (64); those that change from sample
-to sample are noise of a covariance. Errors of the stiffness scale the elastic force of each kind of strain, those of
-the friction all of it. How, stands in estimation/contact/algebra/budget.py.
+Constant errors of the state move the residual by its sensitivity to them, johnston section 8, (62)-(69); those that
+change from sample to sample are noise of a covariance. Errors of the stiffness scale the elastic force of each kind of
+strain, those of the friction all of it.
+
+The derivatives of momentum and known force are exact (rod/contact/functions.py); that of the momentum observer's
+residual, dr/dx, follows its own recursion. A constant error Delta x moves r by dr/dx Delta x; errors that change from
+sample to sample pass the observer as noise, whose stationary covariance has a closed form:
+
+With a = 1 / (1 + K dt) the residual is r_k = a r_(k-1) + a K (U e_k + W e_(k-1)) of the errors e, with
+U = P - F dt / 2 and W = - P - F dt / 2. One error gives a K U at once and a^(j-1) a K (a U + W) after j cycles, so
+with Z = a U + W and S the errors' covariance that of channels i, j is
+a_i K_i a_j K_j [U S U^T + Z S Z^T / (1 - a_i a_j)]_ij.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.contact.buffered_call import BufferedCall
+from continuum_robot.rod.kernel.library import library
 
 Vector = NDArray[np.float64]
 
@@ -40,3 +56,245 @@ class Budget:
     bound: Vector
     covariance: Vector
     information: Vector
+
+
+class ResidualSensitivity:
+    """dr/dx of the momentum observer for x = (c, c_rate), johnston (65), (69), by the observer's recursion.
+
+    S_k = (S_(k-1) + K (P_k - P_(k-1)) - K (F_k + F_(k-1)) / 2 dt) / (1 + K dt) with P = dp/dx, F = d(known force)/dx.
+    The first P counts in full, as in (65): the error is taken to begin with the observation. The next S is computed
+    with the error budget, see :meth:`BudgetAlgebra.gmo_budget`.
+
+    Parameters
+    ----------
+    gain : K_o, (n,), 1/s
+
+    Attributes
+    ----------
+    gain : (n,), 1/s
+    matrix : dr/dx, (n, 2 n)
+    momentum, force : derivatives of momentum and force of the last cycle, (n, 2 n) each
+    fresh : before the first cycle
+
+    Raises
+    ------
+    ParameterError : a gain that is not positive and finite
+    """
+
+    def __init__(self, gain: ArrayLike) -> None:
+        self.gain: Vector = np.asarray(gain, dtype=float)
+        if not np.all(self.gain > 0):
+            raise ParameterError("gain", gain, "positive numbers, 1/s")
+        self.reset()
+
+    def reset(self) -> None:
+        """Restart."""
+        n = self.gain.size
+        self.matrix: Vector = np.zeros((n, 2 * n))
+        self.momentum: Vector = np.zeros((n, 2 * n))
+        self.force: Vector = np.zeros((n, 2 * n))
+        self.fresh = True
+
+    def take(self, matrix: Vector, momentum_by_state: Vector, force_by_state: Vector) -> None:
+        """Keep a cycle.
+
+        Parameters
+        ----------
+        matrix : dr/dx after it, (n, 2 n)
+        momentum_by_state : derivative dp/dx = [dp/dc, M], (n, 2 n), johnston (66)-(68)
+        force_by_state : derivative of the known force with friction, (n, 2 n)
+        """
+        self.matrix, self.momentum, self.force, self.fresh = matrix, momentum_by_state, force_by_state, False
+
+
+class BudgetAlgebra:
+    """Error budgets of the three methods, with NumPy; ``fractions`` are the values of ``FRACTIONS``.
+
+    Parameters
+    ----------
+    stiffness : of the robot's coordinates, (n, n)
+    strain_count : kinds of strain that the rod has
+    """
+
+    def __init__(self, stiffness: Vector, strain_count: int) -> None:
+        self.size, self.strain_count = len(stiffness), strain_count
+        self.floor = COVARIANCE_FLOOR * float(np.trace(stiffness)) ** 2
+
+    def kalman_budget(
+        self,
+        fractions: Vector,
+        elastic: Vector,
+        *,
+        spread: Vector,
+        by_c: Vector,
+        rod_by_rate: Vector,
+        friction: Vector | None,
+    ) -> Budget:
+        """Of the Kalman disturbance observer.
+
+        Parameters
+        ----------
+        fractions : values of ``FRACTIONS``, in the units of their names, (5,)
+        elastic : force of the stiffness by the strain that it comes from, (strains, n), N.m^2
+        spread : the observer's own covariance of the residual, (n, n)
+        by_c : derivative of all known forces by c, (n, n)
+        rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
+        friction : generalised force, (n,), N.m^2; None: no friction
+        """
+        return self._budget("kalman", fractions, elastic, by_c, friction, spread, rod_by_rate)[0]
+
+    def gmo_budget(
+        self,
+        fractions: Vector,
+        elastic: Vector,
+        *,
+        lag: Vector,
+        sensitivity: ResidualSensitivity,
+        dt: float,
+        by_state: tuple[Vector, Vector],
+        noise: tuple[Vector, Vector],
+        friction: Vector | None,
+    ) -> Budget:
+        """Of the momentum observer; carries the sensitivity on.
+
+        Parameters
+        ----------
+        fractions, elastic, friction : as in :meth:`kalman_budget`
+        lag : what the residual is late by, (n,), N.m^2
+        sensitivity : of the observer; it is updated
+        dt : of the cycle, s
+        by_state : derivatives of the momentum and of all known forces by (c, c_rate), (n, 2 n) each
+        noise : covariances of the samples of c and of c_rate, (n, n) each
+        """
+        steps = (0.0 if sensitivity.fresh else dt, dt)
+        old = (sensitivity.matrix, sensitivity.momentum, sensitivity.force)
+        more = (lag, sensitivity.gain, steps, *old, *by_state, *noise)
+        budget, (matrix,) = self._budget("gmo", fractions, elastic, by_state[1][:, : self.size], friction, *more)
+        sensitivity.take(matrix, *by_state)
+        return budget
+
+    def jfd_budget(
+        self,
+        fractions: Vector,
+        elastic: Vector,
+        *,
+        by_c: Vector,
+        by_rate: Vector,
+        mass: Vector,
+        noise: tuple[Vector, Vector],
+        acceleration_noise: float,
+        friction: Vector | None,
+    ) -> Budget:
+        """Of the joint-force deviation.
+
+        Parameters
+        ----------
+        fractions, elastic, noise, friction : as in :meth:`kalman_budget` and :meth:`gmo_budget`
+        by_c, by_rate : derivatives of all known forces, (n, n)
+        mass : M, (n, n), kg.m^4
+        acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
+        """
+        more = (by_rate, mass, *noise, acceleration_noise)
+        return self._budget("jfd", fractions, elastic, by_c, friction, *more)[0]
+
+    def _budget(
+        self, method: str, fractions: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
+    ) -> tuple[Budget, tuple[Vector, ...]]:
+        """The budget of a method, with what else it finds."""
+        constant, spread, errors, found = _PARTS[method](fractions, by_c, *more)
+        rubbing = np.zeros(self.size) if friction is None else fractions[3] * friction
+        of_model = np.array([*(fractions[2] * elastic), rubbing])
+        rows = np.array([*of_model, *errors])
+        # A constant error of the coefficients is as likely in each of them: its variance is a third of its square.
+        shift = by_c * (fractions[0] / math.sqrt(3))
+        covariance = spread + rows.T @ rows + shift @ shift.T + self.floor * np.eye(self.size)
+        bound = constant + np.abs(of_model).sum(axis=0) + fractions[4] * np.sqrt(np.diag(spread))
+        return Budget(bound, covariance, np.linalg.inv(covariance)), found
+
+
+Parts = tuple[Vector, Vector, tuple[Vector, ...], tuple[Vector, ...]]
+"""Largest change by constant errors, covariance of the noise, further errors as rows, and what else was found."""
+
+
+def _kalman(fractions: Vector, by_c: Vector, spread: Vector, rod_by_rate: Vector) -> Parts:
+    return _constant(fractions, by_c, rod_by_rate), spread, (), ()
+
+
+def _gmo(
+    fractions: Vector,
+    _by_c: Vector,
+    lag: Vector,
+    gain: Vector,
+    steps: tuple[float, float],
+    before: Vector,
+    old_momentum: Vector,
+    old_force: Vector,
+    momentum: Vector,
+    force: Vector,
+    *noise: Vector,
+) -> Parts:
+    n, (step, dt) = len(gain), steps
+    change = momentum - old_momentum - (force + old_force) * (step / 2)
+    matrix = (before + gain[:, None] * change) / (1 + gain[:, None] * step)  # johnston (65), (69)
+    # The closed form above.
+    state_noise = np.zeros((2 * n, 2 * n))
+    state_noise[:n, :n], state_noise[n:, n:] = noise
+    pole = 1 / (1 + gain * dt)
+    now = momentum - force * (dt / 2)
+    tail = pole[:, None] * now - momentum - force * (dt / 2)
+    spread = now @ state_noise @ now.T + (tail @ state_noise @ tail.T) / (1 - np.outer(pole, pole))
+    spread *= np.outer(pole * gain, pole * gain)
+    return _constant(fractions, matrix[:, :n], matrix[:, n:]), spread, (lag,), (matrix,)
+
+
+def _jfd(
+    fractions: Vector,
+    by_c: Vector,
+    by_rate: Vector,
+    mass: Vector,
+    noise: Vector,
+    rate_noise: Vector,
+    acceleration_noise: float,
+) -> Parts:
+    spread = by_c @ noise @ by_c.T + by_rate @ rate_noise @ by_rate.T + mass @ mass.T * acceleration_noise**2
+    return _constant(fractions, by_c, by_rate), spread, (), ()
+
+
+_PARTS: dict[str, Callable[..., Parts]] = {"kalman": _kalman, "gmo": _gmo, "jfd": _jfd}
+
+
+def _constant(fractions: Vector, by_c: Vector, by_rate: Vector) -> Vector:
+    """Largest change of each channel by the constant errors of c and c_rate, (n,), johnston (64)."""
+    return np.asarray(np.abs(by_c).sum(axis=1) * fractions[0] + np.abs(by_rate).sum(axis=1) * fractions[1])
+
+
+class CompiledBudgets(BudgetAlgebra):
+    """The same in the rod's kernel. For one thread."""
+
+    def __init__(self, stiffness: Vector, strain_count: int) -> None:
+        super().__init__(stiffness, strain_count)
+        n, square, wide = self.size, (self.size, self.size), (self.size, 2 * self.size)
+        shared = (5,), (strain_count, n), square, (n,), (1,)
+        more = {
+            "kalman": (square, square),
+            "jfd": (*(square,) * 4, (1,)),
+            "gmo": ((n,), (n,), (2,), *(wide,) * 5, square, square),
+        }
+        found, extra = ((n,), square, square), {"gmo": (wide,)}
+        self._calls = {
+            method: BufferedCall(f"rod_{method}_budget", n, shared + inputs, found + extra.get(method, ()))
+            for method, inputs in more.items()
+        }
+
+    def _budget(
+        self, method: str, fractions: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
+    ) -> tuple[Budget, tuple[Vector, ...]]:
+        shared = fractions, elastic, by_c, 0.0 if friction is None else friction, self.floor
+        results = self._calls[method](self.strain_count, *shared, *more)
+        bound, covariance, information, *found = (one.copy() for one in results)
+        return Budget(bound, covariance, information), tuple(found)
+
+
+def budget_algebra(stiffness: Vector, strain_count: int) -> BudgetAlgebra:
+    """The budgets, compiled where the kernel's library was built; parameters as of :class:`BudgetAlgebra`."""
+    return (BudgetAlgebra if library() is None else CompiledBudgets)(stiffness, strain_count)

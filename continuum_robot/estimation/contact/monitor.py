@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra.budget import budget_algebra
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
-from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget
+from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget, budget_algebra
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver

@@ -140,7 +140,7 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     settings = replace(settings, workers=0, scheduler="")
     progress("the robot's model")
     rig, monitors = _bench(settings)
-    length_m = monitors.robot.robot.length_m
+    length_m = monitors.model.robot.length_m
     progress("free motion for the thresholds")
     rig.begin(0)
     monitors.calibrate(list(rig.free(("+x", "+y"))))
@@ -171,7 +171,7 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     numbers["free_motion_s"] = free_s
     numbers["largest_force_n"] = float(max(np.linalg.norm(run.truth, axis=1).max() for run in runs))
     numbers["rate_hz"] = settings.rate_hz
-    bending = curvature_range(monitors.robot.robot.segments[0], _example(runs).c)
+    bending = curvature_range(monitors.model.robot.segments[0], _example(runs).c)
     for k, axis in enumerate("xy"):
         numbers[f"example_largest_curvature_{axis}_per_m"] = float(bending[0][:, k].max())
         numbers[f"example_largest_beta_{axis}_per_m"] = float(bending[1][:, k].max())

@@ -23,20 +23,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, SmoothedDifference
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
 from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.experiments.johnston.measurement import CommandedCurrent, curvature_range
-from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, perturbed, point_force
+from continuum_robot.experiments.johnston.segment import (
+    OBSERVERS,
+    CapstanModel,
+    Observers,
+    perturbed,
+    point_force,
+)
 from continuum_robot.experiments.johnston.sweep_monitors import FILTER_POINTS, GAIN_PER_S, RATE_POINTS
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.description import Robot
@@ -49,10 +54,8 @@ Array = NDArray[np.float64]
 
 DISK_M = 0.213293
 SEGMENTS = ("proximal", "distal")
-METHODS = ("gmo", "jfd")
 SETTLE_S, SCORED_FROM_S = 1.5, 1.0  # at rest before the motion; from when errors count
-SAG_STEPS, SAG_DAMPING = 1500, 0.9  # braked steps in which the robot sags to rest
-CLEARANCE_M, PEAK_N, RAMP_RAD_PER_S2, RIM_M = 0.02, 30.0, 20.0, 0.08
+CLEARANCE_M, PEAK_N, RAMP_RAD_PER_S2 = 0.02, 30.0, 20.0
 AWAY_DEG_PER_S = 180.0
 MONITOR_HZ = 100
 # What the sweep changes, one at a time.
@@ -70,7 +73,6 @@ class MultisegmentSettings:
     """Options of the experiment."""
 
     robot: str = quantity("robot file or name, two segments with capstans", default="vanderbilt_two_segment")
-    rate_hz: int = quantity("of the simulation, a multiple of the monitor's 100", "Hz", default=200, ge=200, le=1000)
     speed_deg_per_s: float = quantity("of the capstans on the way to the sensor", "deg/s", default=36.0, gt=1, le=180)
     withdrawal_deg: float = quantity("how far they turn away before", "deg", default=180.0, ge=0, le=180)
     farthest_deg: float = quantity("how far they turn towards it", "deg", default=225.0, gt=1, le=225)
@@ -106,23 +108,6 @@ class MultisegmentSeries:
     forces: dict[tuple[str, str, str], Array]
 
 
-class _Observer:
-    """GMO and JFD on one model."""
-
-    def __init__(self, robot: CapstanRobot) -> None:
-        self.robot = robot
-        gain_per_s = np.tile(GAIN_PER_S, robot.size // GAIN_PER_S.size)
-        self._momentum = MomentumObserver(gain_per_s, 1000, robot.size)
-        self._smooth = {method: BackwardGaussian(FILTER_POINTS[method]) for method in METHODS}
-
-    def update(self, motion: Sequence[Array], torque: Array, other: Array, dt: float) -> Array:
-        """Generalised forces of GMO and JFD as columns, (n, 2); other: a known generalised force."""
-        seen = self.robot.observe(motion[0], motion[1], motion[2], torque)
-        residual = self._momentum.update(seen.momentum, seen.known_force + other, dt)
-        found = {"gmo": residual, "jfd": seen.deviation - other}
-        return np.column_stack([self._smooth[method].update(found[method]) for method in METHODS])
-
-
 def distal_alone(robot: Robot) -> Robot:
     """The distal segment on a fixed base, as the uncoupled observer takes it."""
     segment = dataclasses.replace(
@@ -149,8 +134,6 @@ def _tilted(robot: Robot, angle_deg: float) -> Robot:
 
 
 def _run(settings: MultisegmentSettings, progress: Progress) -> Result:
-    if settings.rate_hz % MONITOR_HZ:
-        raise ParameterError("rate_hz", settings.rate_hz, f"a multiple of the monitor's {MONITOR_HZ} Hz")
     robot = load_robot(settings.robot)
     series = _simulated(robot, settings, progress)
     numbers = _numbers(series)
@@ -160,7 +143,6 @@ def _run(settings: MultisegmentSettings, progress: Progress) -> Result:
             numbers[f"{segment}_largest_curvature_{letter}_per_m"] = float(curvature[:, axis].max())
             numbers[f"{segment}_largest_beta_{letter}_per_m"] = float(beta[:, axis].max())
     numbers["duration_s"] = float(series.time_s[-1])
-    numbers["rate_hz"] = settings.rate_hz
     numbers["monitor_hz"] = MONITOR_HZ
     if settings.sweep:
         rows = {}
@@ -186,45 +168,46 @@ def _numbers(series: MultisegmentSeries) -> dict[str, object]:
 
 def _simulated(robot: Robot, settings: MultisegmentSettings, progress: Progress) -> MultisegmentSeries:
     rng = np.random.default_rng(settings.seed)
-    plant = CapstanRobot(perturbed(_tilted(robot, settings.tilt_deg), settings.parameter_error, rng))
-    whole = CapstanRobot(robot)
-    proximal, distal = CapstanRobot(lumped_distal(robot)), CapstanRobot(distal_alone(robot))
-    observers = {name: _Observer(one) for name, one in (("whole", whole), ("proximal", proximal), ("distal", distal))}
+    true = perturbed(_tilted(robot, settings.tilt_deg), settings.parameter_error, rng)
+    whole, proximal, distal = (CapstanModel(one) for one in (robot, lumped_distal(robot), distal_alone(robot)))
+    observers, lower, upper = (
+        Observers(model, np.tile(GAIN_PER_S, model.size // GAIN_PER_S.size), points=FILTER_POINTS)
+        for model in (whole, proximal, distal)
+    )
     strings = string_matrix(robot)
-    shape = np.linalg.pinv(np.vstack([plant.capstan_jacobian, strings]))
-    usual = StringEncoderSettings()
-    encoders = StringEncoderModel(len(strings), usual, rng)
-    current = CommandedCurrent(plant.capstans, settings.torque_error, settings.gear_efficiency, rng)
+    shape = np.linalg.pinv(np.vstack([whole.capstan_jacobian, strings]))
+    encoders = StringEncoderModel(len(strings), StringEncoderSettings(), rng)
+    current = CommandedCurrent(whole.capstans, settings.torque_error, settings.gear_efficiency, rng)
     contact_m = robot.segments[0].length_m + DISK_M
-    n, dt, difference = plant.size, 1 / MONITOR_HZ, SmoothedDifference(RATE_POINTS)
+    dt, difference = 1 / MONITOR_HZ, SmoothedDifference(RATE_POINTS)
     first = proximal.size
     times, truth, coefficients = [], [], []
     forces: dict[tuple[str, str, str], list[Array]] = {}
-    for time_s, x, torque_there, wrench in _motion(plant, contact_m, settings):
-        extension = strings @ x[:n]
+    for bench, torque_there in _motion(true, contact_m, settings):
+        time_s, wrench, (angle, speed) = bench.plant.time_s, bench.wrench, bench.turned
+        extension = bench.plant.string_extension
         read = extension + settings.encoder_error_ratio * (encoders.read(extension) - extension)
-        measured = shape @ np.concatenate([plant.capstan_jacobian @ x[:n], read])
-        torque = current.read(torque_there, plant.capstan_jacobian @ x[n:])
-        motion = difference.update(measured, dt)
-        near, far = tuple(part[:first] for part in motion), tuple(part[first:] for part in motion)
+        torque = current.read(torque_there, speed)
+        motion = difference.update(shape @ np.concatenate([angle, read]), dt)
+        (c, near), (rate, near_rate), (second, near_second) = ((one[first:], one[:first]) for one in motion)
         times.append(time_s)
-        coefficients.append(x[:n].copy())
-        truth.append(np.array(wrench[:2], dtype=float))
-        found = observers["whole"].update(motion, torque, np.zeros(n), dt)
+        coefficients.append(bench.plant.c)
+        truth.append(wrench[:2])
+        found = observers.update(motion, torque, dt)
         here = np.vstack([whole.jacobian(motion[0], DISK_M)[:2], whole.jacobian(motion[0], contact_m)[:2]])
         both = np.linalg.lstsq(here.T, found, rcond=None)[0]
         reaction = distal_reaction(robot, 0.0, torque[2:])
-        loaded = proximal.jacobian(near[0], robot.segments[0].length_m).T @ reaction
-        lower = observers["proximal"].update(near, torque[:2], loaded, dt)
-        upper = observers["distal"].update(far, torque[2:], np.zeros(n - first), dt)
+        loaded = proximal.jacobian(near, robot.segments[0].length_m).T @ reaction
+        below = lower.update((near, near_rate, near_second), torque[:2], dt, loaded)
+        above = upper.update((c, rate, second), torque[2:], dt)
         estimates = {
             ("coupled", "proximal"): both[:2],
             ("coupled", "distal"): both[2:],
-            ("uncoupled", "proximal"): point_force(lower, proximal.jacobian(near[0], DISK_M)),
-            ("uncoupled", "distal"): point_force(upper, distal.jacobian(far[0], DISK_M)),
+            ("uncoupled", "proximal"): point_force(below, proximal.jacobian(near, DISK_M)),
+            ("uncoupled", "distal"): point_force(above, distal.jacobian(c, DISK_M)),
         }
         for (coupling, segment), values in estimates.items():
-            for k, method in enumerate(METHODS):
+            for k, method in enumerate(OBSERVERS):
                 forces.setdefault((coupling, method, segment), []).append(values[:, k])
         if len(times) % MONITOR_HZ == 0:
             progress(f"{time_s:.0f} s, contact force {np.linalg.norm(wrench[:3]):.1f} N")
@@ -239,44 +222,25 @@ def _simulated(robot: Robot, settings: MultisegmentSettings, progress: Progress)
     )
 
 
-def _motion(
-    plant: CapstanRobot, contact_m: float, settings: MultisegmentSettings
-) -> Iterator[tuple[float, Array, Array, Array]]:
-    """Both second capstans turn away from a stop in +y, towards it until it pushes with 30 N, and back."""
-    dt, n, k = 1 / settings.rate_hz, plant.size, plant.capstans
-    side = np.array([0.0, 1.0] * (k // 2))
-    x, angle, speed, index = np.zeros(2 * n), 0.0, 0.0, 0
-    every = settings.rate_hz // MONITOR_HZ
-    stop = Stop(arc_length_m=contact_m, direction=(0.0, 1.0, 0.0), offset_m=10.0)
-    for _ in range(SAG_STEPS):
-        x = plant.drive(x, np.zeros(3 * k), stop, dt)
-        x[n:] *= SAG_DAMPING
-    pose = plant.pose(x[:n], contact_m)
-    stop = dataclasses.replace(stop, offset_m=float(pose[1, 3] + RIM_M * pose[1, 1]) + CLEARANCE_M)
-    # Speed, and the angle at which the next one begins.
-    legs = iter(
-        [
-            (-math.radians(AWAY_DEG_PER_S), -math.radians(settings.withdrawal_deg)),
-            (math.radians(settings.speed_deg_per_s), math.radians(settings.farthest_deg)),
-            (-math.radians(settings.speed_deg_per_s), 0.0),
-        ]
-    )
-    desired, end = next(legs)
-    while True:
-        resting = index * dt < SETTLE_S
-        ramp = 0.0 if resting else float(np.clip((desired - speed) / dt, -RAMP_RAD_PER_S2, RAMP_RAD_PER_S2))
-        reference = np.concatenate([angle * side, speed * side, ramp * side])
-        torque, wrench = plant.drive_loads(x, reference, stop)
-        if index % every == 0:
-            yield index * dt, x, torque, wrench
-        pushed = desired > 0 and np.linalg.norm(wrench[:3]) >= PEAK_N
-        if not resting and (pushed or (angle - end) * np.sign(desired) >= 0):
-            following = next(legs, None)
-            if following is None:
-                return
-            desired, end = following
-        x = plant.drive(x, reference, stop, dt)
-        angle, speed, index = angle + speed * dt + ramp * dt**2 / 2, speed + ramp * dt, index + 1
+def _motion(robot: Robot, contact_m: float, settings: MultisegmentSettings) -> Iterator[tuple[Bench, Array]]:
+    """Both second capstans turn away from a sensor in +y, towards it until it feels 30 N, and back; with torques."""
+    side = np.tile([0.0, 1.0], len(robot.segments))
+    free = Bench(robot, None, RAMP_RAD_PER_S2)
+    free.hang()
+    pose = free.plant.pose(contact_m)
+    offset_m = float(pose[1, 3] + RIM_M * pose[1, 1]) + CLEARANCE_M
+    bench = Bench(robot, force_sensor(contact_m, (0.0, 1.0, 0.0), offset_m), RAMP_RAD_PER_S2)
+    bench.hang()
+    for _ in range(round(SETTLE_S * MONITOR_HZ)):
+        yield bench, bench.torque(0 * side)
+        bench.move(0 * side, 1 / MONITOR_HZ)
+    for speed_deg, end_deg, peak_n in (
+        (-AWAY_DEG_PER_S, -settings.withdrawal_deg, math.inf),
+        (settings.speed_deg_per_s, settings.farthest_deg, PEAK_N),
+        (-settings.speed_deg_per_s, 0.0, math.inf),
+    ):
+        for torque in bench.turn(side, math.radians(speed_deg), math.radians(end_deg), 1 / MONITOR_HZ, peak_n):
+            yield bench, torque
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
@@ -289,7 +253,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         for column, coupling in enumerate(("uncoupled", "coupled")):
             for row, segment in enumerate(SEGMENTS):
                 axis = axes[row, column]
-                for k, method in enumerate(METHODS):
+                for k, method in enumerate(OBSERVERS):
                     values = series.forces[coupling, method, segment][:, 1]
                     axis.plot(series.time_s, values, color=COLOURS[k], label=method.upper())
                 true = series.truth[:, 1] * (segment == "distal")

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +30,20 @@ from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver, ramp_error_rms
+from continuum_robot.estimation.contact.momentum_observer import ramp_error_rms
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.johnston.segment import CapstanRobot, Loaded, point_force
+from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.johnston.sweep_runs import METHOD_NAMES
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.description import WITH_CAPSTANS
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
+from continuum_robot.rod.loads import PointWrench
+from continuum_robot.rod.rod import Rod
+from continuum_robot.simulation.moving_rod import MovingRod
 
 Array = NDArray[np.float64]
 
@@ -93,22 +98,39 @@ class NoiseSeries:
     parts_n: dict[str, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """A motion without noise.
+
+    Attributes
+    ----------
+    time_s : (k,)
+    c, c_rate, c_acceleration : (k, n)
+    """
+
+    time_s: Array
+    c: Array
+    c_rate: Array
+    c_acceleration: Array
+
+
 def _run(settings: NoiseSettings, progress: Progress) -> Result:
-    segment = CapstanRobot(load_robot(settings.robot))
+    model = CapstanModel(load_robot(settings.robot))
     rate = settings.rate_hz
-    exact = _motion(segment, settings, rate)
+    exact = ramped(model, settings, rate)
     force = _force(exact.time_s, settings.duration_s / 2)
     estimates, rmse = {}, {}
     for level, amplitude in LEVELS.items():
-        draws = settings.seeds if amplitude else 1
+        errors: dict[str, list[Array]] = {method: [] for method in METHODS}
+        for seed in range(settings.seeds if amplitude else 1):
+            measured = _measured(exact, amplitude, seed)
+            found = _estimates(model, exact, measured, settings.gain_per_s)
+            found[KALMAN] = _kalman(model, measured, amplitude, settings, 1 / rate)
+            for method in METHODS:
+                errors[method].append(np.mean((found[method] - force) ** 2, axis=0))
+                estimates.setdefault((level, method), found[method])
         for method in METHODS:
-            errors = []
-            for seed in range(draws):
-                found = _estimate(method, segment, exact, (amplitude, seed), settings)
-                errors.append(np.mean((found - force) ** 2, axis=0))
-                if seed == 0:
-                    estimates[level, method] = found
-            rmse[level, method] = np.sqrt(np.mean(errors, axis=0))
+            rmse[level, method] = np.sqrt(np.mean(errors[method], axis=0))
             progress(f"{method}, {level}: RMSE {rmse[level, method][0]:.3g} N, {rmse[level, method][1]:.3g} N")
     numbers: dict[str, object] = {
         f"{method}_{level}_rmse_{axis}_n": float(rmse[level, method][k])
@@ -122,95 +144,107 @@ def _run(settings: NoiseSettings, progress: Progress) -> Result:
     windows: tuple[tuple[int, int], ...] = ()
     parts: dict[str, Array] = {}
     if settings.sweep:
-        swept, windows, parts = _sweep(segment, settings, progress)
+        swept, windows, parts = _sweep(model, settings, progress)
         numbers.update(swept)
     return Result(numbers, NoiseSeries(exact.time_s, force, estimates, rmse, windows, parts))
 
 
-def _motion(segment: CapstanRobot, settings: NoiseSettings, rate_hz: int) -> Loaded:
-    """Integrated at 2 kHz at least, sampled at the given rate."""
-    every = max(1, math.ceil(2000 / rate_hz))
-    wrench = np.array([*FORCE_N, 0, 0, 0, 0])
-    motion = segment.ramped(
-        np.zeros(segment.capstans), wrench, settings.duration_s / 2, settings.duration_s, rate_hz * every
-    )
-    picked = slice(None, None, every)
-    return Loaded(motion.time_s[picked], motion.c[picked], motion.c_rate[picked], motion.c_acceleration[picked])
+def ramped(model: CapstanModel, settings: NoiseSettings, rate_hz: int) -> Motion:
+    """Motion from rest and straight under the growing force, in steps of half a millisecond at most.
+
+    Parameters
+    ----------
+    model : of the robot
+    settings : of the experiment
+    rate_hz : of the samples
+    """
+    robot, ramp_s = model.robot, settings.duration_s / 2
+    friction, torque = CapstanFriction(robot), np.zeros(model.capstans)
+    slot = PointWrench(s_m=robot.length_m, frame="body")
+    rod = Rod(robot, stations_m=friction.stations_m.tolist(), loads=[slot], parts=WITH_CAPSTANS)
+    moving = MovingRod(rod, friction=friction)
+    moving.reset(np.zeros(rod.n))
+    moving.desired[:] = friction.tension_of_torque(torque)
+    step_s = 1 / (rate_hz * max(1, math.ceil(2000 / rate_hz)))
+
+    def load(end_s: float) -> None:  # as in the step's middle
+        x, y = _force(np.array([end_s - step_s / 2]), ramp_s)[0]
+        rod.load([replace(slot, force_n=(x, y, 0.0))])
+
+    time_s = np.arange(round(settings.duration_s * rate_hz) + 1) / rate_hz
+    motion = moving.follow(time_s, step_s, load)
+    wrench = np.pad(_force(time_s, ramp_s), ((0, 0), (0, 4)))
+    states = zip(motion.c, motion.c_rate, wrench, strict=True)
+    second = np.array([model.acceleration(c, rate, torque, load) for c, rate, load in states])
+    return Motion(time_s, motion.c, motion.c_rate, second)
 
 
 def _force(time_s: Array, ramp_s: float) -> Array:
     return np.minimum(time_s / ramp_s, 1.0)[:, None] * FORCE_N
 
 
-def _estimate(
-    method: str,
-    segment: CapstanRobot,
-    exact: Loaded,
-    noise: tuple[float, int],
-    settings: NoiseSettings,
-    points: int = _SMOOTHING_POINTS,
-) -> Array:
-    """Force in x and y, (samples, 2); noise: peak-to-peak amplitude in 1/m, and seed; points that are smoothed."""
-    amplitude, seed = noise
-    measured = exact.c + amplitude * np.random.default_rng(seed).uniform(-0.5, 0.5, exact.c.shape)
-    dt, n = float(exact.time_s[1] - exact.time_s[0]), segment.size
-    if method == KALMAN:
-        return _kalman(segment, measured, amplitude, settings, dt)
-    difference = SmoothedDifference(points)
-    observer = MomentumObserver(settings.gain_per_s, size=n)
-    torque = np.zeros(segment.capstans)
-    found = np.zeros((len(measured), 2))
+def _measured(exact: Motion, amplitude: float, seed: int) -> Array:
+    """Coefficients with noise of a peak-to-peak amplitude, (samples, n), 1/m."""
+    return exact.c + amplitude * np.random.default_rng(seed).uniform(-0.5, 0.5, exact.c.shape)
+
+
+def _estimates(
+    model: CapstanModel, exact: Motion, measured: Array, gain_per_s: float, points: int = _SMOOTHING_POINTS
+) -> dict[str, Array]:
+    """Force in x and y by GMO and JFD, (samples, 2); derivatives by backward Gaussians, without noise exact."""
+    dt, tip_m = float(exact.time_s[1] - exact.time_s[0]), model.robot.length_m
+    difference, observers = SmoothedDifference(points), Observers(model, gain_per_s)
+    torque = np.zeros(model.capstans)
+    found = np.zeros((len(measured), 2, 2))
+    without_noise = np.array_equal(measured, exact.c)
     for index, newest in enumerate(measured):
-        c, rate, second = newest, exact.c_rate[index], exact.c_acceleration[index]
-        if amplitude:
-            c, rate, second = difference.update(newest, dt)
-        seen = segment.observe(c, rate, second, torque)
-        residual = observer.update(seen.momentum, seen.known_force, dt) if method == "gmo" else seen.deviation
-        found[index] = point_force(residual, segment.jacobian(c, segment.robot.length_m))
-    return found
+        motion = newest, exact.c_rate[index], exact.c_acceleration[index]
+        if not without_noise:
+            motion = difference.update(newest, dt)
+        found[index] = point_force(observers.update(motion, torque, dt), model.jacobian(motion[0], tip_m))
+    return dict(zip(OBSERVERS, np.moveaxis(found, 2, 0), strict=True))
 
 
-def _kalman(segment: CapstanRobot, measured: Array, amplitude: float, settings: NoiseSettings, dt: float) -> Array:
+def _kalman(model: CapstanModel, measured: Array, amplitude: float, settings: NoiseSettings, dt: float) -> Array:
     """The disturbance observer: no derivative is taken, and the fit weighs channels by what is known of each."""
-    wrench, terms = WrenchEstimator("point"), segment.terms()
-    observer = DisturbanceObserver(segment.size, wrench.directions, settings.force_walk_n_per_sqrt_s)
-    torque = np.zeros(segment.capstans)
-    covariance = np.eye(segment.size) * max(amplitude / math.sqrt(12), _LEAST_NOISE) ** 2
+    wrench, torque = WrenchEstimator("point"), np.zeros(model.capstans)
+    observer = DisturbanceObserver(model.size, wrench.directions, settings.force_walk_n_per_sqrt_s)
+    covariance = np.eye(model.size) * max(amplitude / math.sqrt(12), _LEAST_NOISE) ** 2
     found = np.zeros((len(measured), 2))
     for index, c in enumerate(measured):
-        residual = observer.update(c, covariance, lambda c, rate: terms.at(c, rate, torque), dt)
+        residual = observer.update(c, covariance, lambda c, rate: model.at(c, rate, torque), dt)
         jacobian = observer.model.terms.jacobians[-1]
         found[index] = wrench.estimate(residual, jacobian, observer.covariance).wrench[:2]
     return found
 
 
 def _sweep(
-    segment: CapstanRobot, settings: NoiseSettings, progress: Progress
+    model: CapstanModel, settings: NoiseSettings, progress: Progress
 ) -> tuple[dict[str, object], tuple[tuple[int, int], ...], dict[str, Array]]:
     """GMO and JFD over the sample rate, and over rate and window how far they are from the paper's table 6."""
     rows: dict[str, list[float]] = {}
     found: dict[tuple[int, int], dict[str, float]] = {}
     for rate in SWEPT_RATES_HZ:
-        exact = _motion(segment, settings, rate)
+        exact = ramped(model, settings, rate)
         for points in SWEPT_POINTS if rate <= _HIGHEST_FITTED_HZ else (_SMOOTHING_POINTS,):
-            found[rate, points] = _noisy_errors(segment, exact, settings, points)
+            found[rate, points] = _noisy_errors(model, exact, settings, points)
             if points == _SMOOTHING_POINTS:
                 for key, error in found[rate, points].items():
                     rows.setdefault(f"sweep_{key}", []).append(error)
         progress(f"sample rate {rate} Hz: done")
     numbers: dict[str, object] = {"sweep_rate_hz": list(SWEPT_RATES_HZ), **rows, **_turning_rates(rows)}
-    for name, methods in (("table_6", ("gmo", "jfd")), ("gmo_row", ("gmo",)), ("jfd_row", ("jfd",))):
+    for name, methods in (("table_6", OBSERVERS), ("gmo_row", ("gmo",)), ("jfd_row", ("jfd",))):
         distance = {window: _distance(errors, methods) for window, errors in found.items()}
         closest = min(distance, key=lambda window: distance[window])
         numbers[f"closest_to_{name}_rate_hz"] = closest[0]
         numbers[f"closest_to_{name}_smoothing_points"] = closest[1]
         numbers[f"closest_to_{name}_factor"] = distance[closest]
-    numbers["table_6_factor_at_100_hz"] = _distance(found[100, _SMOOTHING_POINTS], ("gmo", "jfd"))
-    numbers["table_6_factor_at_1000_hz"] = _distance(found[1000, _SMOOTHING_POINTS], ("gmo", "jfd"))
+    numbers["table_6_factor_at_100_hz"] = _distance(found[100, _SMOOTHING_POINTS], OBSERVERS)
+    numbers["table_6_factor_at_1000_hz"] = _distance(found[1000, _SMOOTHING_POINTS], OBSERVERS)
     windows = tuple(window for window in found if window[0] <= _HIGHEST_FITTED_HZ)
     numbers["window_rate_hz"] = [rate for rate, _ in windows]
     numbers["window_points"] = [points for _, points in windows]
-    parts = {method: np.array([_parts(found[window], method) for window in windows]) for method in ("gmo", "jfd")}
+    parts = {method: np.array([_parts(found[window], method) for window in windows]) for method in OBSERVERS}
     for method, values in parts.items():
         paper = _parts(NOISE.paper, method)
         for k, axis in enumerate("xy"):
@@ -247,18 +281,20 @@ def _turning_rates(rows: dict[str, list[float]]) -> dict[str, object]:
     return found
 
 
-def _noisy_errors(segment: CapstanRobot, exact: Loaded, settings: NoiseSettings, points: int) -> dict[str, float]:
+def _noisy_errors(model: CapstanModel, exact: Motion, settings: NoiseSettings, points: int) -> dict[str, float]:
     """RMSE of GMO and JFD by the keys of the paper's numbers, over all draws, N."""
     force = _force(exact.time_s, settings.duration_s / 2)
     errors = {}
     for level, amplitude in LEVELS.items():
-        for method in ("gmo", "jfd") if amplitude else ():
-            squares = [
-                np.mean((_estimate(method, segment, exact, (amplitude, seed), settings, points) - force) ** 2, axis=0)
-                for seed in range(settings.seeds)
-            ]
-            for k, axis in enumerate("xy"):
-                errors[f"{method}_{level}_rmse_{axis}_n"] = float(np.sqrt(np.mean(squares, axis=0)[k]))
+        if amplitude == 0:
+            continue
+        draws = [
+            _estimates(model, exact, _measured(exact, amplitude, seed), settings.gain_per_s, points)
+            for seed in range(settings.seeds)
+        ]
+        for method in OBSERVERS:
+            rmse = np.sqrt(np.mean([np.mean((found[method] - force) ** 2, axis=0) for found in draws], axis=0))
+            errors |= {f"{method}_{level}_rmse_{axis}_n": float(rmse[k]) for k, axis in enumerate("xy")}
     return errors
 
 
@@ -298,7 +334,7 @@ def _draw_windows(series: NoiseSeries, folder: Path) -> Path:
     title = "Error in y that does not change with the noise, and what noise of 0.001 1/m adds (johnston, table 6)"
     rates = sorted({rate for rate, _ in series.windows})
     with figure(file, title, 2, 2, sharex=True, size=(8.4, 5.4)) as (drawing, axes):
-        for row, method in enumerate(("gmo", "jfd")):
+        for row, method in enumerate(OBSERVERS):
             paper = _parts(NOISE.paper, method)
             for column, name in enumerate(("constant", "noise")):
                 axis = axes[row, column]

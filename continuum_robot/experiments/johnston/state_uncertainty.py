@@ -22,16 +22,14 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.johnston.segment import CapstanRobot, point_force
+from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 
 Array = NDArray[np.float64]
 
-METHODS = ("gmo", "jfd")
 LEVELS = 10
 LARGEST_ERROR = 0.2
 # Name in the keys, and index of the level, of the rows of the table.
@@ -83,24 +81,24 @@ class _Motion:
 
 
 def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
-    segment = CapstanRobot(load_robot(settings.robot))
+    model = CapstanModel(load_robot(settings.robot))
     rng = np.random.default_rng(settings.seed)
     shape = (settings.wrenches, LEVELS)
-    rmse = {method: np.zeros((*shape, 2)) for method in METHODS}
-    norm, direction = ({method: np.zeros(shape) for method in METHODS} for _ in range(2))
+    rmse = {method: np.zeros((*shape, 2)) for method in OBSERVERS}
+    norm, direction = ({method: np.zeros(shape) for method in OBSERVERS} for _ in range(2))
     levels = np.linspace(0, LARGEST_ERROR, LEVELS)
     samples, loose = [], []
     loosely = replace(settings, relative_tolerance=_ODE45_TOLERANCE)
     for index in range(settings.wrenches):
         force = rng.uniform(-settings.force_n, settings.force_n, 2)
-        torque = rng.uniform(-settings.torque_nm, settings.torque_nm, segment.capstans)
-        motion = _motion(segment, force, torque, settings)
+        torque = rng.uniform(-settings.torque_nm, settings.torque_nm, model.capstans)
+        motion = _motion(model, force, torque, settings)
         time_s = motion.time_s
         samples.append(len(time_s))
         fraction = time_s / settings.duration_s
         for k, level in enumerate(levels):
-            found = _estimates(segment, motion, float(level), settings)
-            for method in METHODS:
+            found = _estimates(model, motion, float(level), settings)
+            for method in OBSERVERS:
                 error = found[method] - fraction[:, None] * force
                 weights = _weights(time_s)
                 rmse[method][index, k] = np.sqrt(weights @ error**2)
@@ -108,12 +106,12 @@ def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
                 sizes = np.linalg.norm(found[method], axis=1) * np.linalg.norm(force)
                 cosine = np.clip((found[method] @ force) / np.maximum(sizes, 1e-12), -1, 1)
                 direction[method][index, k] = np.sqrt(weights @ np.arccos(cosine) ** 2)
-        motion = _motion(segment, force, torque, loosely)
-        error = _estimates(segment, motion, 0.0, loosely)["jfd"] - motion.time_s[:, None] / settings.duration_s * force
+        motion = _motion(model, force, torque, loosely)
+        error = _estimates(model, motion, 0.0, loosely)["jfd"] - motion.time_s[:, None] / settings.duration_s * force
         loose.append(np.sqrt(_weights(motion.time_s) @ error**2))
         progress(f"force {index + 1} of {settings.wrenches}: {samples[-1]} samples")
     numbers: dict[str, object] = {}
-    for method in METHODS:
+    for method in OBSERVERS:
         for name, k in ROWS.items():
             for axis, letter in enumerate("xy"):
                 values = rmse[method][:, k, axis]
@@ -123,7 +121,7 @@ def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
         values = np.array(loose)[:, axis]
         numbers[f"jfd_error_0_percent_mean_rmse_{letter}_at_tolerance_of_ode45_n"] = float(values.mean())
         numbers[f"jfd_error_0_percent_max_rmse_{letter}_at_tolerance_of_ode45_n"] = float(values.max())
-    for method in METHODS:
+    for method in OBSERVERS:
         for axis, letter in enumerate("xy"):
             numbers[f"{method}_mean_rmse_{letter}_by_level_n"] = rmse[method][:, :, axis].mean(axis=0).tolist()
             numbers[f"{method}_max_rmse_{letter}_by_level_n"] = rmse[method][:, :, axis].max(axis=0).tolist()
@@ -133,11 +131,16 @@ def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
     return Result(numbers, UncertaintySeries(levels, rmse, norm, direction))
 
 
-def _motion(segment: CapstanRobot, force: Array, torque: Array, settings: StateUncertaintySettings) -> _Motion:
-    n, end_s = segment.size, settings.duration_s
+def _motion(model: CapstanModel, force: Array, torque: Array, settings: StateUncertaintySettings) -> _Motion:
+    n, end_s = model.size, settings.duration_s
     wrench = np.array([*force, 0, 0, 0, 0])
+
+    def derivative(time_s: float, x: Array) -> Array:
+        grown = time_s / end_s
+        return np.concatenate([x[n:], model.acceleration(x[:n], x[n:], grown * torque, grown * wrench)])
+
     motion = solve_ivp(
-        lambda t, x: segment.derivative(t, x, torque, wrench, end_s),
+        derivative,
         (0.0, end_s),
         np.zeros(2 * n),
         method="RK45",
@@ -165,22 +168,17 @@ def _weights(time_s: Array) -> Array:
 
 
 def _estimates(
-    segment: CapstanRobot, motion: _Motion, level: float, settings: StateUncertaintySettings
+    model: CapstanModel, motion: _Motion, level: float, settings: StateUncertaintySettings
 ) -> dict[str, Array]:
-    n = segment.size
-    observer = MomentumObserver(settings.gain_per_s, 0, n)
-    time_s = motion.time_s
-    states, second = (1 + level) * motion.states, (1 + level) * motion.second
-    found = {method: np.zeros((len(time_s), 2)) for method in METHODS}
+    observers, time_s = Observers(model, settings.gain_per_s, reset_cycles=0), motion.time_s
+    c, rate = np.split((1 + level) * motion.states, 2, axis=1)
+    second = (1 + level) * motion.second
+    found = np.zeros((len(time_s), 2, 2))
     gaps = np.diff(time_s, prepend=time_s[0])
-    for index, state in enumerate(states):
-        c, rate = state[:n], state[n:]
-        seen = segment.observe(c, rate, second[index], time_s[index] / settings.duration_s * motion.torque)
-        residual = observer.update(seen.momentum, seen.known_force, float(gaps[index]))
-        jacobian = segment.jacobian(c, segment.robot.length_m)
-        forces = point_force(np.column_stack([residual, seen.deviation]), jacobian)
-        found["gmo"][index], found["jfd"][index] = forces.T
-    return found
+    for index, now in enumerate(zip(c, rate, second, strict=True)):
+        forces = observers.update(now, time_s[index] / settings.duration_s * motion.torque, float(gaps[index]))
+        found[index] = point_force(forces, model.jacobian(now[0], model.robot.length_m))
+    return dict(zip(OBSERVERS, np.moveaxis(found, 2, 0), strict=True))
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
@@ -189,7 +187,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     percent = 100 * series.level
     with figure(file, "Tip force from a wrong state (johnston, table 5 and fig. 6)", 2, 2) as (drawing, axes):
         for axis, letter in enumerate("xy"):
-            for k, method in enumerate(METHODS):
+            for k, method in enumerate(OBSERVERS):
                 values = series.rmse_n[method][:, :, axis]
                 axes[0, axis].plot(percent, values.mean(axis=0), color=COLOURS[k], label=f"{method.upper()} mean")
                 axes[0, axis].plot(
@@ -198,7 +196,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axes[0, axis].set_xlabel("state error in %")
             axes[0, axis].set_ylabel(f"RMSE in {letter} in N")
         axes[0, 0].legend()
-        for k, method in enumerate(METHODS):
+        for k, method in enumerate(OBSERVERS):
             dots = axes[1, k].scatter(
                 np.rad2deg(series.direction_rmse_rad[method]),
                 series.norm_rmse_n[method],

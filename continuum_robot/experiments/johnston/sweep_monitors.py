@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.contact.floor_learning import FloorLearning
 from continuum_robot.estimation.contact.free_motion import Floor
-from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, SmoothedDifference
+from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
-from continuum_robot.experiments.johnston.segment import CapstanRobot, point_force
+from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.johnston.sweep_rig import Rig, Sample, SweepSettings
 from continuum_robot.experiments.johnston.sweep_runs import CONFIRM, RELEASE, SETTLE_S
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendons import string_matrix
 
 Array = NDArray[np.float64]
 
-RATE_POINTS, FILTER_POINTS = 30, {"gmo": 100, "jfd": 200}  # johnston section 12
+RATE_POINTS, FILTER_POINTS = 30, (100, 200)  # of the rates, and on GMO and JFD: johnston section 12
 # K_o of the paper, there (x: constant, linear, quadratic; y: the same), here by order.
 GAIN_PER_S = np.array([10.0, 10.0, 25.0, 25.0, 25.0, 0.02])
 PLACE_EVERY = 5  # cycles
@@ -70,15 +70,15 @@ class Monitors:
 
     def __init__(self, settings: SweepSettings, rig: Rig) -> None:
         self.dt = 1 / settings.rate_hz
-        self.robot = CapstanRobot(load_robot(settings.robot))
-        matrix = np.vstack([self.robot.capstan_jacobian, rig.strings])
-        self._shape = np.linalg.pinv(matrix)
+        robot = load_robot(settings.robot)
+        self.model, strings = CapstanModel(robot), string_matrix(robot)
+        self._shape = np.linalg.pinv(np.vstack([self.model.capstan_jacobian, strings]))
         encoder = rig.encoders.settings
         noise_m = math.hypot(encoder.noise_m, encoder.resolution_m / math.sqrt(12))
-        sigma = np.concatenate([np.full(self.robot.capstans, 1e-4), np.full(len(rig.strings), noise_m)])
+        sigma = np.concatenate([np.full(self.model.capstans, 1e-4), np.full(len(strings), noise_m)])
         self._covariance = (self._shape * sigma**2) @ self._shape.T
         self.monitor = ContactMonitor(
-            self.robot.robot,
+            robot,
             MonitorSettings(
                 method=KALMAN,
                 force_walk_n_per_sqrt_s=settings.force_walk_n_per_sqrt_s,
@@ -88,11 +88,10 @@ class Monitors:
             ),
         )
         self._locators = {
-            method: ContactLocator(self.monitor.functions, np.eye(6)[:, :2], LocationSettings())
-            for method in ("gmo", "jfd")
+            method: ContactLocator(self.monitor.functions, np.eye(6)[:, :2], LocationSettings()) for method in OBSERVERS
         }
-        n = self.robot.size
-        self.thresholds = {method: np.full(n, np.inf) for method in ("gmo", "jfd")}
+        n = self.model.size
+        self.thresholds = {method: np.full(n, np.inf) for method in OBSERVERS}
         self._even = np.eye(n)
         self._margin = settings.margin
         self.reset()
@@ -104,10 +103,9 @@ class Monitors:
         ----------
         known_arc_length_m : place of the contact from the base, m; negative: to be found
         """
-        n = self.robot.size
+        gain_per_s = GAIN_PER_S if self.model.size == GAIN_PER_S.size else 25.0
         self._difference = SmoothedDifference(RATE_POINTS)
-        self._observer = MomentumObserver(GAIN_PER_S if n == GAIN_PER_S.size else 25.0, 1000, n)
-        self._smooth = {method: BackwardGaussian(points) for method, points in FILTER_POINTS.items()}
+        self._observers = Observers(self.model, gain_per_s, points=FILTER_POINTS)
         self.monitor.with_settings(dataclasses.replace(self.monitor.settings, known_arc_length_m=known_arc_length_m))
         self.monitor.reset()
         for locator in self._locators.values():
@@ -121,12 +119,8 @@ class Monitors:
         ContinuumRobotError : the contact monitor has no valid estimate
         """
         measured = self._shape @ sample.readings_m
-        c, rate, second = self._difference.update(measured, self.dt)
-        seen = self.robot.observe(c, rate, second, sample.torque)
-        found = {
-            "gmo": self._smooth["gmo"].update(self._observer.update(seen.momentum, seen.known_force, self.dt)),
-            "jfd": self._smooth["jfd"].update(seen.deviation),
-        }
+        c, rate, _ = motion = self._difference.update(measured, self.dt)
+        found = dict(zip(OBSERVERS, self._observers.update(motion, sample.torque, self.dt).T, strict=True))
         estimate = self.monitor.update(measured, rate, self._covariance, self.dt, capstan_torque=sample.torque)
         if estimate.state == INVALID:
             raise ContinuumRobotError(f"the contact monitor is invalid: {estimate.reason}")
@@ -163,14 +157,14 @@ class Monitors:
                 learning = FloorLearning(self.monitor, (len(samples) - settled - 1) * self.dt, self._margin)
             cycle = self.update(sample)
             if learning is not None:
-                learning.take(cycle.estimate, sample.readings_m[: self.robot.capstans], self.dt)
+                learning.take(cycle.estimate, sample.readings_m[: self.model.capstans], self.dt)
                 for method, values in rows.items():
                     values.append(cycle.found[method])
         if learning is None or learning.learnt is None:
             raise ContinuumRobotError(f"free motion: {'too short' if learning is None else learning.problem}")
         for method, values in rows.items():
             self.thresholds[method] = self._margin * np.abs(values).max(axis=0)
-        self._even = np.eye(self.robot.size) * float(np.mean(np.square([*rows["gmo"], *rows["jfd"]])))
+        self._even = np.eye(self.model.size) * float(np.mean(np.square([*rows["gmo"], *rows["jfd"]])))
 
     def statistics(self, cycle: Cycle) -> dict[str, float]:
         """How far each method is above its threshold; 1: on it."""
@@ -188,13 +182,13 @@ class Monitors:
         -------
         by method, shape (2,), N
         """
-        jacobian = self.robot.jacobian(cycle.c, place_m)
+        jacobian = self.model.jacobian(cycle.c, place_m)
         simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
         return {**simple, KALMAN: cycle.estimate.wrench.wrench[:2]}
 
     def places(self, cycle: Cycle) -> dict[str, float]:
         """Most likely arc length by method; GMO and JFD by the same search, with all channels alike."""
-        jacobians, dt = self.monitor.functions(cycle.c, np.zeros(self.robot.size)).jacobians, PLACE_EVERY * self.dt
+        jacobians, dt = self.monitor.functions(cycle.c, np.zeros(self.model.size)).jacobians, PLACE_EVERY * self.dt
         simple = {
             method: locator.update(jacobians, cycle.found[method], self._even, dt).best_m
             for method, locator in self._locators.items()

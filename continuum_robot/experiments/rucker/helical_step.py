@@ -112,7 +112,8 @@ def backbone(inertia: str, order: int) -> RodDescription:
 def _motion(settings: HelicalStepSettings, order: int, progress: Progress) -> Snapshots:
     rod = Rod(backbone(settings.inertia, order), nodes=order + 12)  # fewer do not keep the energy
     rod.arrays.damping[:] = 1e-3 * settings.damping_ms * rod.arrays.stiffness
-    moving, places = MovingRod(rod, method="midpoint", tolerance=1e-10), np.linspace(0, rod.length_m, _DRAWN)
+    # What a step lacks adds up over 24000 steps: the energy is off by 0.4 % with 1e-10, by 0.02 % with 1e-12.
+    moving, places = MovingRod(rod, method="midpoint", tolerance=1e-12), np.linspace(0, rod.length_m, _DRAWN)
     moving.reset(np.zeros(rod.n))
     moving.desired[:] = settings.tension_n
     rows, shortest_s = [], _SNAPSHOT_S

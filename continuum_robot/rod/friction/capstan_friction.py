@@ -25,7 +25,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.friction.capstans import capstan_jacobian, drives, wires_from_tension
+from continuum_robot.rod.friction.capstans import (
+    capstan_jacobian,
+    drives,
+    tension_from_torque,
+    wires_from_tension,
+)
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.rod import Rod
@@ -73,7 +78,10 @@ class CapstanFriction:
             raise ParameterError("coefficients", coefficients, f"{self.capstan_count} values in [0, 1)")
         self.jacobian = capstan_jacobian(robot)
         self._radii_m = np.array([drive.capstans.radius_m for drive in self._drives])
-        self._pretension_n = np.array([drive.capstans.pretension_n for drive in self._drives])
+        self._pretension_n: Vector = np.zeros(robot.tendon_count)
+        for drive in self._drives:
+            self._pretension_n[[drive.pulled, drive.released]] = drive.strands * drive.capstans.pretension_n
+        self._of_torque = tension_from_torque(robot)
         self._of_tension = wires_from_tension(robot)
         self.stations_m: Vector = robot.disk_arc_lengths_m if self._drives else np.zeros(0)
         self._library = kernel.library()
@@ -191,20 +199,22 @@ class CapstanFriction:
         """
         return np.asarray(self._of_tension @ tension)
 
-    def wires_of_torque(self, torque: Vector) -> Vector:
-        """The same where only the torque on the capstans is known: around the pretension of the robot's file.
+    def tension_of_torque(self, torque: Vector) -> Vector:
+        """Tensions of all tendons, (N,), N, that torques on the capstans make of the pretension of the robot's file.
 
-        johnston (32) prints the whole of |tau| / r_c on either wire. By statics tau = r_c (f+ - f-), half of it is, and
-        the pulled wire carries all once the other is slack.
+        johnston (32) prints the whole of |tau| / r_c on either wire. By statics half of it is, and the pulled wire
+        carries all once the other is slack.
 
         Parameters
         ----------
         torque : on the capstans, (k,), N.m
         """
-        half = torque / self._radii_m / 2
-        return np.concatenate(
-            [np.maximum(np.maximum(self._pretension_n + one, 2 * one), 0.0) for one in (half, -half)]
-        )
+        half = self._of_torque @ torque
+        return np.asarray(np.maximum(np.maximum(self._pretension_n + half, 2 * half), 0.0))
+
+    def wires_of_torque(self, torque: Vector) -> Vector:
+        """As :meth:`wires_of_tension` where only the torque on the capstans is known, (k,), N.m."""
+        return self.wires_of_tension(self.tension_of_torque(torque))
 
     def _lost(self, fractions: Vector, wires: Vector) -> Vector:
         """Torque that friction takes from each capstan at full speed: (33), (36), (37)."""

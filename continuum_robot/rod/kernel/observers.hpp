@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contact monitor's Kalman filter and error budgets, of matrices row by row. Their NumPy form, which explains the
-// arguments, is in estimation/contact/algebra/: filter.py, budget.py.
+// arguments, is in estimation/contact/: filter_cycle of disturbance_observer.py, error_budget.py.
 #pragma once
 #include "algebra.hpp"
 #include <cmath>
@@ -212,7 +212,7 @@ inline void gmo_budget(int n, int strains, Arrays in, Arrays out) {
       tail[i][j] = pole[i] * now[i][j] - momentum[i][j] - force[i][j] * (dt[1] / 2);
     }
   }
-  // Of estimation/contact/residual_sensitivity.py.
+  // Of estimation/contact/error_budget.py.
   add_congruence(now.part(0, 0, n, n), noise, spread, memory);
   add_congruence(now.part(0, n, n, n), rates, spread, memory);
   add_congruence(tail.part(0, 0, n, n), noise, later, memory);

@@ -11,12 +11,10 @@ import pytest
 from contact_oracles import PlainPlaces
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact import disturbance_observer
 from continuum_robot.estimation.contact import location as contact_location
 from continuum_robot.estimation.contact import monitor as contact_monitor
-from continuum_robot.estimation.contact.algebra.budget import BudgetAlgebra, CompiledBudgets
-from continuum_robot.estimation.contact.algebra.filter import FilterAlgebra, filter_algebra
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms, filter_cycle
+from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, CompiledBudgets
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS, MonitorSettings
@@ -548,7 +546,6 @@ def monitors(request):
     robot = load_robot(request.param)
     quick = ContactMonitor(robot)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disturbance_observer, "filter_algebra", FilterAlgebra)
         patch.setattr(contact_monitor, "budget_algebra", BudgetAlgebra)
         patch.setattr(contact_location, "LocationAlgebra", PlainPlaces)
         yield quick, ContactMonitor(robot, functions=quick.functions)
@@ -604,8 +601,9 @@ def test_one_cycle_of_the_filter_is_the_same_in_machine_code(monitors):
     plain = monitors[1]
     n, generator = plain.size, np.random.default_rng(4)
     noise, load = 1e-6 * np.diag(generator.uniform(0.5, 2.0, n)), 0.1 * generator.normal(size=n)
-    observer = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=FilterAlgebra(n))
-    filtered = DisturbanceObserver(n, np.eye(6)[:, :2], algebra=filter_algebra(n))
+    observer, filtered = (DisturbanceObserver(n, np.eye(6)[:, :2]) for _ in range(2))
+    observer._filter = filter_cycle
+    assert filtered._filter is not filter_cycle
 
     def evaluate(c, rate):
         return StateTerms(plain.functions(c, rate), load)

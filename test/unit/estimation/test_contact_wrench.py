@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.algebra.budget import budget_algebra
-from continuum_robot.estimation.contact.algebra.location import LocationAlgebra
+from continuum_robot.estimation.contact.error_budget import ResidualSensitivity, budget_algebra
 from continuum_robot.estimation.contact.free_motion import NoiseFloor
-from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
+from continuum_robot.estimation.contact.location import ContactLocator, LocationAlgebra, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
-from continuum_robot.estimation.contact.residual_sensitivity import ResidualSensitivity
 from continuum_robot.estimation.contact.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.contact.functions import ContactFunctions

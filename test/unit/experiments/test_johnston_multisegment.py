@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.experiments.johnston.multisegment import MULTISEGMENT, distal_alone
-from continuum_robot.experiments.johnston.segment import CapstanRobot
+from continuum_robot.experiments.johnston.segment import CapstanModel
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
 
@@ -18,7 +18,7 @@ def test_distal_segment_alone_is_that_of_the_robot_with_a_straight_proximal_one_
     found, expected = alone.terms(c, 0 * c).force, both.terms(whole, 0 * whole).force[6:]
     np.testing.assert_allclose(found, expected, atol=1e-9)
     # The drives of the distal segment ride on it, so that they turn with its own coefficients alone.
-    jacobian = CapstanRobot(distal_alone(robot)).capstan_jacobian
+    jacobian = CapstanModel(distal_alone(robot)).capstan_jacobian
     assert jacobian.shape == (2, 6)
 
 

@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
-from continuum_robot.experiments.johnston.segment import CapstanRobot, Stop, perturbed, point_force
+from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
+from continuum_robot.experiments.johnston.noise import FORCE_N, NoiseSettings, ramped
+from continuum_robot.experiments.johnston.segment import CapstanModel, Observers, perturbed, point_force
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.description import WITH_CAPSTANS
+from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.rod import Rod
 
 
 @pytest.fixture(scope="module")
 def segment():
-    return CapstanRobot(load_robot("vanderbilt_segment"))
+    return CapstanModel(load_robot("vanderbilt_segment"))
 
 
 def flat(result):
@@ -25,35 +28,42 @@ def flat(result):
         assert all(item is None or isinstance(item, (bool, int, float)) for item in values), key
 
 
-def test_fixed_steps_follow_an_adaptive_integrator(segment):
-    """The steps against the eighth-order method with the rod's own dynamics, friction and Jacobian."""
-    torque, wrench = np.array([0.8, -0.5]), np.array([10.0, -6.0, 0, 0, 0, 0])
-    motion = segment.ramped(torque, wrench, 0.2, 0.2, 1000)
-    rod = Rod(segment.robot, parts=WITH_CAPSTANS)
+def test_ramp_follows_an_adaptive_integrator(segment):
+    """The plant's steps against the eighth-order method with the rod's own dynamics, friction and Jacobian."""
+    motion = ramped(segment, NoiseSettings(duration_s=0.4), 4000)
+    rod, friction = Rod(segment.robot, parts=WITH_CAPSTANS), CapstanFriction(segment.robot)
 
     def rate_of(t, x):
         c, c_rate = x[:6], x[6:]
-        fraction = t / 0.2
-        driven = segment.capstan_jacobian.T @ (fraction * torque)
-        lost = segment.friction.generalized_force(c, c_rate, fraction * torque)
-        pushed = rod.jacobian(c, segment.robot.length_m).T @ (fraction * wrench)
-        return np.concatenate([c_rate, rod.acceleration(c, c_rate, driven - lost + pushed)])
+        lost = friction.generalized_force(c, c_rate, np.zeros(2))
+        pushed = rod.jacobian(c, segment.robot.length_m)[:2].T @ (t / 0.2 * FORCE_N)
+        return np.concatenate([c_rate, rod.acceleration(c, c_rate, pushed - lost)])
 
     exact = solve_ivp(rate_of, (0, 0.2), np.zeros(12), method="DOP853", t_eval=[0, 0.1, 0.2], rtol=1e-9, atol=1e-9).y.T
-    np.testing.assert_allclose(motion.c[[0, 100, 200]], exact[:, :6], atol=1e-6)
-    np.testing.assert_allclose(motion.c_rate[200], exact[-1, 6:], atol=1e-4)
+    np.testing.assert_allclose(motion.c[[0, 400, 800]], exact[:, :6], atol=1e-6)
+    np.testing.assert_allclose(motion.c_rate[800], exact[-1, 6:], atol=1e-4)
+
+
+def test_model_accelerates_by_torque_wrench_and_friction(segment):
+    rng = np.random.default_rng(4)
+    rod, friction = Rod(segment.robot, parts=WITH_CAPSTANS), CapstanFriction(segment.robot)
+    c, rate, torque, wrench = rng.normal(0, 1, 6), rng.normal(0, 1, 6), np.array([0.8, -0.5]), rng.normal(0, 5, 6)
+    force = friction.jacobian.T @ torque - friction.generalized_force(c, rate, torque)
+    force += rod.jacobian(c, segment.robot.length_m).T @ wrench
+    expected = rod.acceleration(c, rate, force)
+    np.testing.assert_allclose(segment.acceleration(c, rate, torque, wrench), expected, rtol=1e-6)
 
 
 def test_joint_force_deviation_and_momentum_balance_of_the_exact_motion(segment):
-    wrench = np.array([10.0, -6.0, 0, 0, 0, 0])
-    motion = segment.ramped(np.zeros(2), wrench, 0.1, 0.1, 1000)
-    k = 60
-    seen = segment.observe(motion.c[k], motion.c_rate[k], motion.c_acceleration[k], np.zeros(2))
-    contact = segment.jacobian(motion.c[k], segment.robot.length_m).T @ (0.6 * wrench)
-    np.testing.assert_allclose(seen.deviation, contact, atol=1e-9)
-    around = [segment.observe(motion.c[i], motion.c_rate[i], motion.c_acceleration[i], np.zeros(2)) for i in (59, 61)]
-    rate = (around[1].momentum - around[0].momentum) / 2e-3
-    np.testing.assert_allclose(rate, seen.known_force + contact, atol=2e-3 * np.abs(contact).max())
+    motion = ramped(segment, NoiseSettings(duration_s=0.2), 1000)
+    torque, k = np.zeros(2), 60
+    now, before, after = ((motion.c[i], motion.c_rate[i], motion.c_acceleration[i]) for i in (k, k - 1, k + 1))
+    contact = segment.jacobian(now[0], segment.robot.length_m)[:2].T @ (0.6 * FORCE_N)
+    np.testing.assert_allclose(Observers(segment, 10.0).update(now, torque, 1e-3)[:, 1], contact, atol=1e-9)
+    known, (low, high) = segment.at(*now[:2], torque), (segment.at(*one[:2], torque) for one in (before, after))
+    rate = (high.terms.momentum - low.terms.momentum) / 2e-3
+    expected = known.terms.known_force + known.force + contact
+    np.testing.assert_allclose(rate, expected, atol=2e-3 * np.abs(contact).max())
 
 
 def test_point_force_is_the_unweighted_solution_of_the_wrench_estimator(segment):
@@ -81,26 +91,28 @@ def test_true_robot_is_off_by_the_share_in_every_parameter():
     assert perturbed(robot, 0.0, np.random.default_rng(2)).segments == robot.segments
 
 
-def test_driven_capstans_follow_their_reference_and_a_stop_pushes_back(segment):
-    n, dt = segment.size, 0.004
-    free = Stop(arc_length_m=0.25, direction=(1.0, 0.0, 0.0), offset_m=10.0)
-    speed = np.array([0.8, 0.0])
-    x, angle = np.zeros(2 * n), np.zeros(2)
-    for stop in (free, dataclasses.replace(free, offset_m=0.08)):
-        x, angle = np.zeros(2 * n), np.zeros(2)
-        for _ in range(250):
-            x = segment.drive(x, np.concatenate([angle, speed, np.zeros(2)]), stop, dt)
-            angle = angle + speed * dt
-        reference = np.concatenate([angle, speed, np.zeros(2)])
-        torque, wrench = segment.drive_loads(x, reference, stop)
-        np.testing.assert_allclose(segment.capstan_jacobian @ x[:n], angle, atol=0.08)
-        if stop is free:
-            assert not wrench.any()
-            free_torque = torque
-        else:
-            assert wrench[0] < -2
-            assert abs(wrench[1]) < 0.3 * abs(wrench[0])
-            assert torque[0] > free_torque[0]
+def test_driven_capstans_follow_their_reference_and_a_sensor_pushes_back(segment):
+    sensor = force_sensor(0.25, (1.0, 0.0, 0.0), RIM_M)
+    free, touching = (Bench(segment.robot, one, math.inf) for one in (None, sensor))
+    for bench in (free, touching):
+        for _ in bench.turn(np.array([1.0, 0.0]), 0.8, 0.8, 0.004):
+            pass
+        np.testing.assert_allclose(bench.angle, [0.8, 0], atol=0.005)
+        np.testing.assert_allclose(bench.turned[0], bench.angle, atol=0.08)
+    assert not free.wrench.any()
+    assert touching.wrench[0] < -2
+    assert abs(touching.wrench[1]) < 0.3 * abs(touching.wrench[0])
+    assert touching.torque(np.zeros(2))[0] > free.torque(np.zeros(2))[0]
+
+
+def test_a_robot_hangs_at_rest_where_its_servos_hold_it():
+    robot = load_robot("vanderbilt_two_segment")
+    bench = Bench(robot, None, 1.0)
+    bench.hang()
+    before = bench.plant.c
+    assert abs(before[2]) > 1
+    bench.move(np.zeros(4), 0.1)
+    np.testing.assert_allclose(bench.plant.c, before, atol=1e-9)
 
 
 def test_noise_of_a_short_ramp():

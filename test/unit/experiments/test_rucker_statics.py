@@ -130,6 +130,23 @@ def test_a_file_of_cases_that_is_not_one_is_refused(tmp_path):
             experiment.run({"data": str(file)})
 
 
+def test_a_step_of_the_helical_tendon_moves_the_rod_as_a_chain_of_cross_sections():
+    """Against finite differences of rucker (21)-(27) on 64 cross-sections, 20 steps a ms: another engine, now gone."""
+    chain_m = [
+        [0.0, 0.0, 0.242],
+        [0.001920, -0.008499, 0.239055],
+        [-0.002861, -0.015697, 0.231631],
+        [-0.010071, -0.018653, 0.224327],
+        [-0.015943, -0.017156, 0.220024],
+        [-0.030226, -0.010935, 0.215157],
+    ]
+    result = experiments()["rucker.helical_step"].run({"duration_ms": 5})
+    apart_m = np.linalg.norm(np.array(list(result["tip_m"].values())) - chain_m, axis=1)
+    assert apart_m.mean() < 0.005 * LENGTH_M
+    assert apart_m.max() < 0.01 * LENGTH_M
+    assert result["energy_change_percent_of_kinetic"] < 0.03
+
+
 @pytest.mark.long
 def test_a_step_of_the_helical_tendon_keeps_its_energy(tmp_path):
     experiment = experiments()["rucker.helical_step"]

@@ -137,8 +137,8 @@ def test_friction_resists_motion_and_grows_with_pretension_and_torque(robot: Rob
         fractions = friction.fractions(c)
         r_c, f_pl = 0.015255, 208.0
         for j in range(2):
-            # johnston (32) with half of what it prints, so that r_c (f+ - f-) is the torque.
-            half = abs(torque[j]) / r_c / 2
+            # johnston (32) with half of what it prints, and (10) for r_c, so that f+ - f- does the torque's work.
+            half = abs(torque[j]) / robot.segments[0].capstans.wire_per_radian_m / 2
             pulled, released = max(f_pl + half, 2 * half), max(f_pl - half, 0)
             first, second = (pulled, released) if torque[j] > 0 else (released, pulled)
             lost = (1 - fractions[j, 0]) * first + (1 - fractions[j, 1]) * second
@@ -163,14 +163,15 @@ def test_friction_is_that_of_the_tensions_that_are_there(robot: Robot, friction:
 def test_torque_and_tensions_around_the_pretension_say_the_same(robot: Robot, friction: CapstanFriction) -> None:
     """By statics: the torque of the tensions that a torque makes around the pretension is that torque."""
     strands, f_pl = robot.segments[0].tendons.strands, robot.segments[0].capstans.pretension_n
+    of_torque = tension_from_torque(robot)
     for torque in (np.array([0.7, -1.1]), np.array([-2.9, 2.0])):
-        tension = strands * f_pl + tension_from_torque(robot) @ torque
-        lead = robot.segments[0].capstans.wire_per_radian_m / robot.segments[0].capstans.radius_m
-        np.testing.assert_allclose(
-            friction.wires_of_torque(torque) - f_pl, lead * (friction.wires_of_tension(tension) - f_pl), rtol=1e-9
-        )
-    slack = friction.wires_of_torque(np.array([20.0, -20.0]))
-    np.testing.assert_allclose(slack, [20.0 / 0.015255, 0, 0, 20.0 / 0.015255])
+        tension = strands * f_pl + of_torque @ torque
+        np.testing.assert_allclose(friction.tension_of_torque(torque), tension, rtol=1e-12)
+        np.testing.assert_allclose(friction.wires_of_torque(torque), friction.wires_of_tension(tension), rtol=1e-12)
+    torque = np.array([20.0, -20.0])  # more than the pretension can give
+    slack = friction.tension_of_torque(torque)
+    np.testing.assert_array_equal(slack[[1, 2]], 0)
+    np.testing.assert_allclose(2 * of_torque[[0, 3]] @ torque, slack[[0, 3]])
 
 
 def test_a_robot_without_capstans_has_no_friction() -> None:

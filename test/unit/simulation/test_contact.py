@@ -80,6 +80,33 @@ def test_generalised_force_of_a_spring_is_the_gradient_of_its_energy(rod: RodPla
             assert force[k] == pytest.approx(-(energy(C + step) - energy(C - step)) / 2e-5, rel=1e-5, abs=1e-8)
 
 
+def test_a_rim_turns_with_its_disk_and_levers_on_the_backbone(rod: RodPlaces) -> None:
+    rim, pose = (0.08, 0.01, 0.0), rod.poses(C, [0.2])[0]
+    touched = pose[:3, :3] @ rim + pose[:3, 3]
+    n = np.array([-1.0, 0.0, 0.0])
+    wall = Contact(
+        name="wall",
+        kind="wall",
+        arc_length_m=0.2,
+        point_m=tuple(touched + 0.003 * n),
+        normal=tuple(n),
+        body_point_m=rim,
+        dissipation_s_per_m=0.0,
+        friction_coefficient=0.4,
+    )
+    load = wall.load(rod, C, RATE, 0.0)
+    assert load.penetration_m == pytest.approx(0.003)
+    np.testing.assert_allclose(load.wrench_in_disk[3:], np.cross(rim, load.wrench_in_disk[:3]), atol=1e-12)
+    step = 1e-6 * RATE
+    ahead, behind = (wall.load(rod, C + sign * step, 0 * RATE, 0.0).penetration_m for sign in (1, -1))
+    still = wall.load(rod, C, 0 * RATE, 0.0)
+    power = rod.body_jacobian(C, 0.2) @ RATE @ still.wrench_in_disk
+    assert power == pytest.approx(-0.003 * wall.stiffness_n_per_m * (ahead - behind) / 2e-6, rel=1e-6)
+    push = Contact(name="hand", kind="push", arc_length_m=0.2, force_n=(0.0, 3.0, 0.0), body_point_m=rim, ramp_s=0.0)
+    load = push.load(rod, C, RATE, 0.0)
+    np.testing.assert_allclose(load.wrench_in_disk[3:], np.cross(rim, load.wrench_in_disk[:3]), atol=1e-12)
+
+
 def test_friction_opposes_sliding_within_the_cone_and_has_a_moment_at_the_surface(rod: RodPlaces) -> None:
     wall = against(rod, 0.2, 0.004, body_radius_m=0.08, friction_coefficient=0.4, dissipation_s_per_m=0.0)
     load = wall.load(rod, C, RATE, 0.0)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the rod's kernel that read one buffer of arrays and write another: observers.hpp."""
+"""Functions of the rod's kernel that read one buffer of arrays and write another: observers.hpp.
+
+On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers, so the contact monitor's filter and error
+budgets have a compiled form there; where the kernel's library was not built, their NumPy form serves.
+"""
 
 from __future__ import annotations
 
