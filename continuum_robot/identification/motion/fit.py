@@ -23,7 +23,7 @@ from continuum_robot.identification.motion.coordinate_equations import Coordinat
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.mechanism_equations import ModulationEquations, RollingEquations
 from continuum_robot.identification.motion.mechanisms import ROLLING, bends_alone, check_driven_rod, is_mechanism
-from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, in_file
+from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, in_file, of_the_past
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion
@@ -146,6 +146,10 @@ def fit_forces(
     """
     say = progress or (lambda _: None)
     x = stages[0].parameters.expected
+    past = of_the_past(stages[0].parameters)
+    if past:
+        # While other values are wrong, a past of any length explains some of what they leave over: it would go astray.
+        x = _solution(stages[0], x, settings.iterations, _ROUGH, partial(_say, say, "past as in the file, "), past)[0].x
     for number, one in enumerate(stages, 1):
         stage = f"stage {number} of {len(stages)}, " if len(stages) > 1 else ""
         change = _CHANGE if one is stages[-1] else _ROUGH
@@ -160,11 +164,11 @@ def _say(say: Progress, stage: str, text: str) -> None:
 
 
 def _solution(
-    equations: ForceEquations, x: Vector, iterations: int, change: float, say: Progress
+    equations: ForceEquations, x: Vector, iterations: int, change: float, say: Progress, held: Sequence[int] = ()
 ) -> tuple[Fit, Vector]:
     """The parameters for which equations leave the least, and the weights of the forces.
 
-    Each force weighs by what is left of it, and by how far the model is trusted.
+    Each force weighs by what is left of it, and by how far the model is trusted. Parameters that are ``held`` stay.
     """
     count = equations.parameters.at["sine"].start
     latest: dict[bytes, tuple[Vector, Vector]] = {}
@@ -182,7 +186,9 @@ def _solution(
 
         def weighed(x: Vector, weights: Vector = weights) -> tuple[Vector, Vector]:
             rows, slopes = linearised(x)
-            return (rows * weights).ravel(), (slopes * weights[:, None]).reshape(-1, len(x))
+            slopes = slopes * weights[:, None]
+            slopes[..., held] = 0.0
+            return (rows * weights).ravel(), slopes.reshape(-1, len(x))
 
         found = fit(equations.parameters, weighed, start=x, tolerance=change / 10, evaluations=_EVALUATIONS)
         changes = np.abs(found.x - x)[:count]

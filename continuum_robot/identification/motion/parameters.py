@@ -103,6 +103,12 @@ def kinds_in_file(robot: Robot, prior: float = 1.0) -> dict[str, Parameter]:
     return found
 
 
+def of_the_past(parameters: Parameters) -> list[int]:
+    """Which of them say over what way dry friction and the backbones' resistance build up."""
+    kinds = [at for name, at in parameters.at.items() if name == "travel" or name.startswith("hysteresis")]
+    return [k for at in kinds for k in range(at.start, at.stop)]
+
+
 def in_file(robot: Robot) -> Parameters:
     """Those of :func:`kinds_in_file` alone."""
     return Parameters(kinds_in_file(robot))
