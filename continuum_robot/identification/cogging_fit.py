@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import savgol_filter
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.fit import linear
 from continuum_robot.identification.procedures.cogging_sweep import CoggingSamples
 
@@ -18,7 +17,6 @@ Vector = NDArray[np.float64]
 # Smoothing of positions to speeds and accelerations: cubic over seven cycles.
 _WINDOW, _ORDER = 7, 3
 
-
 ENTRIES = 1440
 """Of the table over a turn."""
 # Harmonics of a turn; slower ones look as the tendon's load does, which has harmonics of the circle.
@@ -26,24 +24,6 @@ _LOWEST_ORDER, _HIGHEST_ORDER, _LOAD_ORDERS = 8, 160, 3
 _SIGNIFICANCE = 3.5  # standard deviations from which on a harmonic is kept
 _FRICTION_M_PER_S = 5e-4  # below this speed dry friction fades out
 _SLOWEST = 0.25  # of the fastest speed, at which readings are used
-
-
-@dataclass(frozen=True, slots=True)
-class CoggingFit:
-    """Cogging of N motors over K angles of a turn from the devices' zero on.
-
-    Attributes
-    ----------
-    force_n : force with which the cogging holds back, shape (N, K), N on the tendon
-    deviation_n : its standard deviation, shape (N, K), N
-    residual_n : root mean square of what the fit leaves, shape (N,), N
-    orders : kept harmonics of each motor
-    """
-
-    force_n: Vector
-    deviation_n: Vector
-    residual_n: Vector
-    orders: tuple[tuple[int, ...], ...]
 
 
 def fit_cogging(

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.cogging_fit import CoggingFit, fit_cogging
+from continuum_robot.identification.cogging_fit import fit_cogging
+from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.procedures.cogging_record import spooled_per_turn_m
 from continuum_robot.identification.procedures.cogging_sweep import CoggingSamples, CoggingSweep, CoggingSweepSettings
 from continuum_robot.identification.procedures.procedure import driven_parts

@@ -10,7 +10,8 @@ import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.identification.cogging_fit import CoggingFit, fit_cogging
+from continuum_robot.identification.cogging_fit import fit_cogging
+from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
 from continuum_robot.identification.procedures.cogging_record import (
     cogging_path,
