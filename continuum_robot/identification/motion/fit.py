@@ -38,6 +38,7 @@ MODEL_ERROR = 0.01
 # Weights that change every parameter by less, relative to its usual size or to its least deviation, are the last.
 _CHANGE, _CHANGE_OF_DEVIATION = 1e-4, 0.1
 _EVALUATIONS = 6  # with the same weights
+_LONGER = 1.4
 _BANDS_HZ, _ROUGH = (1.5, 3.0, 6.0), 0.03
 # Of the fastest motion that counts: what swings faster at the start is filtered out.
 _SWINGS = 3.0
@@ -155,8 +156,24 @@ def fit_forces(
         change = _CHANGE if one is stages[-1] else _ROUGH
         found, weights = _solution(one, x, settings.iterations, change, partial(_say, say, stage))
         x = found.x
+    if past:
+        found, weights = _lower(stages[-1], found, weights, past, settings.iterations, say)
     say("deviations by leaving out blocks of time")
     return _result(robot, stages[-1], found, weights, settings)
+
+
+def _lower(
+    equations: ForceEquations, found: Fit, weights: Vector, past: list[int], iterations: int, say: Progress
+) -> tuple[Fit, Vector]:
+    """The fit from a longer past if that leaves less: forces by the past have knots, with valleys beside each other."""
+    start = found.x.copy()
+    start[past] *= _LONGER
+    try:
+        other, own = _solution(equations, start, iterations, _CHANGE, partial(_say, say, "from a longer past, "))
+    except ConvergenceError:
+        return found, weights
+    left = [float(np.sum((equations.linearised(one.x)[0] * weights) ** 2)) for one in (found, other)]
+    return (other, own) if left[1] < left[0] else (found, weights)
 
 
 def _say(say: Progress, stage: str, text: str) -> None:
