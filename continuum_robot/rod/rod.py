@@ -27,7 +27,7 @@ from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.inverse_kinematics import inverse_kinematics
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
-from continuum_robot.rod.kernel.arrays import MASS, RodArrays, body_of, point_loads, rod_arrays
+from continuum_robot.rod.kernel.arrays import MASS, RodArrays, body_of, point_loads, rod_arrays, weights_in_eights
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
@@ -178,7 +178,7 @@ METHODS = {"midpoint": 0, "sdirk": 1}
 MOST_ITERATIONS = 60
 _STATIONS_KEPT = 32
 _SHAPE = (
-    *("rows", "piece", "place", "step_m", "phi", "at_node", "weight"),
+    *("rows", "piece", "node", "step_m", "phi", "at_node", "weight"),
     *("path_node", "path_m", "path_phi", "path_index", "bodies_m"),
 )
 _NUMBERS = ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
@@ -404,14 +404,13 @@ class Rod:
         arrays = self.arrays
         self._stations: dict[bytes, Stations] = {}
         self._library = kernel.library()
-        self._place = np.zeros(len(arrays.place), kernel.PLACE)
-        self._place["node"], self._place["body"] = arrays.place.T
-        self._place["step_m"] = arrays.step_m
-        at = kernel.at
+        place, at = np.zeros(len(arrays.node), kernel.PLACE), kernel.at
+        place["node"], place["step_m"] = arrays.node, arrays.step_m
+        self._places = weight, weight_of, place = *weights_in_eights(arrays), place
         self._shape = kernel.Shape(
-            arrays.n, len(arrays.piece), len(arrays.place), len(arrays.body), self.tendon_count, len(arrays.path_node),
-            0, at(arrays.piece), at(self._place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
-            at(arrays.weight), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
+            arrays.n, len(arrays.piece), len(arrays.body), self.tendon_count, len(arrays.path_node),
+            0, at(arrays.piece), at(place), at(arrays.rows), at(arrays.phi), at(arrays.at_node),
+            at(weight), at(weight_of), at(arrays.path_node), at(arrays.path_phi), at(arrays.path_index),
         )  # fmt: skip
         self._numbers = kernel.Numbers(**{name: at(getattr(arrays, name)) for name in _NUMBERS})
         if self._library is not None:
@@ -661,13 +660,15 @@ class Rod:
         tension : T, (N,), N
         """
         c_now, pull = self._state("c", c), self._tendons("tension", tension)
+        if self._library is None:
+            lengths = reference.lengths(self.arrays, c_now, self.tendon_count)
+            return *lengths, -reference.curvature(self.arrays, c_now, pull)
         length, gradient = np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
         by_c = np.zeros((self.n, self.n))
-        self._compiled().rod_lengths(
+        self._library.rod_lengths(
             ct.byref(self._shape), ct.byref(self._numbers), *self._at(c_now, pull, length, gradient, by_c),
         )  # fmt: skip
         return length, gradient, by_c
-
 
     def equilibrium(
         self,

@@ -235,22 +235,6 @@ class Balance:
         self._hessian[:], self._force[:], self._length[:] = found.hessian, found.force, found.length
         self._tension[:], self._gradient[:], self._at.energy = found.tension, found.gradient, found.energy
 
-    def _newton(self, tolerance: float) -> int:
-        """The library's rod_equilibrium with the forms in NumPy; without its search along the energy."""
-        self._evaluate()
-        for iteration in range(1, _ITERATIONS + 1):
-            if self.conservative and np.linalg.eigvalsh((self._hessian + self._hessian.T) / 2)[0] <= 0:
-                return -iteration
-            step = np.linalg.solve(self._hessian, self._force)
-            size = float(np.abs(self.rod.scale * step).max())
-            if not size < 1e9:
-                return -iteration
-            self._c += min(1.0, 0.8 / size if size > 0 else 1.0) * step
-            self._evaluate()
-            if size <= tolerance:
-                return iteration
-        return -_ITERATIONS
-
     def hessian(self, c: Vector, tension: ArrayLike = 0.0) -> Vector:
         """Stiffness of the rod, its weight, loads and tensions (N,), N, at coefficients (n,): (n, n)."""
         return self.pulled(c, np.zeros(self.rod.tendon_count) + np.asarray(tension)).own_hessian
@@ -261,12 +245,14 @@ class Balance:
         return self.state(c, _Case(arrays.gravity, arrays.body, tension, none, none))
 
     def newton(self, c: Vector, case: _Case, tolerance: float = _LAST_STEP) -> tuple[RestState, int]:
-        """The kernel's Newton method from a guess: where it ended, and its iterations, negative where it failed."""
+        """The kernel's Newton method from a guess: where it ended, and its iterations, negative where it failed.
+
+        Without a library it has failed at once, for :class:`_Search` to go on.
+        """
+        if self._library is None:
+            return self.state(c, case), -1
         self._set(case)
         self._c[:] = c
-        if self._library is None:
-            taken = self._newton(tolerance)
-            return self._found(), taken
         iterations = self._library.rod_equilibrium(
             *self._given, int(self.conservative), ct.c_double(tolerance), _ITERATIONS, ct.byref(self._at)
         )
@@ -622,7 +608,8 @@ def _inextensible(solver: Balance, case: _Case, c: Vector, settle: bool) -> Equi
         change = float(np.abs(excess * springs).max())
         if np.abs(excess).max() <= _LENGTH_TOLERANCE * rod.length_m and change <= before:
             break
-        wound = np.where(rigid, case.spooled + (state.tension - case.tension) / springs, case.spooled)
+        wound = case.spooled.copy()
+        wound[rigid] += (state.tension - case.tension)[rigid] / springs[rigid]  # the others' may be 0
         now = replace(case, stiffness=springs, spooled=wound)
         search = _Search(solver, now, settle, None)
         state = search.found(state.c, "auto")

@@ -50,6 +50,9 @@ class Kinematics(Protocol):
 
     robot: Robot
 
+    def prepare(self, s_m: float) -> None:
+        """Make a place quick to ask for, now and not in a step; from any thread."""
+
     def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
         """Frames (k, 4, 4) at arc lengths ``s`` (k,), m."""
 

@@ -193,8 +193,9 @@ class Plant:
             raise ParameterError("arc_length_m", arc_length_m, f"0 to {self.robot.length_m:g} m")
         if force.shape != (3,) or not np.isfinite(force).all():
             raise ParameterError("force_in_base_n", force_in_base_n, "three finite components in N")
-        _ = self._reach  # made here, not in a step
-        self._push = (min(float(arc_length_m), self.robot.length_m), force)
+        place_m = min(float(arc_length_m), self.robot.length_m)
+        self._reach.prepare(place_m)
+        self._push = (place_m, force)
 
     def release(self) -> None:
         """End the push."""

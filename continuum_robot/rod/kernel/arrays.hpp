@@ -11,9 +11,9 @@ struct Piece {
   int constant; // the basis and the rest strain do not change along it
 };
 
-// Where the rod is looked at: a Gauss node of the piece (its number there, or -1), a body (its number, or -1).
+// Where the rod is looked at: a body, which may be a Gauss node of the piece (its number there, or -1).
 struct Place {
-  int node, body;
+  int node;
   double step_m; // from the place before
 };
 
@@ -24,20 +24,23 @@ struct PathNode {
 
 struct Shape {
   int n;                                      // coefficients
-  int pieces, places, bodies, paths, path_nodes;
+  int pieces, bodies, paths, path_nodes;
   int straight;                               // lengths are linear in the coefficients: `path` is (paths, 1 + n)
   const Piece *piece;
   const Place *place;
   const int *row;                             // which of the six strains a coefficient is, (n,)
   const double *phi;                          // of each place: basis at the three Gauss points of its step, (3, cols)
   const double *at_node;                      // of each node: basis there, (cols,)
-  const double *weight;                       // of each place: integral from the piece's start to it, (nodes,)
+  const double *weight;                       // of each place: integral from the piece's start to it by the values at
+                                              //   the nodes, (nodes,); behind them 1, and zeros to full eights
+  const double *weight_of;                    // the same of eight places of a piece at a time: of each node, (8,)
   const PathNode *path_node;
   const double *path_phi;                     // of each path node: basis there, (cols,)
   const int *path_index;                      // of each path node: which paths, (paths there,)
 };
 
-constexpr int BODY = 25, PATH = 6;
+constexpr int BODY = 25, PATH = 6, EIGHT = 8;
+constexpr int eights(int count) { return (count + EIGHT - 1) / EIGHT * EIGHT; }
 
 template <class P> struct Numbers {
   const P *gravity;   // (3,), m/s^2

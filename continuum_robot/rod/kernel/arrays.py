@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -76,9 +77,10 @@ class RodArrays:
     bodies_m : arc length of each body, (bodies,), m
     rows : which of the six strains a coefficient is, (n,)
     piece : of each: first coefficient, coefficients, places, nodes, constant; (pieces, 5)
-    place : of each: node in its piece or -1, body or -1; (places, 2)
+    node : of each place: its number among the nodes of its piece, or -1; each place is a body
     step_m : of each place, from the one before, (places,), m
-    phi, at_node, weight : see arrays.hpp, flat
+    phi, at_node : see arrays.hpp, flat
+    weight : of each place: integral from its piece's start to it by the values at the nodes, (nodes,), flat
     path_node : of each: piece, paths there; (path nodes, 2)
     path_m : arc length of each path node, m
     path_phi, path_index : see arrays.hpp, flat
@@ -90,7 +92,7 @@ class RodArrays:
     bodies_m: Vector
     rows: Indices
     piece: Indices
-    place: Indices
+    node: Indices
     step_m: Vector
     phi: Vector
     at_node: Vector
@@ -109,16 +111,38 @@ class RodArrays:
     path: Vector
 
 
+def weights_in_eights(arrays: RodArrays) -> tuple[Vector, Vector]:
+    """``weight`` and ``weight_of`` of arrays.hpp, flat."""
+    weight, rows, columns = iter(arrays.weight), [], []
+    for places, nodes in arrays.piece[:, 2:4].tolist():
+        padded = np.zeros((-(-places // 8) * 8, nodes // 8 * 8 + 8))
+        padded[:places, :nodes] = [[next(weight) for _ in range(nodes)] for _ in range(places)]
+        padded[:places, nodes] = 1.0
+        rows.append(padded[:places])
+        columns.append(padded.reshape(-1, 8, padded.shape[1])[:, :, :nodes].transpose(0, 2, 1))
+    return _flat(rows), _flat(columns)
+
+
 def default_nodes(basis: Basis, fraction: float) -> int:
     """Gauss nodes of a piece that is a fraction of its segment: energies are right to about 1e-7 with these."""
     return basis.nodes or math.ceil((6 + max(basis.highest_order, basis.degree // 2)) * max(fraction, 0.5))
 
 
-def integrals(nodes: Vector, at: float) -> Vector:
-    """Integral from 0 to ``at`` of the polynomial through values at the nodes, by these values: (L,); all in [0, 1]."""
-    polynomials = [np.polynomial.Legendre.basis(k, domain=[0, 1]) for k in range(len(nodes))]
-    values = np.array([polynomial(nodes) for polynomial in polynomials])
-    return np.asarray(np.linalg.solve(values, [polynomial.integ(lbnd=0)(at) for polynomial in polynomials]))
+@lru_cache(maxsize=64)
+def _polynomials(count: int) -> tuple[Vector, list[np.polynomial.Legendre]]:
+    """Of Legendre, their values at so many Gauss nodes of [0, 1], and their integrals from 0."""
+    polynomials = [np.polynomial.Legendre.basis(k, domain=[0, 1]) for k in range(count)]
+    values = np.array([polynomial(gauss_legendre(count)[0]) for polynomial in polynomials])
+    return values, [polynomial.integ(lbnd=0) for polynomial in polynomials]
+
+
+@lru_cache(maxsize=4096)
+def integrals(count: int, at: float) -> Vector:
+    """Integral from 0 to ``at`` of the polynomial through values at the Gauss nodes of [0, 1], by these: (count,)."""
+    values, antiderivatives = _polynomials(count)
+    found = np.asarray(np.linalg.solve(values, [polynomial(at) for polynomial in antiderivatives]))
+    found.flags.writeable = False  # it is kept
+    return found
 
 
 def rod_arrays(
@@ -173,7 +197,7 @@ def rod_arrays(
             ],
             np.int32,
         ),
-        place=np.array(places.place, np.int32),
+        node=np.array(places.node, np.int32),
         step_m=np.array(places.step_m),
         phi=_flat(places.phi),
         at_node=_flat(places.at_node),
@@ -268,13 +292,13 @@ def _law(force: ArrayLike, moment: ArrayLike, frame: str, offset_m: ArrayLike = 
 
 
 class _Places:
-    """The places of all pieces: nodes, bodies, stations, loads and ends. Each is a body."""
+    """The places of all pieces: nodes, bodies, stations, loads and ends."""
 
     def __init__(
         self, rod: RodDescription, pieces: Sequence[Piece], fixed: Sequence[tuple[float, Vector]]
     ) -> None:
         self.counts: list[int] = []
-        self.place: list[tuple[int, int]] = []
+        self.node: list[int] = []
         self.step_m: list[float] = []
         self.phi: list[Vector] = []
         self.at_node: list[Vector] = []
@@ -304,12 +328,12 @@ class _Places:
                 own[0], own[4:7] = weights[node] * density, weights[node] * rotary
                 self.at_node.append(piece.values(at))
             for k, numbers in enumerate(_together([own, *bodies[at]])):
-                self.place.append((node if k == 0 else -1, len(self.body)))
+                self.node.append(node if k == 0 else -1)
                 self.body.append(numbers)
                 self.bodies_m.append(piece.start_m + at * piece.length_m)
                 self.step_m.append((at - before) * piece.length_m)
                 self.phi += [piece.values(before + part * (at - before)) for part in GAUSS]
-                self.weight.append(integrals(piece.nodes, at) * piece.length_m)
+                self.weight.append(integrals(len(nodes), at) * piece.length_m)
                 before, count = at, count + 1
         self.counts.append(count)
 

@@ -31,7 +31,7 @@ public:
   OwnNumbers(const Shape &r, const Numbers<double> &q)
       : from{q.gravity, q.body, q.inertia, q.stiffness, q.damping, q.rest, q.path_rest, q.path} {
     const std::size_t n = r.n, path = r.straight ? r.paths * (1 + n) : paths_at_nodes(r) * PATH;
-    const std::size_t all[COUNT] = {3, r.bodies * std::size_t{BODY}, n * n, n * n, n * n, r.places * std::size_t{18},
+    const std::size_t all[COUNT] = {3, r.bodies * std::size_t{BODY}, n * n, n * n, n * n, r.bodies * std::size_t{18},
                                     r.path_nodes * std::size_t{6}, path};
     std::copy(all, all + COUNT, sizes);
   }

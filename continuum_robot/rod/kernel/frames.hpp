@@ -17,7 +17,7 @@ template <class S> Frame<S> base_frame() {
 
 // Magnus expansion of sixth order of a step h from strains at its three Gauss points: Blanes, Casas and Ros, BIT 40
 // (2000) 434. A strain that is constant needs the first only.
-template <class S> void magnus(const S *strain, double h, bool constant, S *o) {
+template <class S, class H> void magnus(const S *strain, H h, bool constant, S *o) {
   if (constant) {
     for (int i = 0; i < 6; i++) o[i] = h * strain[i];
     return;
@@ -55,28 +55,36 @@ template <class S> void stumpff(const S &x, S &c2, S &c3) {
   }
 }
 
-// f = f exp(o)
-template <class S> void advance(Frame<S> &f, const S *o) {
+// exp(o)
+template <class S> Frame<S> exponential(const S *o) {
   const S *w = o, *v = o + 3;
   S c2, c3;
   const S x = dot(w, w, 3);
   stumpff(x, c2, c3);
   const S c1 = -(x * c3) + 1.0, cosine = -(x * c2) + 1.0, along = c3 * dot(w, v, 3);
-  S E[9], p[3] = {c1 * v[0], c1 * v[1], c1 * v[2]}, across[3] = {}, R[9];
+  Frame<S> E;
+  S across[3] = {};
   add_cross(w, v, across);
   for (int i = 0; i < 3; i++) {
-    p[i] += c2 * across[i] + along * w[i];
-    for (int j = 0; j < 3; j++) E[3 * i + j] = c2 * w[i] * w[j];
-    E[4 * i] += cosine;
+    E.x[i] = c1 * v[i];
+    E.x[i] += c2 * across[i] + along * w[i];
+    for (int j = 0; j < 3; j++) E.R[3 * i + j] = c2 * w[i] * w[j];
+    E.R[4 * i] += cosine;
   }
-  E[1] -= c1 * w[2];
-  E[2] += c1 * w[1];
-  E[3] += c1 * w[2];
-  E[5] -= c1 * w[0];
-  E[6] -= c1 * w[1];
-  E[7] += c1 * w[0];
+  E.R[1] -= c1 * w[2];
+  E.R[2] += c1 * w[1];
+  E.R[3] += c1 * w[2];
+  E.R[5] -= c1 * w[0];
+  E.R[6] -= c1 * w[1];
+  E.R[7] += c1 * w[0];
+  return E;
+}
+
+template <class S> // f = f step
+inline __attribute__((always_inline)) void advance(Frame<S> &f, const Frame<S> &step) {
+  S R[9];
   for (int i = 0; i < 3; i++) {
-    const S *row = f.R + 3 * i;
+    const S *row = f.R + 3 * i, *E = step.R, *p = step.x;
     f.x[i] += row[0] * p[0] + row[1] * p[1] + row[2] * p[2];
     for (int j = 0; j < 3; j++) R[3 * i + j] = row[0] * E[j] + row[1] * E[3 + j] + row[2] * E[6 + j];
   }
@@ -176,42 +184,55 @@ template <class S> void add_hat(S *N, int row, int col, const S *a, double facto
   }
 }
 
-// Wrench (moment, force) of weight and load at a place, and where it is not null, its derivative N (6, 6) by a spatial
-// twist of the place.
-template <class S, class P> void load(const Frame<S> &f, const Spatial<S> &b, const P *gravity, const P *law, S *W, S *N) {
+// What a load of the law (15,) applies at a place: where, what follows the place, and the whole force.
+template <class S> struct Applied {
+  S y[3], following[3], moment[3], force[3];
+
+  template <class L> Applied(const Frame<S> &f, const L *law) {
+    turned(f, law, y);
+    turned(f, law + 9, following);
+    turned(f, law + 12, moment);
+    for (int i = 0; i < 3; i++) {
+      y[i] += f.x[i];
+      force[i] = following[i] + law[3 + i];
+    }
+  }
+};
+
+// Wrench (moment, force) of weight and load at a place; null: no load.
+template <class S, class P, class L>
+void load(const Frame<S> &f, const Spatial<S> &b, const P *gravity, const L *law, S *W) {
   std::fill(W, W + 6, S{});
   add_cross(b.first, gravity, W);
+  for (int i = 0; i < 3; i++) W[3 + i] = b.mass * gravity[i];
+  if (!law) return;
+  const Applied<S> at(f, law);
+  for (int i = 0; i < 3; i++) {
+    W[3 + i] += at.force[i];
+    W[i] += at.moment[i] + law[6 + i];
+  }
+  add_cross(at.y, at.force, W);
+}
+
+// The derivative N (6, 6) of this wrench by a spatial twist of the place.
+template <class S, class P>
+void load_by_twist(const Frame<S> &f, const Spatial<S> &b, const P *gravity, const P *law, S *N) {
   S g[3], weight[3];
   for (int i = 0; i < 3; i++) {
     g[i] = S{} + gravity[i];
-    W[3 + i] = weight[i] = b.mass * gravity[i];
+    weight[i] = b.mass * gravity[i];
   }
-  if (N) {
-    std::fill(N, N + 36, S{});
-    add_dyad(N, 0, 0, g, b.first); // ((w x q) + m v) x g
-    add_hat(N, 0, 3, weight, -1);
-  }
-  bool loaded = false;
-  for (int i = 3; i < 15; i++) loaded |= !vanishes(law[i]);
-  if (!loaded) return;
-  S y[3], following[3], moment[3], force[3];
-  turned(f, law, y);
-  turned(f, law + 9, following);
-  turned(f, law + 12, moment);
-  for (int i = 0; i < 3; i++) {
-    y[i] += f.x[i];
-    force[i] = following[i] + law[3 + i];
-    W[3 + i] += force[i];
-    W[i] += moment[i] + law[6 + i];
-  }
-  add_cross(y, force, W);
-  if (!N) return;
-  add_dyad(N, 0, 0, force, y); // (w x y + v) x F
-  add_hat(N, 0, 3, force, -1);
-  add_hat(N, 0, 0, moment, -1); // w x what follows
-  add_hat(N, 3, 0, following, -1);
-  const S z[3] = {-y[0], -y[1], -y[2]};
-  add_dyad(N, 0, 0, z, following); // y x (w x following force)
+  std::fill(N, N + 36, S{});
+  add_dyad(N, 0, 0, g, b.first); // ((w x q) + m v) x g
+  add_hat(N, 0, 3, weight, -1);
+  if (!law) return;
+  const Applied<S> at(f, law);
+  add_dyad(N, 0, 0, at.force, at.y); // (w x y + v) x F
+  add_hat(N, 0, 3, at.force, -1);
+  add_hat(N, 0, 0, at.moment, -1); // w x what follows
+  add_hat(N, 3, 0, at.following, -1);
+  const S z[3] = {-at.y[0], -at.y[1], -at.y[2]};
+  add_dyad(N, 0, 0, z, at.following); // y x (w x following force)
 }
 
 } // namespace rod

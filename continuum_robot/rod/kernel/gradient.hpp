@@ -130,14 +130,14 @@ private:
   double slope(const double *c, const double *v, const double *w, const double *by_p, const Directions &directions,
                int d) {
     const std::size_t bodies = r.bodies * BODY, square = n * n;
-    std::vector<Slope> body(bodies), at_c(n), at_v(n), p(n), F(n), gravity(3), rest(r.places * 18);
+    std::vector<Slope> body(bodies), at_c(n), at_v(n), p(n), F(n), gravity(3), rest(r.bodies * 18);
     for (std::size_t a = 0; a < bodies; a++) body[a] = {q.body[a], {directions.body[d * bodies + a]}};
     for (int a = 0; a < n; a++) {
       at_c[a] = {c[a], {0}};
       at_v[a] = {v[a], {0}};
     }
     for (int a = 0; a < 3; a++) gravity[a] = {q.gravity[a], {0}};
-    for (int a = 0; a < r.places * 18; a++) rest[a] = {q.rest[a], {0}};
+    for (int a = 0; a < r.bodies * 18; a++) rest[a] = {q.rest[a], {0}};
     Numbers<Slope> numbers{};
     numbers.gravity = gravity.data();
     numbers.body = body.data();

@@ -21,8 +21,8 @@ std::size_t memory_of(const Shape &r) {
   std::size_t count = 4096 + 12 * n + 64 * r.pieces;
   for (int k = 0; k < r.pieces; k++) {
     const Piece &p = r.piece[k];
-    const std::size_t nodes = p.nodes, block = 6 * p.cols;
-    count += 42 * nodes + 4 * block * nodes + 16 * block + 12 * p.places + 64 + 30 * n;
+    const std::size_t nodes = eights(p.nodes + 1), block = 6 * p.cols;
+    count += 31 * nodes + 4 * block * nodes + 16 * block + 52 * eights(p.places) + 64 + 30 * n;
   }
   return count + 9 * n * n + 120 * n + r.paths * (n + 12);
 }

@@ -24,11 +24,11 @@ class Shape(ct.Structure):
     """As in arrays.hpp."""
 
     _fields_ = [
-        *((name, ct.c_int) for name in ("n", "pieces", "places", "bodies", "paths", "path_nodes", "straight")),
+        *((name, ct.c_int) for name in ("n", "pieces", "bodies", "paths", "path_nodes", "straight")),
         *(
             (name, Pointer)
             for name in (
-                *("piece", "place", "row", "phi", "at_node", "weight"),
+                *("piece", "place", "row", "phi", "at_node", "weight", "weight_of"),
                 *("path_node", "path_phi", "path_index"),
             )
         ),
@@ -81,7 +81,7 @@ class AtRest(ct.Structure):
     ]
 
 
-PLACE = np.dtype([("node", np.int32), ("body", np.int32), ("step_m", np.float64)])
+PLACE = np.dtype([("node", np.int32), ("step_m", np.float64)], align=True)
 
 
 def at(array: NDArray[np.generic] | None) -> int | None:
@@ -95,7 +95,7 @@ def at(array: NDArray[np.generic] | None) -> int | None:
 
 NOT_BUILT = (
     "the rod's kernel was not built when this package was installed, for lack of a C++17 compiler: its NumPy form"
-    " serves, some hundred times slower, and without batches and motions"
+    " serves, some hundred times slower, without batches, motions, plants, capstans' friction and slopes by numbers"
 )
 
 

@@ -145,19 +145,17 @@ def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> T
             step_rotation, step = exponential(magnus(strains, arrays.step_m[k]))
             position, rotation = position + rotation @ step, rotation @ step_rotation
             frames.append((rotation, position))
-            if arrays.place[k, 0] >= 0:
+            if arrays.node[k] >= 0:
                 values = [next(at_node) for _ in rows]
-                units[arrays.place[k, 0]][:, own] = adjoint(rotation, position)[:, rows] * values
+                units[arrays.node[k]][:, own] = adjoint(rotation, position)[:, rows] * values
         W = np.array([next(weight) for _ in range(places * many)]).reshape(places, many)
-        at_nodes = W[arrays.place[place : place + places, 0] >= 0]
+        at_nodes = W[arrays.node[place : place + places] >= 0]
         J_nodes = J0 + np.tensordot(at_nodes, units, 1)
         turning = np.array([ad(J @ v) @ e for J, e in zip(J_nodes, units, strict=True)])
         growth = turning @ v + (0.0 if a is None else units @ a)
         nodes += list(zip(units, J_nodes, Y0 + np.tensordot(at_nodes, turning, 1), strict=True))
-        for w, (R, x), body in zip(W, frames, arrays.place[place : place + places, 1], strict=True):
+        for body, (w, (R, x)) in enumerate(zip(W, frames, strict=True), place):
             J, Y, A = J0 + np.tensordot(w, units, 1), Y0 + np.tensordot(w, turning, 1), A0 + w @ growth
-            if body < 0:
-                continue
             own_inertia, V = inertia(arrays.body[body], R, x), J @ v
             H = own_inertia @ V
             G, N = wrench(arrays.body[body], arrays.gravity, own_inertia, R, x)

@@ -3,15 +3,49 @@
 // Each function of the kernel is a template over them, so that all compute the same, to the bit, with one source.
 #pragma once
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 namespace rod {
 
 constexpr int LANES = 8;
 typedef double Lanes __attribute__((vector_size(8 * LANES)));
 
+// Places of one robot side by side, as many as a vector of the processor holds: what a place computes does not depend on
+// who is beside it, so the width changes no bit.
+#ifdef __AVX512F__
+constexpr int SIDE = 8;
+#else
+constexpr int SIDE = 2;
+#endif
+typedef double Side __attribute__((vector_size(8 * SIDE)));
+
 template <class T, int N> struct Dual {
   T value, slope[N];
 };
+
+// What goes through the places at a time: of other scalars than double one place.
+template <class S> struct Pack {
+  typedef S type;
+  typedef double real;
+  static constexpr int width = 1;
+};
+template <> struct Pack<double> {
+  typedef Side type, real;
+  static constexpr int width = SIDE;
+};
+template <class T, class S> inline T packed(const S *from) {
+  T r;
+  std::memcpy(&r, from, sizeof(T));
+  return r;
+}
+// Of the scalars that `of` gives. Stored one by one, they would have to reach the cache before they are loaded as one.
+template <class T, class F> inline T gathered(F of) {
+  T r;
+  for (int k = 0; k < static_cast<int>(sizeof(T) / sizeof(double)); k++) r[k] = of(k);
+  return r;
+}
+template <class T, class S> inline void unpack(const T &pack, S *to) { std::memcpy(to, &pack, sizeof(T)); }
 
 template <class T, int N> inline Dual<T, N> operator+(const Dual<T, N> &a, const Dual<T, N> &b) {
   Dual<T, N> r;
@@ -97,6 +131,19 @@ template <class T, int N> inline bool vanishes(const Dual<T, N> &a) {
   bool all = vanishes(a.value);
   for (int i = 0; i < N; i++) all &= vanishes(a.slope[i]);
   return all;
+}
+template <class S> inline bool vanish(const S *x, int count) {
+  bool all = true;
+  for (int i = 0; i < count; i++) all &= vanishes(x[i]);
+  return all;
+}
+inline bool vanish(const double *x, int count) { // bits but the sign's
+  std::uint64_t bits = 0, one;
+  for (int i = 0; i < count; i++) {
+    std::memcpy(&one, x + i, sizeof(one));
+    bits |= one << 1;
+  }
+  return !bits;
 }
 
 } // namespace rod

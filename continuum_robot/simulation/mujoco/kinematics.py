@@ -34,6 +34,9 @@ class ChainKinematics:
         self._chain, self._model, self._bodies, self._data = chain, made.model, made.bodies, data
         self._jac = mujoco_library().mj_jac
 
+    def prepare(self, s_m: float) -> None:
+        """Nothing: all places of a chain are quick."""
+
     def poses(self, _coordinates: ArrayLike, s: ArrayLike) -> Vector:
         """Frames (k, 4, 4) at arc lengths ``s`` (k,), m; straight on every link."""
         places = np.atleast_1d(np.asarray(s, dtype=float))

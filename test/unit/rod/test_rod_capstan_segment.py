@@ -98,8 +98,10 @@ def energies(robot: Robot, c: np.ndarray, c_rate: np.ndarray) -> tuple[float, fl
     return kinetic[0], kinetic[1], height
 
 
+@pytest.mark.parametrize(("nodes", "energy", "force"), [(None, 3e-7, 6e-7), (14, 3e-9, 4e-9)])
 @pytest.mark.parametrize("name", ["vanderbilt_segment", "vanderbilt_two_segment"])
-def test_energies_are_those_of_integrated_frames(name: str) -> None:
+def test_energies_are_those_of_integrated_frames(name: str, nodes: int | None, energy: float, force: float) -> None:
+    """Measured: 1.5e-7 of the energy, 3.1e-7 of the weight's force with the default's 8 nodes; 14 reach the frames."""
     robot = load_robot(name)
     rng, n = np.random.default_rng(3), robot.coefficient_count
     c, c_rate = rng.normal(0, 2, n), rng.normal(0, 3, n)
@@ -110,13 +112,13 @@ def test_energies_are_those_of_integrated_frames(name: str) -> None:
         "both": (Parts(rotational_energy=True), backbone + disks),
     }
     for name, (own, expected) in parts.items():
-        found = Rod(robot, parts=own).terms(c, c_rate).momentum @ c_rate / 2
-        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=name)
-    step, rod = 1e-4, Rod(robot)
+        found = Rod(robot, parts=own, nodes=nodes).terms(c, c_rate).momentum @ c_rate / 2
+        np.testing.assert_allclose(found, expected, rtol=energy, err_msg=name)
+    step, rod = 1e-4, Rod(robot, nodes=nodes)
     still = np.zeros(n)
     slope = [energies(robot, c + one, still)[2] - energies(robot, c - one, still)[2] for one in step * np.eye(n)]
     height = -np.array(slope) / (2 * step)
-    np.testing.assert_allclose(rod.terms(c, still).force, height, atol=1e-5 * np.abs(height).max())
+    np.testing.assert_allclose(rod.terms(c, still).force, height, atol=force * np.abs(height).max())
     inertia = [segment.capstans.inertia_kg_m2 for segment in robot.segments for _ in range(2)]
     speed = capstan_jacobian(robot) @ c_rate
     moving = Rod(robot, parts=WITH_CAPSTANS).terms(c, c_rate).momentum - rod.terms(c, c_rate).momentum

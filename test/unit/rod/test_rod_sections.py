@@ -185,6 +185,8 @@ def test_statics_in_numpy_are_those_of_the_library(name, monkeypatch):
         np.testing.assert_allclose(found.tension, one.tension, atol=1e-5)
         np.testing.assert_allclose(found.hessian, one.hessian, atol=1e-5 * np.abs(one.hessian).max())
         assert found.energy_j == pytest.approx(one.energy_j, rel=1e-7)
+        for mine, theirs in zip(plain.pulled(one.c, one.tension), rod.pulled(one.c, one.tension), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12 * np.abs(theirs).max() + 1e-15)
 
 
 def test_a_taper_counts_in_an_update():

@@ -52,6 +52,17 @@ def test_displacements_of_known_tensions_give_them_back(pulls, order):
     assert found.determined
 
 
+def test_rigid_tendons_beside_ones_that_are_not_held():
+    """Of a tendon with a given tension nothing is spooled, and no number that is none comes about."""
+    one, tension = problem(), np.array([0.0, 0.7, 0.0, 0.0, 0.0])
+    desired = np.array([0.002, NAN, -0.004, NAN, 0.001])
+    with np.errstate(all="raise", under="ignore"):
+        found = hold(one, desired, tension)
+    assert found.tension[1] == 0.7
+    assert found.tension[3] == 0.0
+    np.testing.assert_allclose(found.displacement[found.taut], desired[found.taut], atol=1e-9)
+
+
 def test_conditions_of_complementarity_hold():
     one = problem()
     desired = np.array([0.002, 0.0, -0.004, -0.01, 0.001])
