@@ -63,10 +63,9 @@ def test_the_robot_moves_over_the_wires(stack, probe):
     lengths = probe.wait_for_message("string_lengths")
     probe.wait(lambda: np.isfinite(probe.newest("string_lengths").extension).all())
     assert len(lengths.extension) == 2
-    probe.wait(lambda: "can0.frames_in" in bus_values(probe))
-    values = bus_values(probe)
-    assert int(values["can2.frames_in"]) > 100
-    assert values["can0.bad_frames"] == "0"
+    # The first report may have come a moment after the bus began.
+    probe.wait(lambda: int(bus_values(probe).get("can2.frames_in", 0)) > 100)
+    assert bus_values(probe)["can0.bad_frames"] == "0"
 
 
 def bus_values(probe):

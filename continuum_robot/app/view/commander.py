@@ -44,6 +44,8 @@ Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
 EXTERNAL_FORCE_PERIOD_S = 0.05
+WRITER_LATE_S = 3.0
+"""By which the writer's name may come after the answer that gives the page the turn."""
 _SERVICES = {
     "estop": Trigger,
     "manage_stack": ManageStack,
@@ -105,7 +107,7 @@ class Commander:
         self._motion: LimitedMotion | None = None
         self._turn: object = None
         self._target: Vector = np.zeros(0)
-        self._stepped_s = 0.0
+        self._stepped_s = self._began_s = 0.0
         self._push: tuple[float, Vector, float] | None = None
         link.make(self._make)
         self._reference_timer.cancel()
@@ -186,7 +188,7 @@ class Commander:
                     success, sentence = False, "another order came before the answer"
                 if success:
                     self._motion, self._target = LimitedMotion(limits, start), np.array(start, dtype=float)
-                    self._stepped_s = time.monotonic()
+                    self._stepped_s = self._began_s = time.monotonic()
                     self._reference_timer.reset()
             answer(success, sentence)
 
@@ -257,10 +259,15 @@ class Commander:
             if motion is None:
                 return
             now_s = time.monotonic()
+            # Another program may have taken the turn before the answer that gave it to the page was read.
+            lost = self.writer not in ("", self.name) and now_s > self._began_s + WRITER_LATE_S
             step_s = min(max(now_s - self._stepped_s, 1e-4), LONGEST_STEP_S)
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
-        self._link.publish_reference(reference)
+        if lost:
+            self.drop_reference()
+        else:
+            self._link.publish_reference(reference)
 
     # Push
 

@@ -10,16 +10,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from continuum_robot.srv import TakeReference
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.view import commander as commander_module
 from continuum_robot.app.view.commander import Commander
+from continuum_robot.control.motion import motion_limits
+from continuum_robot.robot.loading import load_robot
 
 PACKAGE = Path(commander_module.__file__).parents[2]
 # Methods that ask a service -> places of the name and of the type among their arguments.
@@ -166,3 +170,27 @@ def test_an_e_stop_of_the_page_that_is_not_answered_is_sent_by_the_topic_and_let
     assert "topic estop" in answers[0][1]
     page.reset(lambda *_answer: None)
     assert pressed == [True, False]
+
+
+def test_a_page_whose_turn_was_taken_before_its_answer_came_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Any] = []
+    link = SimpleNamespace(
+        request=lambda _kind, _service, _request, done, *_rest: requested.append(done),
+        name="view_0", writer="a_program", publish_reference=published.append, listen=lambda *_: None,
+        make=lambda _: None, client=lambda *_: None,
+    )  # fmt: skip
+    requested: list[Any] = []
+    monkeypatch.setattr(Commander, "_reference_timer", SimpleNamespace(cancel=lambda: None, reset=lambda: None), False)
+    monkeypatch.setattr(Commander, "_push_timer", SimpleNamespace(cancel=lambda: None), raising=False)
+    page, answers = Commander(link), []
+    limits = motion_limits(load_robot("opencr_five_tendon"))
+    page.take_reference(np.zeros(2), limits, lambda *told: answers.append(told))
+    requested[0](TakeReference.Response(success=True, message="yours"), "")
+    assert [success for success, _ in answers] == [True]
+    page._publish_reference()
+    assert page.steering, "the writer's name may be late"
+    assert len(published) == 1
+    monkeypatch.setattr(commander_module, "WRITER_LATE_S", -1.0)
+    page._publish_reference()
+    assert not page.steering
+    assert len(published) == 1
