@@ -172,8 +172,8 @@ def _lower(
         other, own = _solution(equations, start, iterations, _CHANGE, partial(_say, say, "from a longer past, "))
     except ConvergenceError:
         return found, weights
-    left = [float(np.sum((equations.linearised(one.x)[0] * weights) ** 2)) for one in (found, other)]
-    return (other, own) if left[1] < left[0] else (found, weights)
+    left = other.rows.reshape(-1, len(weights)) * (weights / own)  # both weighed alike
+    return (other, own) if np.sum(left**2) < found.rows @ found.rows else (found, weights)
 
 
 def _say(say: Progress, stage: str, text: str) -> None:
