@@ -104,7 +104,16 @@ class ForceReading:
 
 @runtime_checkable
 class TendonActuators(Protocol):
-    """All tendon actuators of a robot behind one bus or several."""
+    """All tendon actuators of a robot behind one bus or several.
+
+    They take tensions, or, where the robot file says ``actuators.command: displacement``, displacements:
+    :class:`DisplacementActuators`. Everything else is the same.
+
+    Attributes
+    ----------
+    simulated : whether they are
+    tendon_count : N
+    """
 
     simulated: bool
     tendon_count: int
@@ -113,7 +122,8 @@ class TendonActuators(Protocol):
         """Start communication and shake hands. Raises :class:`DeviceError` naming every missing device."""
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on; the first tension is written before anything moves.
+        """Switch torque on without a motion: the first tension is written before anything moves, or the servos hold
+        the place where they are.
 
         Parameters
         ----------
@@ -139,6 +149,21 @@ class TendonActuators(Protocol):
 
     def clear_faults(self) -> None:
         """Clear faults that the devices latch."""
+
+
+@runtime_checkable
+class DisplacementActuators(TendonActuators, Protocol):
+    """Tendon actuators that hold displacements by a loop of their own.
+
+    Attributes
+    ----------
+    takes_displacements : True
+    """
+
+    takes_displacements: bool
+
+    def write(self, displacement_m: Vector, now_s: float) -> None:
+        """Send a displacement (m, counted as in :class:`TendonReading`) to every tendon; finite values only."""
 
 
 @runtime_checkable

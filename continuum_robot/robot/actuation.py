@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from continuum_robot.robot.schema import quantity, refuse
+
+TENSION, DISPLACEMENT = "tension", "displacement"
+COMMANDS = (TENSION, DISPLACEMENT)
+"""What actuators take: a tension of the tendon, N, or its displacement, m."""
 
 COPPER_PER_K = 0.0039
 """By which fraction the resistance of copper rises with each kelvin from 25 degC."""
@@ -41,9 +46,18 @@ class MotorHeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PositionServo:
+    """How a motor that takes displacements moves to them, by the loop that it has built in."""
+
+    bandwidth_hz: float = quantity("bandwidth of its position loop", default=8.0, gt=0, le=500)
+    maximum_speed_rad_per_s: float = quantity("no-load speed of the motor at the supply's voltage", gt=0, le=1e4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Actuators:
     """One kind of tendon actuator, the same on every tendon: a motor with a spool."""
 
+    command: str = quantity("what they take", default=TENSION, choices=COMMANDS)
     spool_radius_m: float = quantity("radius at which the tendon winds on the spool", gt=0, le=0.2)
     gear_ratio: float = quantity("turns of the motor for a turn of the spool", default=1.0, gt=0, le=1000)
     torque_constant_nm_per_a: float = quantity("motor torque per current", gt=0, le=10)
@@ -77,8 +91,12 @@ class Actuators:
     heat: MotorHeat | None = quantity(
         "how a motor warms up, where its board reports no temperature; none: that is not known then", default=None
     )
+    servo: PositionServo | None = quantity("its position loop, where command is displacement", default=None)
 
     def __post_init__(self) -> None:
+        if (self.command == DISPLACEMENT) != (self.servo is not None):
+            expected = "its position loop, since command is displacement"
+            raise refuse("servo", self.servo, expected if self.servo is None else "none, since command is tension")
         if self.temperature_warn_c >= self.temperature_error_c:
             raise refuse(
                 "temperature_warn_c",
@@ -134,15 +152,10 @@ class Actuators:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TensionLimits:
-    """What the tendon driver lets through to the actuators, and what it does when something is wrong."""
+class ActuationLimits:
+    """Limits of both kinds of commands: what the tendon driver lets through, and when something is wrong."""
 
-    minimum_n: float = quantity("least tension of a tendon while active: no slack", ge=0, le=1e4)
     maximum_n: float = quantity("greatest tension of a tendon", gt=0, le=1e4)
-    rate_n_per_s: float = quantity("fastest change of a commanded tension", gt=0, le=1e7)
-    total_n: float = quantity("greatest sum of all tensions", gt=0, le=1e5)
-    safe_n: float = quantity("tension of the safe state", ge=0, le=1e4)
-    safe_rate_n_per_s: float = quantity("ramp to the safe state", gt=0, le=1e7)
     maximum_displacement_m: float = quantity("largest displacement of a tendon either way", gt=0, le=10)
     command_timeout_s: float = quantity("age of a command at which the safe state begins", default=0.1, ge=0.002, le=5)
     reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.05, ge=0.002, le=5)
@@ -160,18 +173,29 @@ class TensionLimits:
         ge=0,
         le=0.1,
     )
-    frozen_force_n: float = quantity(
-        "change of the commanded generalised force that must move some tendon; 0: derived from the motors' friction",
-        default=0.0,
-        ge=0,
-        le=1e4,
-    )
     frozen_begin_s: float = quantity(
         "how long a tendon that must move, by the others or by the forces, may take to begin to; 0: derived from the"
         " motors' inertia and encoders, at least 20 ms",
         default=0.0,
         ge=0,
         le=10,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensionLimits(ActuationLimits):
+    """Of actuators that take tensions."""
+
+    minimum_n: float = quantity("least tension of a tendon while active: no slack", ge=0, le=1e4)
+    rate_n_per_s: float = quantity("fastest change of a commanded tension", gt=0, le=1e7)
+    total_n: float = quantity("greatest sum of all tensions", gt=0, le=1e5)
+    safe_n: float = quantity("tension of the safe state", ge=0, le=1e4)
+    safe_rate_n_per_s: float = quantity("ramp to the safe state", gt=0, le=1e7)
+    frozen_force_n: float = quantity(
+        "change of the commanded generalised force that must move some tendon; 0: derived from the motors' friction",
+        default=0.0,
+        ge=0,
+        le=1e4,
     )
     current_mismatch_a: float = quantity(
         "largest difference of commanded and measured current; 0: by maximum_current_a and the kind of motors",
@@ -190,3 +214,46 @@ class TensionLimits:
     def longest_ramp_s(self) -> float:
         """Time of the ramp from the greatest tension to none at ``safe_rate_n_per_s``, s."""
         return self.maximum_n / self.safe_rate_n_per_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplacementLimits(ActuationLimits):
+    """Of actuators that take displacements."""
+
+    speed_m_per_s: float = quantity("fastest change of a commanded displacement", gt=0, le=10)
+    acceleration_m_per_s2: float = quantity("fastest change of that speed", gt=0, le=1e4)
+    slack_n: float = quantity(
+        "load below which a tendon counts as slack while active, where loads are known; 0: none does",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    lag_m: float = quantity(
+        "largest distance between a commanded and a measured displacement; 0: derived from the servo's bandwidth, the"
+        " fastest command, the bus and the encoders",
+        default=0.0,
+        ge=0,
+        le=1,
+    )
+    pay_out_m: float = quantity(
+        "displacement, below that of the straight robot, to which a release pays out: every tendon is slack there",
+        gt=0,
+        le=1,
+    )
+    pay_out_speed_m_per_s: float = quantity("how fast a release pays out", gt=0, le=10)
+
+    def __post_init__(self) -> None:
+        if self.slack_n >= self.maximum_n:
+            raise refuse("slack_n", self.slack_n, f"less than maximum_n = {self.maximum_n:g} N")
+        if self.pay_out_m > self.maximum_displacement_m:
+            raise refuse(
+                "pay_out_m", self.pay_out_m, f"at most maximum_displacement_m = {self.maximum_displacement_m:g} m"
+            )
+
+    @property
+    def longest_ramp_s(self) -> float:
+        """Time in which a release pays out from the greatest displacement, s."""
+        return (self.maximum_displacement_m + self.pay_out_m) / self.pay_out_speed_m_per_s
+
+
+Limits: TypeAlias = TensionLimits | DisplacementLimits

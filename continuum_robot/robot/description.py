@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, Limits, TensionLimits
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.file.recording import Recording
@@ -63,7 +63,7 @@ class Robot:
         ge=-10, le=10
     )  # fmt: skip
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
-    limits: TensionLimits | None = quantity("limits of the tendon driver", default=None)
+    limits: TensionLimits | DisplacementLimits | None = quantity("limits of the tendon driver", default=None)
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
     control: ControlSettings | None = quantity("the Clarke controller", default=None)
     reference: ReferenceSettings | None = quantity("default trajectory", default=None)
@@ -182,14 +182,21 @@ class Robot:
                         f" {segment.disks.radius_m:g} m from the backbone",
                     )
 
-    def _check_limits(self, limits: TensionLimits) -> None:
+    def _check_limits(self, limits: Limits) -> None:
+        if self.actuators is not None and isinstance(limits, DisplacementLimits) != self.takes_displacements:
+            keys = "speed_m_per_s" if self.takes_displacements else "rate_n_per_s"
+            raise refuse(
+                "limits",
+                type(limits).__name__,
+                f"those of actuators.command: {self.actuators.command}, with {keys} and so on",
+            )
         if self.actuators is not None and limits.maximum_n > self.actuators.maximum_tension_n:
             raise refuse(
                 "limits.maximum_n",
                 limits.maximum_n,
                 f"at most {self.actuators.maximum_tension_n:.4g} N, which the actuators give at maximum_current_a",
             )
-        for key in ("minimum_n", "safe_n"):
+        for key in ("minimum_n", "safe_n") if isinstance(limits, TensionLimits) else ():
             least = getattr(limits, key) * self.tendon_count
             if limits.total_n < least:
                 raise refuse(
@@ -341,6 +348,11 @@ class Robot:
     def tendon_names(self) -> tuple[str, ...]:
         """``<segment>/tendon_<j>`` with j from 1, in tendon order, then the routed ones'; the mechanism's own names."""
         return self.construction.tendon_names
+
+    @property
+    def takes_displacements(self) -> bool:
+        """Whether its actuators are told displacements instead of tensions."""
+        return self.actuators is not None and self.actuators.command == DISPLACEMENT
 
     @property
     def newton_per_ampere(self) -> Vector:

@@ -290,12 +290,15 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
 
 
 def _option(options: Sequence[Any], value: Any, door: str, source: Source, key: str) -> Any:
-    """Which type of a union a value is of: of several dataclasses, the one that has its ``kind``."""
+    """Which type of a union a value is of: the dataclass of its ``kind``; without kinds, that of most of its keys."""
     options = [option for option in options if option is not type(None)]
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if len(options) == 1 and (not door or kind is None):
         return options[0]
     kinds = {kind_of(option): option for option in options}
+    if "" in kinds:
+        given = set(value) if isinstance(value, Mapping) else set()
+        return max(options, key=lambda option: len(given & set(_keys(option))))
     if kind is None and isinstance(value, Mapping):
         near = difflib.get_close_matches("kind", [str(name) for name in value], 1, 0.6)
         if near:
