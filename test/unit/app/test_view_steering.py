@@ -287,3 +287,21 @@ def test_the_page_s_own_name_of_before_takes_the_tip_from_nobody(controls: Contr
     controls.orders.answer()
     controls.orders.writer = controls.orders.name
     assert controls.see() == TIP
+
+
+def test_a_choice_that_comes_while_the_list_changes_stays(controls: Controls) -> None:
+    """A frame that leaves, since the robot stopped, is slow: the hand's choice falls into its middle."""
+    controls.choose(TIP)
+    controls.orders.answer()
+    assert controls.see() == TIP
+    options = type(controls.mode).options
+
+    def set_slowly(mode: Any, new: Any) -> None:
+        options.fset(mode, new)
+        controls.mode._impl.value = SLIDERS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(controls.mode), "options", options.setter(set_slowly))
+        assert controls.see(stack="fault") == SLIDERS
+    controls.call()
+    assert controls.orders.asked[-1] == "take_reference"

@@ -167,7 +167,7 @@ class Steering:
         desired = self._chosen or self._other
         options = CHOICES if self._chosen else (desired, *CHOICES)
         if (self.mode.options, value) != (options, desired):
-            self._program.move(self.mode, desired, options=options)
+            self._program.move(self.mode, desired, options=options, seen=value)
 
     @property
     def _other(self) -> str:
