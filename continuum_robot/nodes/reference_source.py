@@ -321,10 +321,10 @@ class ReferenceSource(ManagedNode):
             return "the controller tip takes targets of the tip only: switch to clarke first"
         return self._motion.obstacle
 
-    def _write_as(self, name: str) -> None:
+    def _write_as(self, name: str, *, tell: bool = False) -> None:
         # Until the next tick, what comes meanwhile begins where the reference is, not where this node wrote it last.
         self._current = self._here()
-        self._writer.hand_to(name, tell=not self._active)
+        self._writer.hand_to(name, tell=tell or not self._active)
 
     # The tip
 
@@ -451,7 +451,7 @@ class ReferenceSource(ManagedNode):
             response.message = f"{NAME} writes clarke_reference" if response.success else "refused: no reference yet"
         else:
             before = self._writer.name
-            self._write_as(name)
+            self._write_as(name, tell=True)  # every turn is announced: who asked knows by it which names are old
             self._motion.set_holding(False)
             response.success, response.message = True, f"{name} writes clarke_reference instead of {before}"
         return response

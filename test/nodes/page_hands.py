@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import threading
 import time
@@ -114,8 +115,9 @@ class MessageHand(Hand):
         """To a part of a slider's length; gives the value that the page then has."""
         slider = self.handle(label)
         value = on_step(slider.min + part * (slider.max - slider.min), slider.step)
-        self._set(label, value, lambda: done(slider.value))
-        return float(slider.value)
+        # Until the message has come the slider follows the reference, to where it may look like done.
+        self._set(label, value, lambda: slider.value == value and done(value))
+        return float(value)
 
     def type(self, label: str, value: float, done: Callable[[], Any]) -> None:
         self._set(label, value, done)
@@ -230,11 +232,18 @@ class MouseHand(Hand):
 
     def slide(self, label: str, part: float, done: Callable[[float], Any]) -> float:
         """Click at a part of a slider's length; gives the value that the page then has."""
-        self.until(
-            lambda: done(self.handle(label).value), label, partial(self._click, label, ".mantine-Slider-root", part)
-        )
+        slider, values = self.handle(label), [math.nan]
+
+        def take(event: Any) -> None:
+            if event.client is not None:  # else the page's own program moved it: it follows the reference
+                values.append(slider.value)
+
+        slider._impl.update_cb.append(take)
+        click = partial(self._click, label, ".mantine-Slider-root", part)
+        self.until(lambda: done(values[-1]), label, click)
+        slider._impl.update_cb.remove(take)
         self.moved.add(label)
-        return float(self.handle(label).value)
+        return float(values[-1])
 
     def type(self, label: str, value: float, done: Callable[[], Any]) -> None:
         """Write a number into the box beside a slider."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,19 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     assert wait_for(lambda: panel.status.stop.label == "EMERGENCY STOP", LONG_S), "the stop cannot be pressed again"
     assert probe.faults() == []
     hand.assert_all_moved()
+
+
+def test_a_slide_is_over_when_the_page_has_the_value_that_was_sent() -> None:
+    """A slider that follows the reference passes values that look like it."""
+    slider = SimpleNamespace(label="q", min=-12.0, max=12.0, step=0.1, value=2.2, _impl=SimpleNamespace(uuid="q"))
+    handles = SimpleNamespace(_gui_input_handle_from_uuid={"q": slider})
+    page: Any = SimpleNamespace(_server=SimpleNamespace(gui=handles), snapshot=None)
+    late = threading.Timer(0.2, setattr, (slider, "value", 4.8))
+    connection: Any = SimpleNamespace(send=lambda _message: None)
+    hand = MessageHand(page, connection)
+    connection.send = lambda _message: late.start()
+    assert hand.slide("q", 0.7, lambda value: 2.0 < value < 8.0) == pytest.approx(4.8)
+    assert slider.value == pytest.approx(4.8)
 
 
 def is_near(reference: Callable[[int], float], place: int, value_mm: float) -> bool:

@@ -44,8 +44,6 @@ Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
 EXTERNAL_FORCE_PERIOD_S = 0.05
-WRITER_LATE_S = 3.0
-"""By which the writer's name may come after the answer that gives the page the turn."""
 _SERVICES = {
     "estop": Trigger,
     "manage_stack": ManageStack,
@@ -103,17 +101,18 @@ class Commander:
         self._link = link
         for service, kind in _SERVICES.items():  # all of them now: a server is found a moment later
             link.client(kind, service)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._motion: LimitedMotion | None = None
         self._turn: object = None
+        self._unannounced = 0  # turns asked for of which the reference source has not been heard yet
         self._target: Vector = np.zeros(0)
-        self._stepped_s = self._began_s = 0.0
+        self._stepped_s = 0.0
         self._push: tuple[float, Vector, float] | None = None
         link.make(self._make)
         self._reference_timer.cancel()
         self._push_timer.cancel()
         # Last: its message is there at once, and is answered in another thread.
-        link.listen(String, "reference_writer", self._on_writer, qos.latched())
+        link.listen(String, "reference_writer", self._on_writer, qos.latched_queue())
 
     def _make(self) -> None:
         node, steady = self._link.node, Clock(clock_type=ClockType.STEADY_TIME)
@@ -180,15 +179,19 @@ class Commander:
         limits : of the motion
         answer : gets whether the page steers, and a sentence
         """
-        turn = self._turn = object()
+        with self._lock:
+            turn = self._turn = object()
+            self._unannounced += 1
 
         def taken(success: bool, sentence: str) -> None:
             with self._lock:
-                if success and self._turn is not turn:
+                if not success:
+                    self._unannounced -= self._unannounced > 0
+                elif self._turn is not turn:
                     success, sentence = False, "another order came before the answer"
                 if success:
                     self._motion, self._target = LimitedMotion(limits, start), np.array(start, dtype=float)
-                    self._stepped_s = self._began_s = time.monotonic()
+                    self._stepped_s = time.monotonic()
                     self._reference_timer.reset()
             answer(success, sentence)
 
@@ -250,8 +253,12 @@ class Commander:
         self._call(f"{SOURCE}/take", None, answer)
 
     def _on_writer(self, message: String) -> None:
-        if message.data != self._link.name and self.steering:
-            self.drop_reference()
+        """The source announces every turn before it answers: until it has, a name is one of before, however late."""
+        with self._lock:
+            if message.data == self._link.name:
+                self._unannounced -= self._unannounced > 0
+            elif not self._unannounced:
+                self.drop_reference()
 
     def _publish_reference(self) -> None:
         with self._lock:
@@ -259,15 +266,10 @@ class Commander:
             if motion is None:
                 return
             now_s = time.monotonic()
-            # Another program may have taken the turn before the answer that gave it to the page was read.
-            lost = self.writer not in ("", self.name) and now_s > self._began_s + WRITER_LATE_S
             step_s = min(max(now_s - self._stepped_s, 1e-4), LONGEST_STEP_S)
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
-        if lost:
-            self.drop_reference()
-        else:
-            self._link.publish_reference(reference)
+        self._link.publish_reference(reference)
 
     # Push
 

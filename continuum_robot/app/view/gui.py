@@ -43,7 +43,7 @@ class Program:
         """Whether the callback that asks follows from :meth:`move`: it comes in its thread, before it returns."""
         return getattr(self._state, "moves", False)
 
-    def move(self, handle: Any, value: Any, *, options: Sequence[str] = ()) -> None:
+    def move(self, handle: Any, value: Any, *, options: Sequence[str] = (), seen: Any = None) -> None:
         """Set the value of a control.
 
         Parameters
@@ -51,11 +51,14 @@ class Program:
         handle : the control
         value : new
         options : new entries of a dropdown, with the value among them; none: as they are
+        seen : its value when the new one was decided on; where a hand has chosen another of the options since, that
+            stays. None: whatever it is
         """
         self._state.moves = True
         try:
             if options:
                 handle.options = options
-            handle.value = value
+            if seen is None or seen not in options or handle.value == seen:
+                handle.value = value
         finally:
             self._state.moves = False

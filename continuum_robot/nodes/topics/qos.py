@@ -88,6 +88,11 @@ def latched() -> QoSProfile:
     return _profile(1, latched=True)
 
 
+def latched_queue() -> QoSProfile:
+    """As :func:`latched`, for a consumer that counts the changes: a queue, none is skipped while it is busy."""
+    return _profile(10, latched=True)
+
+
 def switch_subscription() -> QoSProfile:
     """A switch such as the e-stop: reliable; volatile, so that publishers which do not latch are heard as well."""
     return _profile(10)

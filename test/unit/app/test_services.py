@@ -17,6 +17,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.srv import TakeReference
 from rclpy.task import Future
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from continuum_robot.app.client.stack_link import StackLink
@@ -172,25 +173,64 @@ def test_an_e_stop_of_the_page_that_is_not_answered_is_sent_by_the_topic_and_let
     assert pressed == [True, False]
 
 
-def test_a_page_whose_turn_was_taken_before_its_answer_came_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    published: list[Any] = []
-    link = SimpleNamespace(
-        request=lambda _kind, _service, _request, done, *_rest: requested.append(done),
-        name="view_0", writer="a_program", publish_reference=published.append, listen=lambda *_: None,
-        make=lambda _: None, client=lambda *_: None,
-    )  # fmt: skip
+OWN, OTHER, ANSWER = "view_0", "a_program", "the answer"
+
+
+@pytest.mark.parametrize(
+    ("heard", "steers"),
+    [
+        ([ANSWER], True),
+        ([OWN, ANSWER], True),
+        ([ANSWER, OWN], True),
+        ([OTHER, OWN, ANSWER], True),
+        ([OTHER, ANSWER, OWN], True),
+        ([ANSWER, OTHER, OWN], True),  # a name of before, however late
+        ([OWN, ANSWER, OTHER], False),
+        ([ANSWER, OWN, OTHER], False),
+        ([OTHER, ANSWER, OWN, OTHER], False),
+        ([OWN, OTHER, ANSWER], False),  # taken before its answer came
+    ],
+)
+@pytest.mark.parametrize("before", [[], [OWN], [OWN, OTHER]])
+def test_a_turn_of_the_page_is_lost_where_another_name_comes_after_its_own(
+    before: list[str], heard: list[str], steers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference source announces every turn before it answers; both ways are of different lengths."""
+    timer = SimpleNamespace(cancel=lambda: None, reset=lambda: None)
+    monkeypatch.setattr(Commander, "_reference_timer", timer, raising=False)
+    monkeypatch.setattr(Commander, "_push_timer", timer, raising=False)
     requested: list[Any] = []
-    monkeypatch.setattr(Commander, "_reference_timer", SimpleNamespace(cancel=lambda: None, reset=lambda: None), False)
-    monkeypatch.setattr(Commander, "_push_timer", SimpleNamespace(cancel=lambda: None), raising=False)
+    link = SimpleNamespace(
+        request=lambda _kind, _service, _request, done, *_rest: requested.append(done), name=OWN,
+        listen=lambda *_: None, make=lambda _: None, client=lambda *_: None,
+    )  # fmt: skip
     page, answers = Commander(link), []
     limits = motion_limits(load_robot("opencr_five_tendon"))
-    page.take_reference(np.zeros(2), limits, lambda *told: answers.append(told))
-    requested[0](TakeReference.Response(success=True, message="yours"), "")
-    assert [success for success, _ in answers] == [True]
-    page._publish_reference()
-    assert page.steering, "the writer's name may be late"
-    assert len(published) == 1
-    monkeypatch.setattr(commander_module, "WRITER_LATE_S", -1.0)
-    page._publish_reference()
-    assert not page.steering
-    assert len(published) == 1
+
+    def take() -> None:
+        page.take_reference(np.zeros(2), limits, lambda success, _sentence: answers.append(success))
+
+    def hear(words: list[str]) -> None:
+        for word in words:
+            if word == ANSWER:
+                requested.pop(0)(TakeReference.Response(success=True, message="yours"), "")
+            else:
+                page._on_writer(String(data=word))
+
+    if before:  # an earlier turn, which was given up, and of which not all was heard when the next was asked for
+        take()
+        hear([ANSWER])
+        page.drop_reference()
+    take()
+    hear([*before, *heard])
+    assert page.steering is steers
+    assert answers[-1] is (heard != [OWN, OTHER, ANSWER])
+
+
+def test_a_turn_that_is_refused_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Commander.__new__(Commander)
+    page._link, page._lock, page._unannounced = SimpleNamespace(name=OWN), threading.RLock(), 0
+    limits = motion_limits(load_robot("opencr_five_tendon"))
+    monkeypatch.setattr(page, "_call", lambda _service, _request, taken: taken(False, "refused"))
+    page.take_reference(np.zeros(2), limits, lambda *_: None)
+    assert page._unannounced == 0

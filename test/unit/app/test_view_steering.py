@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +15,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the page needs ROS 
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
 import viser
+from rcl_interfaces.msg import ParameterDescriptor
 
 from continuum_robot.app.client.state import RobotState
+from continuum_robot.app.view.commander import Described
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import (
     CHOICES,
@@ -28,6 +31,7 @@ from continuum_robot.app.view.controls.steering import (
     TRAJECTORY,
     Steering,
 )
+from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.robot.loading import load_robot
 
 UP = RobotState(
@@ -72,9 +76,14 @@ class Orders:
 class Controls:
     def __init__(self, server: viser.ViserServer) -> None:
         self.orders = Orders()
-        self.steering = Steering(server, self.orders, load_robot("opencr_five_tendon"), Status(server, self.orders))
+        self.status = Status(server, self.orders)
+        self.steering = Steering(server, self.orders, load_robot("opencr_five_tendon"), self.status)
         self.mode = self.steering.mode
         self.steering.add_sliders()
+        self.trajectory = Trajectory(server, self.orders, self.steering, self.status)
+        kinds = ParameterDescriptor(additional_constraints="one of hold, circle")
+        values = {"reference.kind": "hold", "reference.amplitude_m": [3e-3], "reference.frequency_hz": [0.1]}
+        self.trajectory._fill({name: Described(value, kinds) for name, value in values.items()})
         self.see()
 
     def see(self, **changed: Any) -> str:
@@ -226,3 +235,73 @@ def test_a_slider_takes_the_reference_from_the_program(controls: Controls) -> No
     controls.see()
     slider.value = 3.0
     assert controls.see() == "robot_client_1 steers"
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_what_play_is_answered_after_a_choice_changes_nothing(controls: Controls, answered: int) -> None:
+    """On a busy computer the answer that it plays comes after a hand has gone on to the sliders."""
+    orders = controls.orders
+    controls.trajectory.play.value = True
+    for _ in range(answered):
+        orders.answer()
+    late = orders.answers.pop()
+    assert orders.asked == ["set_parameters", "play"][: 1 + answered]
+    controls.choose(SLIDERS)
+    controls.steering.sliders[0].value = 2.0
+    late(True, "plays circle")
+    orders.steering = True
+    orders.answer()
+    assert orders.asked[1 + answered :] == ["take_reference", "aim", "aim"]
+    assert controls.see() == SLIDERS
+
+
+def test_a_choice_waits_while_an_answer_is_taken(controls: Controls, monkeypatch: pytest.MonkeyPatch) -> None:
+    orders = controls.orders
+    hand = threading.Thread(target=controls.choose, args=(SLIDERS,))
+
+    def show(_sentence: str) -> None:
+        if hand.ident is None:
+            hand.start()
+            hand.join(0.2)
+
+    monkeypatch.setattr(controls.status, "show", show)
+    controls.trajectory.play.value = True
+    orders.answer()
+    orders.answer()
+    hand.join()
+    orders.answer()
+    assert orders.asked == ["set_parameters", "play", "take_reference"]
+    assert controls.see() == SLIDERS
+
+
+def test_a_slider_that_moves_before_the_page_is_announced_counts(controls: Controls) -> None:
+    controls.orders.writer = "robot_client_1"
+    controls.see()
+    controls.choose(SLIDERS)
+    controls.steering.sliders[0].value = 2.0
+    assert controls.orders.asked == ["take_reference", "aim"]
+
+
+def test_the_page_s_own_name_of_before_takes_the_tip_from_nobody(controls: Controls) -> None:
+    controls.choose(TIP)
+    controls.orders.answer()
+    controls.orders.writer = controls.orders.name
+    assert controls.see() == TIP
+
+
+def test_a_choice_that_comes_while_the_list_changes_stays(controls: Controls) -> None:
+    """A frame that leaves, since the robot stopped, is slow: the hand's choice falls into its middle."""
+    controls.choose(TIP)
+    controls.orders.answer()
+    assert controls.see() == TIP
+    options = type(controls.mode).options
+
+    def set_slowly(mode: Any, new: Any) -> None:
+        options.fset(mode, new)
+        controls.mode._impl.value = SLIDERS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(controls.mode), "options", options.setter(set_slowly))
+        assert controls.see(stack="fault") == SLIDERS
+    controls.call()
+    assert controls.orders.asked[-1] == "take_reference"

@@ -8,10 +8,12 @@ snapshot : newest state of the stack
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 import viser
@@ -27,10 +29,22 @@ from continuum_robot.control.motion import motion_limits
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
+P = ParamSpec("P")
 
 TRAJECTORY, SLIDERS, TIP, PLANE = "Trajectory", "Sliders", "Drag the tip", "Drag in the Clarke plane"
 CHOICES = (TRAJECTORY, SLIDERS, TIP, PLANE)
 NOBODY, HOLDS, PLAYS = "nobody", "nobody: the robot holds", f"{SOURCE} steers"
+
+
+def _alone(method: Callable[Concatenate[Steering, P], None]) -> Callable[Concatenate[Steering, P], None]:
+    """Choices, answers and frames come in threads of their own: one of them acts at a time."""
+
+    @functools.wraps(method)
+    def alone(steering: Steering, *arguments: P.args, **named: P.kwargs) -> None:
+        with steering._lock:
+            method(steering, *arguments, **named)
+
+    return alone
 
 
 class Steering:
@@ -62,6 +76,7 @@ class Steering:
         self.sliders: list[Any] = []
         self.chosen_s = -math.inf
         self._program = Program()
+        self._lock = threading.RLock()
         self._snapshot = RobotState()
         self._desired: Array | None = None
         self._chosen = self._writer_before = ""
@@ -95,12 +110,32 @@ class Steering:
         self._desired = np.clip(target, self.reach.low_m, self.reach.high_m)
         self._commander.aim(self._desired)
 
+    def asking(self, answer: Answer) -> Answer:
+        """Until the answer, the turn is neither taken nor lost; a later question makes it void.
+
+        Parameters
+        ----------
+        answer : to an order, which is given now
+        """
+        question = self._question = object()
+
+        def answered(success: bool, sentence: str) -> None:
+            with self._lock:
+                if self._question is question:
+                    answer(success, sentence)
+                if self._question is question:  # the answer asked nothing else
+                    self._question = None
+
+        return answered
+
+    @_alone
     def leave(self) -> None:
         """Fall silent; the reference source, or nobody, gives the reference."""
         self._commander.drop_reference()
         chosen, self._chosen, self._desired = self._chosen, "", None
         self._show_who_steers(chosen)
 
+    @_alone
     def update(self, snapshot: RobotState) -> None:
         """Leave where the turn is lost; sliders that no hand moves follow the reference."""
         self._snapshot = snapshot
@@ -132,7 +167,7 @@ class Steering:
         desired = self._chosen or self._other
         options = CHOICES if self._chosen else (desired, *CHOICES)
         if (self.mode.options, value) != (options, desired):
-            self._program.move(self.mode, desired, options=options)
+            self._program.move(self.mode, desired, options=options, seen=value)
 
     @property
     def _other(self) -> str:
@@ -143,6 +178,7 @@ class Steering:
             return HOLDS if snapshot.holding or writer != SOURCE else PLAYS
         return f"{writer} steers"
 
+    @_alone
     def _choose(self, mode: str) -> None:
         if self._program.moves or mode not in CHOICES:
             return
@@ -151,25 +187,14 @@ class Steering:
         if mode in (TRAJECTORY, TIP):
             self._desired = None
         if mode == TRAJECTORY:
-            self._commander.play(self._asking(self._played))
+            self._commander.play(self.asking(self._played))
         elif mode == TIP and self.tip_by_stack:
             self._status.show("The robot holds. Drag the axes at the tip: it brings its tip there.")
-            self._commander.hold(self._asking(self._status.show_if_refused))
+            self._commander.hold(self.asking(self._status.show_if_refused))
         elif self._commander.steering:
             self._question = None
         else:
             self._take()
-
-    def _asking(self, answer: Answer) -> Answer:
-        """Until the answer, the turn is neither taken nor lost; a later question makes it void."""
-        question = self._question = object()
-
-        def answered(success: bool, sentence: str) -> None:
-            if self._question is question:
-                answer(success, sentence)
-                self._question = None
-
-        return answered
 
     def _played(self, _success: bool, sentence: str) -> None:
         self._status.show(f"{SOURCE}: {sentence}")
@@ -191,13 +216,15 @@ class Steering:
             elif self._desired is not None:
                 self._commander.aim(self._desired)
 
-        self._commander.take_reference(start, motion_limits(self._robot), self._asking(taken))
+        self._commander.take_reference(start, motion_limits(self._robot), self.asking(taken))
 
+    @_alone
     def _slide(self) -> None:
         if self._program.moves:
             return
         writer = self._commander.writer
-        if not self._commander.steering and writer not in ("", SOURCE, self._commander.name):
+        chosen = self._chosen == SLIDERS or self._commander.steering
+        if not chosen and writer not in ("", SOURCE, self._commander.name):
             # Another page, client or pad steers. Taking over from a person is a choice, no touch of a slider.
             self._status.show(f"{writer} steers. Choose {SLIDERS} under Steer to take over.")
             return
@@ -213,7 +240,7 @@ class Steering:
         if writer != self._writer_before:
             self._writer_before = ""
         if self._chosen == TIP and self.tip_by_stack:
-            lost = writer not in ("", SOURCE, self._writer_before, *snapshot.nodes)
+            lost = writer not in ("", SOURCE, self._commander.name, self._writer_before, *snapshot.nodes)
         else:
             lost = not self._commander.steering
         if lost or snapshot.stack == "fault" or not snapshot.alive:

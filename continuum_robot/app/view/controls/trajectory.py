@@ -95,8 +95,8 @@ class Trajectory:
 
         def start(success: bool, sentence: str) -> None:
             if success:
-                self._commander.play(answer)
+                self._commander.play(self._steering.asking(answer))
             else:
                 answer(success, sentence)
 
-        self._commander.set_parameters(_SOURCE, values, start)
+        self._commander.set_parameters(_SOURCE, values, self._steering.asking(start))
