@@ -104,9 +104,7 @@ def _accuracy_line(accuracy: RodAccuracy) -> str:
     )
 
 
-def _numbers(
-    robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccuracy | None
-) -> dict[str, object]:
+def _numbers(robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccuracy | None) -> dict[str, object]:
     return {
         "robot": robot.name,
         "tendons": robot.tendon_count,
@@ -226,10 +224,10 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
             f"{string.pitch_radius_m * 1e3:.3g} mm from the backbone at {math.degrees(string.angle_rad):.4g}°"
         )
     if robot.recording is not None:
-        lines.append(
-            f"Recording: columns {', '.join(robot.recording.displacement_columns)}; "
-            f"fitted from {robot.recording.fitted_from or 'nothing'}, {robot.recording.fitted_rmse_mm:.3g} mm RMSE"
-        )
+        lines.append(f"Recording: columns {', '.join(robot.recording.displacement_columns)}")
+    for fit in robot.provenance:
+        left = "".join(f", {error.of} {error.rmse:.3g}" for error in fit.errors)
+        lines.append(f"Fitted by {fit.command}{f', {fit.date}' if fit.date else ''}, to {fit.data}{left}")
     return lines
 
 

@@ -14,9 +14,10 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, Limits, TensionLimits
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.file.parts import VERSION
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
-from continuum_robot.robot.identified import IdentifiedMotion
+from continuum_robot.robot.provenance import Provenance
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
 from continuum_robot.robot.rolling_joint import RollingJoint
@@ -32,7 +33,6 @@ from continuum_robot.robot.traits import Traits
 
 Vector = NDArray[np.float64]
 
-SCHEMA_VERSION = 1
 _TURN_PLACES = 4097
 
 
@@ -46,7 +46,7 @@ class Robot:
     """
 
     schema_version: int = quantity(
-        "version of this file format; required in a file", default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION
+        "version of this file format; required in a file", default=VERSION, ge=VERSION, le=VERSION
     )
     name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
@@ -80,9 +80,7 @@ class Robot:
     displaced_tendons: DisplacedTendons | None = quantity(
         "what lies between servos that hold tendons at displacements and the robot's shape", default=None
     )
-    identified_motion: IdentifiedMotion | None = quantity(
-        "where masses, stiffness, damping and friction come from, if `identify` found them from a motion", default=None
-    )
+    provenance: tuple[Provenance, ...] = quantity("fits whose results this file has", default=())
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
     file_name: str = field(default="", init=False, compare=False)
 
@@ -282,6 +280,10 @@ class Robot:
     def part_names(self) -> tuple[str, ...]:
         """What has a controller's gains of its own: segments, pairs of tendon modes, or the mechanism's kind."""
         return self.construction.part_names
+
+    def fitted_to(self, sha256: str) -> bool:
+        """Whether values of its file were fitted to the data with this SHA-256."""
+        return any(fit.sha256 == sha256 for fit in self.provenance)
 
     def changed(self, **fields: Any) -> Robot:
         """The same robot with other values in some fields, still of its file. Raises :class:`RobotFileError`."""

@@ -34,6 +34,24 @@ it stands for.
 5. List under `assumed` the dotted keys whose values you guessed, e.g. `segments[0].backbone.poisson_ratio`: `check`
    prints them, so that nobody takes them for measured.
 
+## In parts
+`include: [body.yaml, drives.yaml]` names robot files, by their paths from the file's own folder or as shipped names,
+whose values hold where the file itself has none. Mappings are merged, lists and numbers replaced whole; two included
+files may not give one key different values. `set` gives single values by their dotted keys. A second robot of a design
+copies nothing:
+
+    schema_version: 2
+    include: [our_design.yaml]
+    name: the_second
+    hardware: {serial_number: "2", ...}
+    set:
+      segments[0].tendons.angle_offset_rad: 0.02
+
+Commands that write a robot file with what they found put it where the file itself has the key, else under `set`, and
+list under `provenance` what was found, with its deviation, by which command, from which data and when.
+`continuum-robot convert OLD.yaml --out NEW.yaml` writes a file of version 1 anew; it is read without, too.
+
+## What is needed
 What each command needs: geometry and statics only `segments`; `demo` and `up` also `actuators`, `limits`, `control` and
 `reference`; `replay` a `recording`. Keys marked *live* may be changed as ROS parameters while the robot is active.
 
@@ -64,7 +82,8 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         for option in options:
             if dataclasses.is_dataclass(option):
                 kind_name = kind_of(typing.cast("type[Any]", option))
-                suffix = f" of kind {kind_name}" if len(options) > 1 else ""
+                suffix = f" of kind {kind_name}" if kind_name else f" ({option.__name__})"
+                suffix = suffix if len(options) > 1 else ""
                 nested += _sections(typing.cast("type[Any]", option), place + suffix)
     return [*lines, "", *nested]
 
