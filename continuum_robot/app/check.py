@@ -111,6 +111,7 @@ def _numbers(robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccura
         "length_m": robot.length_m,
         **summary.numbers,
         "assumed": list(robot.assumed),
+        "derived": list(robot.derived),
         "missing": abilities(robot),
         **judged.numbers(),
         **({} if accuracy is None else {"quadrature_error": accuracy.largest}),
@@ -158,6 +159,10 @@ def _print_settings(console: Console, robot: Robot, judged: Judged) -> None:
         else:
             text = "[green]ready[/green]"
         console.print(f"{command}: {text}", highlight=False)
+    if robot.derived:
+        console.print("\nDerived, since the file leaves them out:", highlight=False)
+        for line in robot.derived:
+            console.print(f"  {line}", highlight=False, markup=False)
     if robot.assumed:
         console.print("\nAssumed, that is, stated by no source:", highlight=False)
         for key in robot.assumed:

@@ -43,6 +43,7 @@ class Robot:
     Attributes
     ----------
     file_name : name of the file that it was read from; empty for a mapping
+    derived : a line for each value that the file leaves out since others say it
     """
 
     schema_version: int = quantity(
@@ -83,6 +84,7 @@ class Robot:
     provenance: tuple[Provenance, ...] = quantity("fits whose results this file has", default=())
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
     file_name: str = field(default="", init=False, compare=False)
+    derived: tuple[str, ...] = field(default=(), init=False, compare=False)
 
     def __post_init__(self) -> None:
         if bool(self.segments) == (self.mechanism is not None):
@@ -289,6 +291,7 @@ class Robot:
         """The same robot with other values in some fields, still of its file. Raises :class:`RobotFileError`."""
         robot = replace(self, **fields)
         object.__setattr__(robot, "file_name", self.file_name)
+        object.__setattr__(robot, "derived", self.derived)
         return robot
 
     def carrying(self, payload_kg: float) -> Robot:

@@ -10,6 +10,7 @@ from typing import Any
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.derived import fill
 from continuum_robot.robot.file.parts import VERSION, whole_robot
 from continuum_robot.robot.file.plain_yaml import read_yaml
 from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_robots
@@ -67,6 +68,7 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
     """
     path = None if file is None else Path(file)
     mapping, source = whole_robot(text, path)
+    derived = fill(mapping)
     robot: Robot = read(Robot, mapping, source)
     if "schema_version" not in mapping:
         raise source.error("schema_version", None, f"this key: {VERSION}, the version of this file format")
@@ -78,6 +80,7 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
         if not _exists(robot, key):
             raise source.error(f"assumed[{index}]", key, "the dotted key of a value in this file")
     object.__setattr__(robot, "file_name", "" if path is None else str(path))
+    object.__setattr__(robot, "derived", derived)
     return robot
 
 

@@ -9,6 +9,7 @@ import typing
 from typing import Any
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.derived import RULES
 from continuum_robot.robot.schema import kind_of, quantity_of
 
 INTRODUCTION = """\
@@ -51,6 +52,13 @@ Commands that write a robot file with what they found put it where the file itse
 list under `provenance` what was found, with its deviation, by which command, from which data and when.
 `continuum-robot convert OLD.yaml --out NEW.yaml` writes a file of version 1 anew; it is read without, too.
 
+## What may be left out
+Where another value says them, some are derived, and printed by `check`:
+
+| key | where `actuators.command` is | derived as |
+|---|---|---|
+{derived}
+
 ## What is needed
 What each command needs: geometry and statics only `segments`; `demo` and `up` also `actuators`, `limits`, `control` and
 `reference`; `replay` a `recording`. Keys marked *live* may be changed as ROS parameters while the robot is active.
@@ -61,7 +69,8 @@ Tendon j of a segment stands at `angle_offset_rad` + 2π(j − 1)/`count` from +
 
 def page() -> str:
     """The whole page as Markdown: every key with unit, range, default and meaning."""
-    return "\n".join([INTRODUCTION, *_sections(Robot, "")])
+    derived = "\n".join(f"| `{rule.key}` | {rule.command} | {rule.why} |" for rule in RULES)
+    return "\n".join([INTRODUCTION.replace("{derived}", derived), *_sections(Robot, "")])
 
 
 def _sections(kind: type[Any], path: str) -> list[str]:

@@ -28,7 +28,8 @@ def file_values(robot: Robot) -> dict[str, Any]:
     """
     if not robot.file_name:
         values: dict[str, Any] = plain(dataclasses.asdict(robot))
-        values.pop("file_name")
+        for name in ("file_name", "derived"):
+            values.pop(name)
         return values
     path = Path(load_robot(robot.file_name).file_name)
     whole: dict[str, Any] = whole_robot(read_yaml(path, "robot file"), path)[0]
