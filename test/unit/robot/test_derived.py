@@ -67,9 +67,12 @@ def test_what_it_would_follow_from_is_missing_or_no_number(rule):
     section, key = rule.key.split(".")
     values[section].pop(key, None)
     for one in rule.of:
-        name, _, inner = one.partition(".")
-        if inner and name in values and inner in values[name]:
-            values[name][inner] = "much"
+        *way, last = one.split(".")
+        place = values
+        for name in way:
+            place = place[name]
+        if way:
+            place[last] = "much"
     with pytest.raises(RobotFileError) as caught:
         parsed(values)
     assert caught.value.key.startswith(("limits", "actuators"))
