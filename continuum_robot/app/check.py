@@ -104,15 +104,14 @@ def _accuracy_line(accuracy: RodAccuracy) -> str:
     )
 
 
-def _numbers(
-    robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccuracy | None
-) -> dict[str, object]:
+def _numbers(robot: Robot, summary: Summary, judged: Judged, accuracy: RodAccuracy | None) -> dict[str, object]:
     return {
         "robot": robot.name,
         "tendons": robot.tendon_count,
         "length_m": robot.length_m,
         **summary.numbers,
         "assumed": list(robot.assumed),
+        "derived": list(robot.derived),
         "missing": abilities(robot),
         **judged.numbers(),
         **({} if accuracy is None else {"quadrature_error": accuracy.largest}),
@@ -160,6 +159,10 @@ def _print_settings(console: Console, robot: Robot, judged: Judged) -> None:
         else:
             text = "[green]ready[/green]"
         console.print(f"{command}: {text}", highlight=False)
+    if robot.derived:
+        console.print("\nDerived, since the file leaves them out:", highlight=False)
+        for line in robot.derived:
+            console.print(f"  {line}", highlight=False, markup=False)
     if robot.assumed:
         console.print("\nAssumed, that is, stated by no source:", highlight=False)
         for key in robot.assumed:
@@ -226,10 +229,10 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
             f"{string.pitch_radius_m * 1e3:.3g} mm from the backbone at {math.degrees(string.angle_rad):.4g}°"
         )
     if robot.recording is not None:
-        lines.append(
-            f"Recording: columns {', '.join(robot.recording.displacement_columns)}; "
-            f"fitted from {robot.recording.fitted_from or 'nothing'}, {robot.recording.fitted_rmse_mm:.3g} mm RMSE"
-        )
+        lines.append(f"Recording: columns {', '.join(robot.recording.displacement_columns)}")
+    for fit in robot.provenance:
+        left = "".join(f", {error.of} {error.rmse:.3g}" for error in fit.errors)
+        lines.append(f"Fitted by {fit.command}{f', {fit.date}' if fit.date else ''}, to {fit.data}{left}")
     return lines
 
 

@@ -96,6 +96,7 @@ command(epilog="Example: continuum-robot view opencr_five_tendon")(running.view)
 command(epilog="Example: continuum-robot controller hold_tension")(running.controller)
 command(epilog="Example: continuum-robot teleop --gamepad auto --mode tip")(running.teleop)
 command(epilog="Example: continuum-robot check my_robot.yaml")(robots.check)
+command(epilog="Example: continuum-robot convert old_robot.yaml --out my_robot.yaml")(robots.convert)
 command(epilog="Example: continuum-robot tune my_robot.yaml --out tuned.yaml")(robots.tune)
 command(epilog="Example: continuum-robot devices my_robot.yaml --json devices.json")(hardware.devices)
 command(

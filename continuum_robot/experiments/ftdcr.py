@@ -62,9 +62,7 @@ def _run(settings: ReplaySettings, progress: Progress) -> Result:
     numbers = dict(agreement(result))
     for treatment in SLACK_TREATMENTS:
         numbers[f"tip_rmse_slack_{_PAST[treatment]}_mm"] = agreement(replay(robot, recording, treatment))["tip_rmse_mm"]
-    place = robot.recording
-    same = place is not None and place.fitted_sha256 == recording.sha256
-    return Result({**numbers, "fitted_on_this_file": bool(same)}, result)
+    return Result({**numbers, "fitted_on_this_file": robot.fitted_to(recording.sha256)}, result)
 
 
 def _draw(result: Result, folder: Path) -> list[Path]:
@@ -148,9 +146,11 @@ def _validate(settings: ValidationSettings, progress: Progress) -> Result:
         progress("the other way round")
         pulls = missing_pull(robot, tendon_displacements(robot, recording), recording.marker_m, recording.seen)
         numbers |= {"pull_rmse_mm": 1e3 * pulls.rmse_m, "tip_rmse_after_pull_mm": 1e3 * pulls.left_rmse_m}
-    same = tendons is not None and tendons.fitted_sha256 == recording.sha256
-    floor = repeatability(recording, marker["statics"]).numbers()
-    return Result({**numbers, **floor, "fitted_on_this_file": bool(same)}, Validation(recording, marker))
+    numbers |= {
+        **repeatability(recording, marker["statics"]).numbers(),
+        "fitted_on_this_file": robot.fitted_to(recording.sha256),
+    }
+    return Result(numbers, Validation(recording, marker))
 
 
 def _draw_validation(result: Result, folder: Path) -> list[Path]:

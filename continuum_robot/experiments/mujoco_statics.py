@@ -70,7 +70,7 @@ def steel_rod(settings: StaticsSettings) -> Robot:
     """
     return parse_robot(
         f"""
-schema_version: 1
+schema_version: 2
 name: steel_rod
 segments:
   - name: rod

@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
+
+def today() -> str:
+    """The date, ISO 8601, UTC."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
 _SHOWN = 0.5  # of the deviation before the data
 
 
@@ -37,7 +43,7 @@ class FoundValues:
     deviations: Vector
     file: Path
     sha256: str
-    date: str = field(default_factory=lambda: datetime.now(timezone.utc).date().isoformat())
+    date: str = field(default_factory=today)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -30,11 +30,13 @@ from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.arcs import arc_pose
 from continuum_robot.identification.column_distributions import distribution_count, likeliest_distributions
 from continuum_robot.identification.fit import Fit, Parameter, Parameters, by_differences, fit
+from continuum_robot.identification.found_values import today
 from continuum_robot.identification.recordings import TendonRecording, read_recording
 from continuum_robot.identification.replay import rmse_m
 from continuum_robot.identification.tendon_pulls import Pulls, find_pulls, labels_agree
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
+from continuum_robot.robot.provenance import FitError, FoundValue, Provenance
 from continuum_robot.robot.segments.tendons import Tendons
 
 Array = NDArray[np.float64]
@@ -61,7 +63,8 @@ class GeometryFit:
 
     Attributes
     ----------
-    recording : the robot file's section: columns, signs, marker, base pose, source
+    recording : the robot file's section: columns, signs, marker, base pose
+    provenance : where it comes from
     angle_offsets_rad : psi_0 of each segment, in the base frame, shape (m,), rad in [-pi, pi)
     angle_offset_deviations_rad : their standard deviations, shape (m,), rad
     marker_deviation_m, base_deviation_m : standard deviations, shape (3,), m
@@ -82,6 +85,7 @@ class GeometryFit:
     """
 
     recording: Recording
+    provenance: Provenance
     angle_offsets_rad: Array
     angle_offset_deviations_rad: Array
     marker_deviation_m: Array
@@ -167,9 +171,7 @@ def identify_geometry(
     say(
         f"fitting the {len(candidates)} likeliest of {distribution_count(robot)} distributions of columns over segments"
     )
-    fits = sorted(
-        (_fit(robot, pulls, order) for order in candidates), key=lambda one: (one.fit.cost, one.columns)
-    )
+    fits = sorted((_fit(robot, pulls, order) for order in candidates), key=lambda one: (one.fit.cost, one.columns))
     best = fits[0]
     say(f"best fit {1e3 * best.rmse_m:.2f} mm" + (f", next {1e3 * fits[1].rmse_m:.2f} mm" if len(fits) > 1 else ""))
     return _result(robot, recording, pulls, fits)
@@ -276,13 +278,23 @@ def _result(robot: Robot, recording: TendonRecording, pulls: Pulls, fits: list[_
         marker_in_tip_m=_rounded(x[at["marker"]]),
         base_in_tracker_m=_rounded(x[at["base"]]),
         base_rotation_in_tracker_rad=_rounded([*x[at["tilt"]], 0.0]),
-        fitted_from=recording.file.name,
-        fitted_sha256=recording.sha256,
-        fitted_rmse_mm=round(1e3 * best.rmse_m, 6),
     )
     second = fits[1] if len(fits) > 1 else None
+    angles = zip(_rounded(offsets), deviation[at["psi"]].tolist(), strict=True)
+    provenance = Provenance(
+        command="continuum-robot identify-geometry",
+        date=today(),
+        data=recording.file.name,
+        sha256=recording.sha256,
+        values=tuple(
+            FoundValue(key=f"segments[{index}].tendons.angle_offset_rad", value=value, deviation=sigma)
+            for index, (value, sigma) in enumerate(angles)
+        ),
+        errors=(FitError(of="tip", rmse=best.rmse_m),),
+    )
     return GeometryFit(
         recording=section,
+        provenance=provenance,
         angle_offsets_rad=np.array(_rounded(offsets)),
         angle_offset_deviations_rad=deviation[at["psi"]],
         marker_deviation_m=deviation[at["marker"]],

@@ -123,10 +123,11 @@ def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:
         )
     missing = [name for name in mapping.displacement_columns if name not in recording.columns]
     if missing:
+        fitted = ", ".join(fit.data for fit in robot.provenance)
         raise RecordingError(
             recording.file,
             f"no column {', '.join(missing)}; it has {', '.join(recording.columns)}",
-            f"Was it recorded on another robot? {robot.name} is fitted to {mapping.fitted_from or 'other columns'}",
+            f"Was it recorded on another robot? {robot.name} is fitted to {fitted or 'other columns'}",
         )
     order = [recording.columns.index(name) for name in mapping.displacement_columns]
     return np.asarray(recording.displacement_m[:, order] * np.array(mapping.displacement_signs))

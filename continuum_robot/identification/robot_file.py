@@ -5,30 +5,31 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
+from collections.abc import Mapping
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import yaml
 
 from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
+from continuum_robot.identification.found_values import FoundValues
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.motion.fit import MotionFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.identification.robot_keys import file_keys
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.values import file_values, plain
+from continuum_robot.robot.file.parts import SET, place_of
+from continuum_robot.robot.file.plain_yaml import yaml_text
+from continuum_robot.robot.file.values import own_values, plain
 from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.robot.provenance import FitError, FoundValue, Provenance
 
 Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | MotionFit | Tuning
-# What was fitted, for the head of the file, and the new values by their dotted keys.
-Found = tuple[str, dict[str, Any]]
+# What was fitted, for the head of the file, the new values by their dotted keys, and where they come from.
+Found = tuple[str, dict[str, Any], Provenance | None]
 
 
 def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
@@ -38,7 +39,7 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     ----------
     robot : what was fitted; its file is taken as it stands, or its values where it came from none
     fit : of this robot: ``identify_geometry`` (angles and the ``recording`` section), ``identify_displaced`` (these,
-        gravity, stiffnesses and ``displaced_tendons``), ``fit_dynamics`` (stiffnesses, friction and ``calibration``) or
+        gravity, stiffnesses and ``displaced_tendons``), ``fit_dynamics`` (stiffnesses and friction) or
         ``fit_torque_constant`` (that of a motor), ``fit_motion`` (masses, stiffness, damping, friction), or ``tune``
         (the gains of the controller)
     out : path of the file to write; replaced in one step, so that a reader never sees half of it
@@ -51,17 +52,19 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     ------
     RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
     """
-    path, mapping = Path(out).expanduser(), file_values(robot)
+    path = Path(out).expanduser()
+    mapping = own_values(robot, path.parent)
     _straighten(mapping, robot)
-    what, values = _found(fit, robot)
+    what, values, provenance = _found(fit, robot)
     for key, value in values.items():
         _put(mapping, key, plain([dataclasses.asdict(one) for one in value] if _objects(value) else value))
     if "assumed" in mapping:
         mapping["assumed"] = [key for key in mapping["assumed"] if key not in values]
+    if provenance is not None:
+        kept = [one for one in mapping.get("provenance", ()) if one["command"] != provenance.command]
+        mapping["provenance"] = [*kept, plain(dataclasses.asdict(provenance))]
     source = Path(robot.file_name).name if robot.file_name else robot.name
-    text = f"# SPDX-License-Identifier: Apache-2.0\n# {source}, {what}. SI units.\n" + yaml.dump(
-        mapping, Dumper=_Plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110
-    )
+    text = f"# SPDX-License-Identifier: Apache-2.0\n# {source}, {what}. SI units.\n" + yaml_text(mapping)
     parse_robot(text, path)
     try:
         write_whole(path, text)
@@ -97,7 +100,7 @@ def _(fit: GeometryFit, robot: Robot) -> Found:
         f"segments[{index}].tendons.angle_offset_rad": float(angle) for index, angle in enumerate(fit.angle_offsets_rad)
     }
     values["recording"] = dataclasses.asdict(fit.recording)
-    return f"its tendon angles and recording section fitted to {fit.recording.fitted_from}", values
+    return f"its tendon angles and recording section fitted to {fit.provenance.data}", values, fit.provenance
 
 
 @_found.register
@@ -107,22 +110,14 @@ def _(fit: DynamicsFit, robot: Robot) -> Found:
             raise RobotFileError(robot.file_name or None, "segments", index, "a fit of segments with capstans")
     # A file has the coefficients of both capstans of a segment as one list.
     found = file_keys(robot, {key: value for key, value in fit.found.items() if not key.endswith("]")})
-    ran = bool(np.isfinite(fit.open_loop_rmse_tip_m).all())
-    for place, index in enumerate(fit.segments):
+    for index in fit.segments:
         found[f"segments[{index}].capstans.friction_coefficients"] = fit.of_segment(index)[1]
-        stiffness, friction, masses = fit.of_segment(index, deviations=True)
-        found[f"segments[{index}].calibration"] = {
-            "date": fit.date,
-            "file": fit.file.name,
-            "sha256": fit.sha256,
-            "stiffness_deviations_nm2": stiffness,
-            "friction_deviations": friction,
-            **{f"{name}_deviation": deviation for name, deviation in masses.items()},
-            "rmse_coefficients_per_m": fit.rmse_coefficients[fit.coefficients[place]].tolist(),
-            "rmse_tip_m": fit.rmse_tip_m.tolist(),
-            "open_loop_rmse_tip_m": fit.open_loop_rmse_tip_m.tolist() if ran else [],
-        }
-    return f"its dynamics fitted to {fit.file.name}", found
+    errors = {
+        **{f"c[{index}], simulated in windows": value for index, value in enumerate(fit.rmse_coefficients)},
+        **{f"tip {axis}, simulated in windows": value for axis, value in zip("xyz", fit.rmse_tip_m, strict=True)},
+        **{f"tip {axis}, in one piece": value for axis, value in zip("xyz", fit.open_loop_rmse_tip_m, strict=True)},
+    }
+    return f"its dynamics fitted to {fit.file.name}", found, _provenance(fit, "continuum-robot identify", errors)
 
 
 @_found.register
@@ -144,7 +139,7 @@ def _(fit: DisplacedFit, robot: Robot) -> Found:
         found = getattr(fitted, section)
         if found is not None:
             values[section] = dataclasses.asdict(found)
-    return f"geometry, stiffness and friction fitted to {fit.recording.file.name}", values
+    return f"geometry, stiffness and friction fitted to {fit.recording.file.name}", values, fit.provenance
 
 
 @_found.register
@@ -157,7 +152,7 @@ def _(fit: TorqueFit, robot: Robot) -> Found:
         )
     key = f"hardware.tendon_actuators.motors[{tendons.index(number)}].torque_constant_nm_per_a"
     value = float(f"{fit.torque_constant_nm_per_a:.6g}")
-    return f"the torque constant of tendon {number} calibrated with hung weights", {key: value}
+    return f"the torque constant of tendon {number} calibrated with hung weights", {key: value}, None
 
 
 @_found.register
@@ -165,34 +160,42 @@ def _(fit: MotionFit, robot: Robot) -> Found:
     values = file_keys(robot, {key: value for key, value in fit.found.items() if value > 0})
     if fit.cogging_nm > 3 * fit.cogging_deviation_nm:
         values["actuators.cogging_amplitude_nm"] = fit.cogging_nm
-    rows = zip(fit.keys, fit.values, fit.deviations, fit.priors, strict=True)
     values = {key: _rounded(value) for key, value in values.items()}
-    values["identified_motion"] = {
-        "date": fit.date,
-        "file": fit.file.name,
-        "sha256": fit.sha256,
-        "fitted_values": [
-            {"name": name, **{key: _rounded(float(value)) for key, value in zip(_FITTED, row, strict=True)}}
-            for name, *row in rows
-        ],
-    }
-    return f"masses, stiffness, damping and friction found from {fit.file.name}", values
+    what = f"masses, stiffness, damping and friction found from {fit.file.name}"
+    return what, values, _provenance(fit, "continuum-robot identify", {})
 
 
 @_found.register
 def _(fit: Tuning, robot: Robot) -> Found:
     what = f"its gains tuned for a phase margin of {math.degrees(fit.wanted_phase_rad):.3g} degrees"
     if robot.control is None:
-        return what, {"control": dataclasses.asdict(fit.control)}
+        return what, {"control": dataclasses.asdict(fit.control)}, None
     values: dict[str, Any] = {
         f"control.gains[{index}].{name}": getattr(gains, name)
         for index, gains in enumerate(fit.control.gains)
         for name in ("p", "i", "d")
     }
-    return what, values | {"control.note": fit.control.note}
+    return what, values | {"control.note": fit.control.note}, None
 
 
-_FITTED = "value", "deviation", "prior_deviation"
+def _provenance(fit: FoundValues, command: str, errors: Mapping[str, float]) -> Provenance:
+    rows = zip(fit.names, fit.values.tolist(), fit.deviations.tolist(), fit.priors.tolist(), strict=True)
+    return Provenance(
+        command=command,
+        date=fit.date,
+        data=fit.file.name,
+        sha256=fit.sha256,
+        values=tuple(
+            FoundValue(
+                key=name,
+                value=_rounded(value),
+                deviation=_rounded(deviation),
+                prior_deviation=_rounded(prior) if math.isfinite(prior) else None,
+            )
+            for name, value, deviation, prior in rows
+        ),
+        errors=tuple(FitError(of=of, rmse=_rounded(float(rmse))) for of, rmse in errors.items() if math.isfinite(rmse)),
+    )
 
 
 def _objects(value: Any) -> bool:
@@ -204,16 +207,8 @@ def _rounded(value: Any) -> Any:
 
 
 def _put(mapping: dict[str, Any], dotted: str, value: Any) -> None:
-    *way, last = re.findall(r"\w+", dotted)
-    place: Any = mapping
-    for name in way:
-        place = place[int(name)] if isinstance(place, list) else place.setdefault(name, {})
-    place[last] = value
-
-
-class _Plain(yaml.SafeDumper):
-    """Writes equal values out instead of referring to the first of them."""
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        """No value gets an anchor."""
-        return True
+    """Where the file itself has what encloses the key, there; else among the single values of what it includes."""
+    if place := place_of(mapping, dotted):
+        place[0][place[1]] = value
+    else:
+        mapping.setdefault(SET, {})[dotted] = value

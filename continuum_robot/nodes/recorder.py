@@ -29,6 +29,7 @@ from continuum_robot.nodes.base.parameter_snapshot import ParameterSnapshot
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.robot.file.parts import self_contained
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.clock import SteppedClock
 
@@ -285,7 +286,7 @@ class Recorder(ManagedNode):
         }
         try:
             robot = self.load_robot()
-            text = Path(robot.file_name).read_text(encoding="utf-8")
+            text = self_contained(Path(robot.file_name))
             metadata |= {"robot": robot.name, "robot_file": text, "robot_file_sha256": _sha256(text)}
             homing = ""
             if robot.hardware is not None and not self.simulated:

@@ -14,9 +14,10 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, Limits, TensionLimits
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.file.parts import VERSION
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
-from continuum_robot.robot.identified import IdentifiedMotion
+from continuum_robot.robot.provenance import Provenance
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
 from continuum_robot.robot.rolling_joint import RollingJoint
@@ -32,7 +33,6 @@ from continuum_robot.robot.traits import Traits
 
 Vector = NDArray[np.float64]
 
-SCHEMA_VERSION = 1
 _TURN_PLACES = 4097
 
 
@@ -43,10 +43,11 @@ class Robot:
     Attributes
     ----------
     file_name : name of the file that it was read from; empty for a mapping
+    derived : a line for each value that the file leaves out since others say it
     """
 
     schema_version: int = quantity(
-        "version of this file format; required in a file", default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION
+        "version of this file format; required in a file", default=VERSION, ge=VERSION, le=VERSION
     )
     name: str = quantity("the robot's name", filled=True)
     segments: tuple[Segment, ...] = quantity("from the base to the tip; none with a mechanism", default=())
@@ -80,11 +81,10 @@ class Robot:
     displaced_tendons: DisplacedTendons | None = quantity(
         "what lies between servos that hold tendons at displacements and the robot's shape", default=None
     )
-    identified_motion: IdentifiedMotion | None = quantity(
-        "where masses, stiffness, damping and friction come from, if `identify` found them from a motion", default=None
-    )
+    provenance: tuple[Provenance, ...] = quantity("fits whose results this file has", default=())
     assumed: tuple[str, ...] = quantity("dotted keys whose values no source states", default=())
     file_name: str = field(default="", init=False, compare=False)
+    derived: tuple[str, ...] = field(default=(), init=False, compare=False)
 
     def __post_init__(self) -> None:
         if bool(self.segments) == (self.mechanism is not None):
@@ -283,10 +283,15 @@ class Robot:
         """What has a controller's gains of its own: segments, pairs of tendon modes, or the mechanism's kind."""
         return self.construction.part_names
 
+    def fitted_to(self, sha256: str) -> bool:
+        """Whether values of its file were fitted to the data with this SHA-256."""
+        return any(fit.sha256 == sha256 for fit in self.provenance)
+
     def changed(self, **fields: Any) -> Robot:
         """The same robot with other values in some fields, still of its file. Raises :class:`RobotFileError`."""
         robot = replace(self, **fields)
         object.__setattr__(robot, "file_name", self.file_name)
+        object.__setattr__(robot, "derived", self.derived)
         return robot
 
     def carrying(self, payload_kg: float) -> Robot:

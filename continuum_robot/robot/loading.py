@@ -9,19 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.robot.description import SCHEMA_VERSION, Robot
-from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
-from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_folders
-from continuum_robot.robot.schema import Source, read
-
-
-def shipped_robots() -> dict[str, Path]:
-    """Name and path of every shipped robot file."""
-    found: dict[str, Path] = {}
-    for folder in shipped_folders("robots"):
-        for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
-    return found
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.derived import fill
+from continuum_robot.robot.file.parts import VERSION, whole_robot
+from continuum_robot.robot.file.plain_yaml import read_yaml
+from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_robots
+from continuum_robot.robot.schema import read
 
 
 def find_robot_file(robot: str | Path) -> Path:
@@ -74,29 +67,20 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
     RobotFileError : as of :func:`load_robot`
     """
     path = None if file is None else Path(file)
-    mapping, lines = plain_yaml(text, path)
-    if isinstance(mapping, dict) and mapping.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
-        raise RobotFileError(
-            path,
-            "schema_version",
-            mapping["schema_version"],
-            f"{SCHEMA_VERSION}, the version that this release reads; see CHANGELOG.md for what changed",
-            lines.get("schema_version"),
-        )
-    source = Source(path, lines)
+    mapping, source = whole_robot(text, path)
+    derived = fill(mapping)
     robot: Robot = read(Robot, mapping, source)
     if "schema_version" not in mapping:
-        raise source.error("schema_version", None, f"this key: {SCHEMA_VERSION}, the version of this file format")
+        raise source.error("schema_version", None, f"this key: {VERSION}, the version of this file format")
     try:
         robot.check_hardware()
     except RobotFileError as error:
         raise source.error(error.key, error.value, error.expected) from None
     for index, key in enumerate(robot.assumed):
         if not _exists(robot, key):
-            raise RobotFileError(
-                path, f"assumed[{index}]", key, "the dotted key of a value in this file", lines.get(f"assumed[{index}]")
-            )
+            raise source.error(f"assumed[{index}]", key, "the dotted key of a value in this file")
     object.__setattr__(robot, "file_name", "" if path is None else str(path))
+    object.__setattr__(robot, "derived", derived)
     return robot
 
 

@@ -133,10 +133,12 @@ class Source:
     ----------
     file : None for a mapping that came from elsewhere
     lines : line, from 1, of each dotted key
+    files : of keys that stand in other files
     """
 
     file: Path | None = None
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, Path | None] = dataclasses.field(default_factory=dict)
 
     def error(self, key: str, value: Any, expected: str) -> RobotFileError:
         """A :class:`RobotFileError` at ``key``; at the line of what encloses it, where the key itself is not there.
@@ -150,7 +152,7 @@ class Source:
         place = key
         while place and place not in self.lines:
             place = place[: max(place.rfind("."), place.rfind("["), 0)]
-        return RobotFileError(self.file, key, value, expected, self.lines.get(place))
+        return RobotFileError(self.files.get(place, self.file), key, value, expected, self.lines.get(place))
 
 
 _PYTHON = Source()

@@ -13,7 +13,8 @@ import yaml
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.plain_yaml import BOUNDS, PlainReader
-from continuum_robot.robot.loading import parse_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import parse_robot
 
 BASES = ("opencr_five_tendon", "two_segment", "rolling_five_link", "crem_segment", "rucker")
 ODD: tuple[Any, ...] = (

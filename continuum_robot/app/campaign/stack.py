@@ -63,6 +63,7 @@ from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TO
 from continuum_robot.experiments.fault_campaign.kind import STACK, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.robot.file.parts import self_contained
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.srv import ManageStack
@@ -155,7 +156,7 @@ class UpStand(StackStand):
 
     def __init__(self, robot_file: str, folder: Path, controller: str) -> None:
         self.file = folder / "robot.yaml"
-        self.text = find_robot_file(robot_file).read_text(encoding="utf-8")
+        self.text = self_contained(find_robot_file(robot_file))
         self._parameters: dict[str, dict[str, object]] = {}
         if controller == "own":
             self._parameters["contact_monitor"] = {"method": "own"}

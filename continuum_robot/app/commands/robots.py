@@ -34,6 +34,17 @@ def check(robot: RobotArgument, json_file: JsonOption = None) -> None:
     raise typer.Exit(part("check").run_check(robot, json_file))
 
 
+def convert(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A robot file of the version before.")],
+    out: Annotated[Path, file_option("YAML", "The file of this version.")],
+) -> None:
+    """Write a robot file of version 1 as version 2; files of version 1 are read without, too.
+
+    Where fits came from stands in `provenance` then. A file without any keeps its comments.
+    """
+    part("convert").run_convert(file, out)
+
+
 def tune(
     robot: RobotArgument,
     *,

@@ -11,7 +11,7 @@ from continuum_robot.app.running.processes import RESPAWN_DELAY_S, RESPAWNS
 from continuum_robot.app.running.simulation_level import AUTO
 from continuum_robot.nodes.stack.choices import CLARKE
 from continuum_robot.nodes.stack.options import CONTROLLERS
-from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
 from continuum_robot.robot.reaction_settings import REACTIONS
 
 BOOLEAN = ("true", "false")

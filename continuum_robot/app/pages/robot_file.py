@@ -9,6 +9,7 @@ import typing
 from typing import Any
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.derived import RULES
 from continuum_robot.robot.schema import kind_of, quantity_of
 
 INTRODUCTION = """\
@@ -34,6 +35,31 @@ it stands for.
 5. List under `assumed` the dotted keys whose values you guessed, e.g. `segments[0].backbone.poisson_ratio`: `check`
    prints them, so that nobody takes them for measured.
 
+## In parts
+`include: [body.yaml, drives.yaml]` names robot files, by their paths from the file's own folder or as shipped names,
+whose values hold where the file itself has none. Mappings are merged, lists and numbers replaced whole; two included
+files may not give one key different values. `set` gives single values by their dotted keys. A second robot of a design
+copies nothing:
+
+    schema_version: 2
+    include: [our_design.yaml]
+    name: the_second
+    hardware: {serial_number: "2", ...}
+    set:
+      segments[0].tendons.angle_offset_rad: 0.02
+
+Commands that write a robot file with what they found put it where the file itself has the key, else under `set`, and
+list under `provenance` what was found, with its deviation, by which command, from which data and when.
+`continuum-robot convert OLD.yaml --out NEW.yaml` writes a file of version 1 anew; it is read without, too.
+
+## What may be left out
+Where another value says them, some are derived, and printed by `check`:
+
+| key | where `actuators.command` is | derived as |
+|---|---|---|
+{derived}
+
+## What is needed
 What each command needs: geometry and statics only `segments`; `demo` and `up` also `actuators`, `limits`, `control` and
 `reference`; `replay` a `recording`. Keys marked *live* may be changed as ROS parameters while the robot is active.
 
@@ -43,7 +69,8 @@ Tendon j of a segment stands at `angle_offset_rad` + 2π(j − 1)/`count` from +
 
 def page() -> str:
     """The whole page as Markdown: every key with unit, range, default and meaning."""
-    return "\n".join([INTRODUCTION, *_sections(Robot, "")])
+    derived = "\n".join(f"| `{rule.key}` | {rule.command} | {rule.why} |" for rule in RULES)
+    return "\n".join([INTRODUCTION.replace("{derived}", derived), *_sections(Robot, "")])
 
 
 def _sections(kind: type[Any], path: str) -> list[str]:
@@ -64,7 +91,8 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         for option in options:
             if dataclasses.is_dataclass(option):
                 kind_name = kind_of(typing.cast("type[Any]", option))
-                suffix = f" of kind {kind_name}" if len(options) > 1 else ""
+                suffix = f" of kind {kind_name}" if kind_name else f" ({option.__name__})"
+                suffix = suffix if len(options) > 1 else ""
                 nested += _sections(typing.cast("type[Any]", option), place + suffix)
     return [*lines, "", *nested]
 

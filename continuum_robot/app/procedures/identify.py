@@ -195,8 +195,8 @@ def _values(fit: DisplacedFit) -> Table:
     table.add_column("quantity", overflow="fold")
     for heading in ("value", "deviation", "before the data"):
         table.add_column(heading)
-    for value in fit.robot.displaced_tendons.fitted_values if fit.robot.displaced_tendons is not None else ():
-        table.add_row(value.name, f"{value.value:.5g}", f"{value.deviation:.2g}", f"{value.prior_deviation:.2g}")
+    for value in fit.provenance.values:
+        table.add_row(value.key, f"{value.value:.5g}", f"{value.deviation:.2g}", f"{value.prior_deviation:.2g}")
     return table
 
 

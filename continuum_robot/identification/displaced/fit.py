@@ -26,12 +26,13 @@ from continuum_robot.identification.displaced.inverse import MissingPull, missin
 from continuum_robot.identification.displaced.model import STEPS, DisplacedModel, marker_of_pulls, predicted_marker
 from continuum_robot.identification.displaced.result import DisplacedFit, FitStep
 from continuum_robot.identification.fit import ROBUST, Fit, fit, jackknife
+from continuum_robot.identification.found_values import today
 from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
 from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import marker_errors, rmse_m
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.identified import FittedValue
+from continuum_robot.robot.provenance import FitError, FoundValue, Provenance
 from continuum_robot.workers import IN_TURN, Tasks, counted
 
 Array = NDArray[np.float64]
@@ -315,29 +316,31 @@ def _result(
     robot = last.model.robot(found.x)
     assert robot.recording is not None
     assert robot.displaced_tendons is not None
-    source = {"fitted_from": recording.file.name, "fitted_sha256": recording.sha256}
     values = np.where(parameters.log, found.x + np.log(parameters.scale), found.values)
     listed = tuple(
-        FittedValue(name=name, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
+        FoundValue(key=name, value=float(value), deviation=float(sigma), prior_deviation=float(prior))
         for name, value, sigma, prior in zip(parameters.keys, values, deviation, parameters.deviation, strict=True)
     )
-    robot = robot.changed(
-        recording=replace(robot.recording, **source, fitted_rmse_mm=1e3 * last.worth.train_rmse_m),
-        displaced_tendons=replace(
-            robot.displaced_tendons,
-            **source,
-            cross_validated_rmse_mm=1e3 * last.worth.held_out_rmse_m,
-            fitted_values=listed,
+    provenance = Provenance(
+        command="continuum-robot identify",
+        date=today(),
+        data=recording.file.name,
+        sha256=recording.sha256,
+        values=listed,
+        errors=(
+            FitError(of="tip", rmse=last.worth.train_rmse_m),
+            FitError(of="tip, on blocks left out of the fit", rmse=last.worth.held_out_rmse_m),
         ),
     )
     return DisplacedFit(
         robot,
         recording,
+        provenance,
         steps=tuple(one.worth for one in taken),
         blocks=tuple((recording.labels[own[0]], recording.labels[own[-1]], len(own)) for own in rows),
         held_out_m=last.error_m,
         held_out_first_m=taken[0].error_m,
         pulls=pulls,
         repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
-        unidentified=tuple(one.name for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation),
+        unidentified=tuple(one.key for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation),
     )

@@ -14,6 +14,7 @@ from continuum_robot.identification.displaced.inverse import MissingPull
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.repeatability import Repeatability
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.provenance import Provenance
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,7 @@ class DisplacedFit:
     Attributes
     ----------
     robot : the fitted robot, with ``recording`` and ``displaced_tendons``
+    provenance : where its values come from
     steps : what each step was worth
     blocks : first and last label, and number of samples, of each block
     held_out_m : error of the kept model at every sample when its block was left out, (T, 3), m; NaN without marker
@@ -58,6 +60,7 @@ class DisplacedFit:
 
     robot: Robot
     recording: TendonRecording
+    provenance: Provenance
     steps: tuple[FitStep, ...]
     blocks: tuple[tuple[str, str, int], ...]
     held_out_m: Array
@@ -82,7 +85,6 @@ class DisplacedFit:
 
     def numbers(self) -> dict[str, object]:
         """Everything as a flat mapping for JSON, units in the keys."""
-        tendons = self.robot.displaced_tendons
         kept = [step for step in self.steps if step.kept]
         by_pattern = self.pattern_errors()
         numbers: dict[str, object] = {
@@ -106,7 +108,7 @@ class DisplacedFit:
             if before is not None:
                 numbers[f"gain_of_{step.name}_mm"] = 1e3 * (before.held_out_rmse_m - step.held_out_rmse_m)
             before = step if step.kept else before
-        for value in tendons.fitted_values if tendons is not None else ():
-            numbers[value.name] = value.value
-            numbers[f"{value.name}_deviation"] = value.deviation
+        for value in self.provenance.values:
+            numbers[value.key] = value.value
+            numbers[f"{value.key}_deviation"] = value.deviation
         return numbers

@@ -89,6 +89,22 @@ def plain_yaml(text: str, path: Path | None = None, bounds: YamlBounds = BOUNDS)
     return reader.read(text), reader.lines
 
 
+def yaml_text(values: Any) -> str:
+    """Plain values as YAML, equal ones written out.
+
+    Parameters
+    ----------
+    values : mappings, lists, text, numbers, true, false
+    """
+    return yaml.dump(values, Dumper=_Plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
+
+
+class _Plain(yaml.SafeDumper):
+    def ignore_aliases(self, _data: Any) -> bool:
+        """No value gets an anchor."""
+        return True
+
+
 class PlainReader:
     """Turns YAML text into plain values, and counts them.
 

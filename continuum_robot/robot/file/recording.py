@@ -23,6 +23,3 @@ class Recording:
     base_rotation_in_tracker_rad: tuple[float, ...] = quantity(
         "rotation vector of the base frame in the tracker's", default=(0.0, 0.0, 0.0), length=3, ge=-7, le=7
     )
-    fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
-    fitted_sha256: str = quantity("its SHA-256", default="")
-    fitted_rmse_mm: float = quantity("tip RMSE of the fit on that data", default=0.0, ge=0, le=1e6)

@@ -26,6 +26,15 @@ def shipped_folders(name: str) -> list[Path]:
     return [folder / name for folder in dict.fromkeys(candidates) if (folder / name).is_dir()]
 
 
+def shipped_robots() -> dict[str, Path]:
+    """Name and path of every shipped robot file."""
+    found: dict[str, Path] = {}
+    for folder in shipped_folders("robots"):
+        for path in sorted(folder.glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return found
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The end of a message about a misspelt name: ``; did you mean NAME?``, or nothing where none is near.
 

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.file.parts import INCLUDE, newest_values, whole_robot
+from continuum_robot.robot.file.plain_yaml import read_yaml
 from continuum_robot.robot.loading import load_robot
 
 
 def file_values(robot: Robot) -> dict[str, Any]:
-    """Values of the robot's file as they stand there, or its own where it came from none.
+    """Values of the robot's file with those of the files that it includes, or its own where it came from none.
 
     Parameters
     ----------
@@ -26,12 +28,34 @@ def file_values(robot: Robot) -> dict[str, Any]:
     """
     if not robot.file_name:
         values: dict[str, Any] = plain(dataclasses.asdict(robot))
-        values.pop("file_name")
+        for name in ("file_name", "derived"):
+            values.pop(name)
         return values
-    load_robot(robot.file_name)
-    path = Path(robot.file_name)
-    loaded: dict[str, Any] = plain_yaml(read_yaml(path, "robot file"), path)[0]
-    return loaded
+    path = Path(load_robot(robot.file_name).file_name)
+    whole: dict[str, Any] = whole_robot(read_yaml(path, "robot file"), path)[0]
+    return whole
+
+
+def own_values(robot: Robot, folder: Path) -> dict[str, Any]:
+    """As :func:`file_values`, but without what the file includes: it is included by a file in another folder too.
+
+    Parameters
+    ----------
+    robot : of any kind
+    folder : of the file that will be written
+
+    Raises
+    ------
+    RobotFileError : its file is gone
+    """
+    if not robot.file_name:
+        return file_values(robot)
+    path = Path(load_robot(robot.file_name).file_name)
+    values = newest_values(read_yaml(path, "robot file"), path)
+    if INCLUDE in values:
+        parts = ((name, path.parent / Path(name).expanduser()) for name in values[INCLUDE])
+        values[INCLUDE] = [os.path.relpath(part, folder) if part.is_file() else name for name, part in parts]
+    return values
 
 
 def plain(value: Any) -> Any:

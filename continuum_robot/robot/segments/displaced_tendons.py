@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.robot.identified import FittedValue
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.routing import Places, RoutedPath
 
@@ -84,10 +83,6 @@ class DisplacedTendons:
         ge=0,
         le=1,
     )
-    fitted_from: str = quantity("file name of the data that these values were fitted to", default="")
-    fitted_sha256: str = quantity("its SHA-256", default="")
-    cross_validated_rmse_mm: float = quantity("tip RMSE on blocks left out of the fit", default=0.0, ge=0, le=1e6)
-    fitted_values: tuple[FittedValue, ...] = quantity("every fitted quantity with its standard deviation", default=())
 
     def check_count(self, tendon_count: int) -> None:
         """Refuse lists that do not have one value for each of ``tendon_count`` tendons (RobotFileError)."""

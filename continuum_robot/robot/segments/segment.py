@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One segment: rod, disks, tendons and basis together, and the calibration its values come from."""
+"""One segment: rod, disks, tendons and basis together."""
 
 from __future__ import annotations
 
@@ -10,40 +10,6 @@ from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.segments.backbone import Backbone, Disks
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.robot.segments.tendons import Capstans, Tendons
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicsCalibration:
-    """The fit of a segment's stiffnesses and friction coefficients to a recorded motion."""
-
-    date: str = quantity("date of the fit, ISO 8601", filled=True)
-    file: str = quantity("file name of the recording", filled=True)
-    sha256: str = quantity("its SHA-256", filled=True)
-    stiffness_deviations_nm2: tuple[float, ...] = quantity(
-        "standard deviations of the stiffnesses about x and y", length=2, ge=0, le=1e6
-    )
-    friction_deviations: tuple[float, ...] = quantity(
-        "standard deviations of the friction coefficients", length=2, ge=0, le=10
-    )
-    mass_kg_deviation: float | None = quantity(
-        "standard deviation of the mass of the segment, where it was looked for", "kg", default=None, ge=0, le=1e6
-    )
-    capstan_inertia_kg_m2_deviation: float | None = quantity(
-        "the same of a capstan's inertia", "kg.m^2", default=None, ge=0, le=1e6
-    )
-    bending_damping_nms_deviation: float | None = quantity(
-        "the same of the segment's damping", "N.m.s", default=None, ge=0, le=1e6
-    )
-    rmse_coefficients_per_m: tuple[float, ...] = quantity(
-        "RMSE of the strain coefficients, simulated in windows", ge=0, le=1e6
-    )
-    rmse_tip_m: tuple[float, ...] = quantity(
-        "RMSE of the tip's x, y and z, simulated in windows", length=3, ge=0, le=10
-    )
-    open_loop_rmse_tip_m: tuple[float, ...] = quantity(
-        "the same simulated in one piece; empty where that ran away", default=(), ge=0, le=10
-    )
-
 
 CAPSTAN_TENDONS = 4
 
@@ -71,9 +37,6 @@ class Segment:
     hysteresis: Hysteresis | None = quantity("bending moment that lags behind the curvature; none: none", default=None)
     capstans: Capstans | None = quantity("capstans that drive opposite tendons; none: a motor each", default=None)
     elbow: Elbow | None = quantity("motor between this segment's end and the next one", default=None)
-    calibration: DynamicsCalibration | None = quantity(
-        "where fitted stiffnesses and friction coefficients come from", default=None
-    )
 
     def __post_init__(self) -> None:
         last_m = float(self.disks.positions_m(self.length_m).max(initial=0.0))

@@ -17,7 +17,8 @@ from rich.console import Console
 from continuum_robot.app.check import abilities, run_check
 from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.models.rod import masses_kg, natural_frequencies_hz
-from continuum_robot.robot.loading import find_robot_file, load_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import find_robot_file, load_robot
 
 
 def single_disk():

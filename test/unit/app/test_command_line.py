@@ -30,7 +30,8 @@ from continuum_robot.errors import (
     RobotFileError,
     RobotTimeoutError,
 )
-from continuum_robot.robot.loading import find_robot_file, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import find_robot_file
 
 COMMANDS = (
     "demo",

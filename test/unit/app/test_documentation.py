@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from continuum_robot.app.pages.robot_file import page
-from continuum_robot.robot.loading import shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"

@@ -121,7 +121,7 @@ def test_known_parameters_are_found_again():
     assert bending == pytest.approx(STIFFNESS, rel=0.3)
     assert tendons.zero_m == pytest.approx(np.repeat([2e-4, 4e-4, 1e-4], 3), abs=1.5e-4)
     # The stated deviations are of the size of what was missed.
-    stated = {value.name: value for value in tendons.fitted_values}
+    stated = {value.key: value for value in fit.provenance.values}
     fraction = stated["log_friction_fraction"]
     assert abs(fraction.value - math.log(SHARE)) < 4 * fraction.deviation + 0.02
     spiral = stated["tendon_spiral_rad_per_m"]

@@ -206,13 +206,14 @@ def test_masses_inertia_and_damping_are_found_with_them(whole):
 @pytest.mark.long
 def test_what_was_found_goes_into_the_file_in_proportion(whole, tmp_path):
     robot, fit = whole
-    fitted = write_fitted_robot(robot, fit, tmp_path / "fitted.yaml").segments[0]
+    written = write_fitted_robot(robot, fit, tmp_path / "fitted.yaml")
+    fitted, (found,) = written.segments[0], written.provenance
+    assert [one.deviation for one in found.values] == pytest.approx(fit.deviations, rel=1e-4)
     assert mass_kg(fitted) == pytest.approx(fit.values[4], rel=1e-4)
     spacers = fitted.disks.individual
     assert spacers[-1].mass_kg / spacers[0].mass_kg == pytest.approx(0.74312 / 0.30881, rel=1e-4)
     assert fitted.capstans.inertia_kg_m2 == pytest.approx(fit.values[5], rel=1e-4)
     assert fitted.bending_damping_nms == pytest.approx(fit.values[6], rel=1e-4)
-    assert fitted.calibration.mass_kg_deviation == pytest.approx(fit.deviations[4], rel=1e-4)
 
 
 def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path):
@@ -231,11 +232,11 @@ def test_of_several_segments_each_parameter_goes_to_its_own(recording, tmp_path)
     assert dynamics_in_file(fitted) == pytest.approx(values, rel=1e-6)
     assert fit.names[3] == "segments[1].bending_stiffness_y_nm2"
     assert fit.names[-1] == "segments[1].bending_damping_nms"
-    proximal, distal = (segment.calibration for segment in fitted.segments)
-    assert proximal.rmse_coefficients_per_m == pytest.approx(np.arange(6))
-    assert distal.rmse_coefficients_per_m == pytest.approx(np.arange(6, 12))
-    assert distal.stiffness_deviations_nm2 == pytest.approx(0.1 * values[2:4])
-    assert distal.mass_kg_deviation == pytest.approx(0.1 * values[9])
+    (found,) = fitted.provenance
+    assert [one.key for one in found.values] == list(fit.names)
+    assert [one.deviation for one in found.values] == pytest.approx(fit.deviations, rel=1e-5)
+    assert {one.prior_deviation for one in found.values} == {None}
+    assert [one.rmse for one in found.errors[:12]] == pytest.approx(np.arange(12.0))
 
 
 def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):
@@ -243,10 +244,10 @@ def test_the_fitted_robot_is_written_and_read_back(fit, recording, tmp_path):
     segment = robot.segments[0]
     np.testing.assert_allclose(segment.backbone.bending_stiffnesses_nm2, fit.values[:2])
     np.testing.assert_allclose(segment.capstans.friction_coefficients, fit.values[2:])
-    assert segment.calibration.sha256 == recording.sha256
-    assert segment.calibration.file == "chirp.csv"
-    assert segment.calibration.date == fit.date
-    np.testing.assert_allclose(segment.calibration.rmse_tip_m, fit.rmse_tip_m)
+    (found,) = robot.provenance
+    assert (found.data, found.sha256, found.date) == ("chirp.csv", recording.sha256, fit.date)
+    tip = [one.rmse for one in found.errors if one.of.startswith("tip") and "windows" in one.of]
+    np.testing.assert_allclose(tip, fit.rmse_tip_m, rtol=1e-5)
     assert segment.disks == ROBOT.segments[0].disks
     with pytest.raises(RobotFileError, match="capstans"):
         write_fitted_robot(load_robot("two_segment"), fit, tmp_path / "other.yaml")

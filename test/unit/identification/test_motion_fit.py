@@ -251,8 +251,9 @@ def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
     again = before(fitted)
     assert again[fit.shown] == pytest.approx(fit.values[fit.shown], rel=1e-4)
     assert again[~fit.shown] == pytest.approx(fit.before[~fit.shown])
-    assert fitted.identified_motion.sha256 == read.sha256
-    assert [one.name for one in fitted.identified_motion.fitted_values] == list(fit.names)
+    (found,) = fitted.provenance
+    assert found.sha256 == read.sha256
+    assert [one.key for one in found.values] == list(fit.names)
     assert "actuators.rotor_inertia_kg_m2" not in fitted.assumed
 
 

@@ -12,7 +12,8 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.rod import RodDrawing
 from continuum_robot.robot.coordinates import clarke_manifold
-from continuum_robot.robot.loading import load_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.rod import Rod

@@ -8,7 +8,8 @@ import pytest
 
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.urdf import robot_description, tendon_ends
-from continuum_robot.robot.loading import load_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import load_robot
 
 
 @pytest.mark.parametrize("name", sorted(shipped_robots()))

@@ -13,7 +13,8 @@ from continuum_robot.robot.coordinates import (
     clarke_manifold,
     tendon_manifold,
 )
-from continuum_robot.robot.loading import load_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 

@@ -11,7 +11,8 @@ import yaml
 
 from continuum_robot.errors import ContinuumRobotError, RobotFileError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 from continuum_robot.robot.schema import quantity_of
 
 FIVE_TENDONS = find_robot_file("opencr_five_tendon")
@@ -20,7 +21,7 @@ TWO_SEGMENTS = find_robot_file("two_segment")
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 GOOD = """\
-schema_version: 1
+schema_version: 2
 name: small
 segments:
   - name: only
@@ -79,7 +80,7 @@ BAD = [
     # missing
     ("    length_m: 0.2\n", "", "segments[0].length_m", "- name: only", "this key (length of the backbone)"),
     ("      pitch_radius_m: 0.007\n", "", "segments[0].tendons.pitch_radius_m", "tendons:", "this key"),
-    ("schema_version: 1\n", "", "schema_version", "name: small", "this key"),
+    ("schema_version: 2\n", "", "schema_version", "name: small", "this key"),
     ("      count: 10\n", "", "segments[0].disks.count", "disks:", "either count or arc_lengths_m"),
     ("length_m: 0.2", "length_m:", "segments[0].length_m", "length_m:", "(0, 10] m"),
     # wrong type
@@ -93,7 +94,7 @@ BAD = [
     ("name: small", "name: ''", "name", "name: ''", "text that is not empty"),
     ("amplitude_m: [0.01, 0.0]", "amplitude_m: 0.01", "reference.amplitude_m", "amplitude_m", "a list, each entry"),
     ("kind: chirp", "kind: [chirp]", "reference.kind", "kind: [chirp]", "one of chirp, steps"),
-    ("strings:", "actuators: 5\nstrings:", "actuators", "actuators: 5", "a mapping with the keys spool_radius_m"),
+    ("strings:", "actuators: 5\nstrings:", "actuators", "actuators: 5", "a mapping with the keys command, spool_rad"),
     # impossible
     ("count: 5", "count: 1 # few", "segments[0].tendons.count", "count: 1 # few", "at least 3"),
     ("minimum_n: 0.2", "minimum_n: 21", "limits.minimum_n", "minimum_n: 21", "less than maximum_n = 20 N"),
@@ -136,7 +137,7 @@ BAD = [
     ("length_m: 0.2", "length_m: 0.2\n    length_m: 0.3", "segments[0].length_m", "length_m: 0.3", "each key once"),
     ("strings:", "name: again\nstrings:", "name", "name: again", "each key once"),
     # another version, odd YAML values
-    ("schema_version: 1", "schema_version: 2", "schema_version", "schema_version", "1, the version that this release"),
+    ("schema_version: 2", "schema_version: 3", "schema_version", "schema_version", "2, or 1, which is read too"),
     ("name: small", "name: 2026-13-45", "name", "2026-13-45", "a value that YAML can read"),
     ("count: 5", "count: &x [*x]", "segments[0].tendons.count[0]", "count: &x", "no alias to what encloses it"),
     ("count: 5", "<<: 3", "segments[0].tendons", "<<: 3", "a mapping to merge"),

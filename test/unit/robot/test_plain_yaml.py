@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.plain_yaml import BOUNDS, PlainReader, YamlBounds, plain_yaml
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 
 # Each line ten times the one before, in 284 bytes.
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(

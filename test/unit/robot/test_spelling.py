@@ -14,8 +14,8 @@ from continuum_robot.errors import RobotFileError
 from continuum_robot.estimation.observability import coefficient_names
 from continuum_robot.identification.robot_file import _straighten
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.file.shipped_files import shipped_file
-from continuum_robot.robot.loading import load_robot, parse_robot, shipped_robots
+from continuum_robot.robot.file.shipped_files import shipped_file, shipped_robots
+from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, PolynomialRouting, StraightRouting
 from continuum_robot.robot.segments.tendons import String, Tendons
 from continuum_robot.rod.description import RodDescription

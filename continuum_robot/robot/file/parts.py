@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot file with the files that it includes, as one mapping of plain values, each with the place where it stands.
+
+``include`` names files whose values hold where the file itself has none; mappings are merged, everything else is
+replaced whole. ``set`` gives single values by their dotted keys. So a second robot of one design is its name, its
+devices and what differs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from continuum_robot.errors import RobotFileError
+from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml, yaml_text
+from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_robots
+from continuum_robot.robot.file.version_1 import from_version_1
+from continuum_robot.robot.schema import Source
+
+INCLUDE, SET = "include", "set"
+VERSION = 2
+_GATHERED = ("assumed", "provenance")
+"""Lists that every file adds to."""
+_NAMES = "name", "description"
+_MOST_FILES = 32
+_WORD = re.compile(r"\.?(\w+)|\[(\d+)\]")
+
+
+def whole_robot(text: str, file: Path | None) -> tuple[Any, Source]:
+    """The values of a robot file with all that it includes, in the form of the newest version.
+
+    Parameters
+    ----------
+    text : YAML
+    file : for the messages, and its folder is that from which included files are named; None: the working folder
+
+    Returns
+    -------
+    a mapping, or what the text holds instead; and where each of its keys stands
+
+    Raises
+    ------
+    RobotFileError : not well-formed, an unknown version, an included file that is not there or includes itself, two
+        included files with different values of one key, or a key of ``set`` that names no place
+    """
+    parts = _Parts()
+    values = parts.read(text, file)
+    return values, Source(file, parts.lines, {key: path for key, path in parts.files.items() if path != file})
+
+
+def self_contained(file: Path) -> str:
+    """Text of a robot file that needs no other file: its own where it includes none, else the values of all.
+
+    Parameters
+    ----------
+    file : the robot file
+
+    Raises
+    ------
+    RobotFileError : as of :func:`whole_robot`, or it cannot be read
+    """
+    text = read_yaml(file, "robot file")
+    values = plain_yaml(text, file)[0]
+    if not isinstance(values, dict) or not {INCLUDE, SET} & set(values):
+        return text
+    return yaml_text(whole_robot(text, file)[0])
+
+
+def newest_values(text: str, file: Path) -> dict[str, Any]:
+    """The values of a robot file alone, in the form of the newest version.
+
+    Parameters
+    ----------
+    text : YAML
+    file : for the messages
+
+    Raises
+    ------
+    RobotFileError : not well-formed, no mapping, or an unknown version
+    """
+    values, lines = plain_yaml(text, file)
+    if not isinstance(values, dict):
+        raise RobotFileError(file, "", values, "a mapping, as of a robot file", 1)
+    return _newest(values, Source(file, lines))
+
+
+@dataclass
+class _Parts:
+    """Reads a file and what it includes; ``lines`` and ``files`` have the place of each dotted key."""
+
+    lines: dict[str, int] = field(default_factory=dict)
+    files: dict[str, Path | None] = field(default_factory=dict)
+    open: list[Path] = field(default_factory=list)
+    count: int = 0
+
+    def read(self, text: str, file: Path | None) -> Any:
+        values, lines = plain_yaml(text, file)
+        source = Source(file, lines)
+        if not isinstance(values, dict):
+            self._note(lines, file)
+            return values
+        values = _newest(values, source)
+        names, single = values.pop(INCLUDE, []), values.pop(SET, {})
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise source.error(INCLUDE, names, "a list of robot files: paths from this file's folder, or shipped names")
+        if not isinstance(single, dict):
+            raise source.error(SET, single, "a mapping of dotted keys to values")
+        merged: dict[str, Any] = {}
+        for index, name in enumerate(names):
+            key = f"{INCLUDE}[{index}]"
+            _merge(merged, self._included(name, key, source), source, key)
+        _override(merged, values)
+        self._note(lines, file)
+        for key, value in single.items():
+            place = place_of(merged, key)
+            if place is None:
+                raise source.error(f"{SET}.{key}", value, "the dotted key of a value, e.g. segments[0].length_m")
+            place[0][place[1]] = value
+            self._note({key: lines[f"{SET}.{key}"]}, file)
+        return merged
+
+    def _note(self, lines: Mapping[str, int], file: Path | None) -> None:
+        self.lines |= lines
+        self.files |= dict.fromkeys(lines, file)
+
+    def _included(self, name: str, key: str, source: Source) -> dict[str, Any]:
+        folder = Path() if source.file is None else source.file.parent
+        path = Path(os.path.normpath(folder / Path(name).expanduser()))  # the file's folder may not be there yet
+        shipped = shipped_robots()
+        if not path.is_file() and name not in shipped:
+            expected = f"a robot file in {path.parent}, or a shipped robot{did_you_mean(name, shipped)}"
+            raise source.error(key, name, expected)
+        path = (path if path.is_file() else shipped[name]).resolve()
+        if path in self.open:
+            raise source.error(key, name, "a file that does not include this one")
+        self.count += 1
+        if self.count > _MOST_FILES:
+            raise source.error(key, name, f"at most {_MOST_FILES} included files")
+        self.open.append(path)
+        part = self.read(read_yaml(path, "robot file"), path)
+        self.open.pop()
+        if not isinstance(part, dict):
+            raise source.error(key, name, "a file that holds a mapping")
+        return part
+
+
+def _newest(values: dict[str, Any], source: Source) -> dict[str, Any]:
+    version = values.get("schema_version", VERSION)
+    if version not in (1, VERSION):
+        raise source.error(
+            "schema_version", version, f"{VERSION}, or 1, which is read too; CHANGELOG.md has what changed"
+        )
+    return from_version_1(values) if version == 1 else dict(values)
+
+
+def _merge(merged: dict[str, Any], part: Mapping[str, Any], source: Source, place: str, key: str = "") -> None:
+    """Add what a further included file has: files beside each other do not contradict each other."""
+    for name, value in part.items():
+        before, inner = merged.get(name), f"{key}.{name}" if key else name
+        if isinstance(before, dict) and isinstance(value, dict):
+            _merge(before, value, source, place, inner)
+        elif isinstance(before, list) and isinstance(value, list) and inner in _GATHERED:
+            merged[name] = [*before, *value]
+        elif name in merged and before != value and inner not in _NAMES:
+            raise source.error(place, inner, f"the value of a file included before it, {before!r}, or no {inner}")
+        else:
+            merged[name] = value
+
+
+def _override(merged: dict[str, Any], own: Mapping[str, Any], key: str = "") -> None:
+    """Put the values of the including file over those of the included ones; another ``kind`` begins anew."""
+    for name, value in own.items():
+        before, inner = merged.get(name), f"{key}.{name}" if key else name
+        if isinstance(before, dict) and isinstance(value, dict) and before.get("kind") == value.get("kind"):
+            _override(before, value, inner)
+        elif isinstance(before, list) and isinstance(value, list) and inner in _GATHERED:
+            merged[name] = [*before, *value]
+        else:
+            merged[name] = value
+
+
+def place_of(values: Any, key: str) -> tuple[Any, Any] | None:
+    """The mapping or list, and the name or index in it, that a dotted key means; None where there is no such place."""
+    words = [name or int(index) for name, index in _WORD.findall(key)]
+    if not words or "".join(match.group() for match in _WORD.finditer(key)) != key:
+        return None
+    *way, last = words
+    for word in way:
+        if not _has(values, word):
+            return None
+        values = values[word]
+    return (values, last) if _has(values, last) or (isinstance(values, dict) and isinstance(last, str)) else None
+
+
+def _has(values: Any, word: str | int) -> bool:
+    if isinstance(word, int):
+        return isinstance(values, list) and word < len(values)
+    return isinstance(values, dict) and word in values

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robot files of version 1: where their fits came from stood in five places, now in ``provenance``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_COMMANDS = {"recording": "continuum-robot identify-geometry", "displaced_tendons": "continuum-robot identify"}
+_MOVED = "continuum-robot identify"
+
+
+def from_version_1(values: dict[str, Any]) -> dict[str, Any]:
+    """The plain values of a file of version 1 as version 2 has them; what is no mapping stays, to be refused later.
+
+    Parameters
+    ----------
+    values : by the file's keys; left as they are
+    """
+    found: list[dict[str, Any]] = list(values.get("provenance", ()))
+    values = {**values, "schema_version": 2}
+    for section, command in _COMMANDS.items():
+        if isinstance(own := values.get(section), dict):
+            values[section] = own = dict(own)
+            found += _fitted(own, command)
+    if isinstance(motion := values.pop("identified_motion", None), dict):
+        rows = motion.get("fitted_values", ())
+        found.append(_fit(_MOVED, motion.get("file"), motion.get("sha256"), motion.get("date"), rows))
+    if isinstance(segments := values.get("segments"), list):
+        values["segments"] = [dict(one) if isinstance(one, dict) else one for one in segments]
+        for index, own in enumerate(values["segments"]):
+            if isinstance(own, dict) and isinstance(fit := own.pop("calibration", None), dict):
+                found.append(_calibration(index, own, fit))
+    return {**values, "provenance": found} if found else values
+
+
+def _fitted(section: dict[str, Any], command: str) -> list[dict[str, Any]]:
+    data, sha256, rows = (section.pop(f"fitted_{name}", None) for name in ("from", "sha256", "values"))
+    errors = {"tip": section.pop("fitted_rmse_mm", None)}
+    errors["tip, on blocks left out of the fit"] = section.pop("cross_validated_rmse_mm", None)
+    fit = _fit(command, data, sha256, None, rows or ())
+    if found := [{"of": of, "rmse": 1e-3 * rmse_mm} for of, rmse_mm in errors.items() if rmse_mm]:
+        fit["errors"] = found
+    return [fit] if data else []
+
+
+def _fit(command: str, data: Any, sha256: Any, date: Any, rows: Any) -> dict[str, Any]:
+    stated = {"command": command, "data": data, "sha256": sha256, "date": date}
+    values = [{"key" if name == "name" else name: value for name, value in row.items()} for row in rows]
+    return {key: value for key, value in {**stated, "values": values}.items() if value}
+
+
+def _calibration(index: int, segment: dict[str, Any], fit: dict[str, Any]) -> dict[str, Any]:
+    backbone, capstans = segment.get("backbone", {}), segment.get("capstans", {})
+    stiffness = [(f"backbone.bending_stiffness_{axis}_nm2", backbone) for axis in "xy"]
+    rows = [
+        {"key": f"segments[{index}].{key}", "value": own[key.split(".")[1]], "deviation": deviation}
+        for (key, own), deviation in zip(stiffness, fit.get("stiffness_deviations_nm2", ()), strict=False)
+        if key.split(".")[1] in own
+    ]
+    coefficients = capstans.get("friction_coefficients", ())
+    rows += [
+        {"key": f"segments[{index}].capstans.friction_coefficients[{k}]", "value": value, "deviation": deviation}
+        for k, (value, deviation) in enumerate(zip(coefficients, fit.get("friction_deviations", ()), strict=False))
+    ]
+    made = _fit(_MOVED, fit.get("file"), fit.get("sha256"), fit.get("date"), rows)
+    tip = zip("xyz", fit.get("rmse_tip_m", ()), strict=False)
+    return {**made, "errors": [{"of": f"tip {axis}, simulated in windows", "rmse": rmse} for axis, rmse in tip]}
