@@ -95,7 +95,7 @@ class Actuators:
         "how a motor warms up, where its board reports no temperature; none: that is not known then", default=None
     )
     rate_hz: float = quantity(
-        "cycles a second of the driver, as many as the motors' bus carries; 0: 1000, or 200 where they take displacements",
+        "cycles a second of the driver, as many as the motors' bus carries; 0: 1000, or 200 for displacements",
         default=0.0,
         ge=0,
         le=4000,

@@ -79,9 +79,7 @@ class Mirror:
         for _ in range(2 * len(goal)):  # which tendons are slack, and which servos give their most
             self._c, self._rate = before
             self._move(held * k * goal + given, held * k, held * d, duration_s)
-            pull = np.where(
-                np.isfinite(command), k * (goal - jacobian @ self._c) - d * (jacobian @ self._rate), 0.0
-            )
+            pull = np.where(np.isfinite(command), k * (goal - jacobian @ self._c) - d * (jacobian @ self._rate), 0.0)
             self._tension = np.clip(pull, 0.0, largest)
             now = self._tension == pull
             now &= np.isfinite(command)

@@ -163,7 +163,8 @@ class MovingRod:
         self._drive = Drive(
             *map(at, (self.desired, self._force, self.offset_m, self.stiffness_fraction, self.motor_free)),
             *map(at, (self._phase, self._anchors, self._lost, self._capstan_rows, self.touching)),
-            at(self.largest_current_a), None if self._rubbing is None else at(self._stops),
+            at(self.largest_current_a),
+            None if self._rubbing is None else at(self._stops),
         )
         self._given = State(
             *map(at, (self.c, self.c_rate, self.momentum)),
@@ -252,9 +253,7 @@ class MovingRod:
             evaluations += used
         return evaluations
 
-    def follow(
-        self, time_s: ArrayLike, step_s: float, given: Callable[[float], object] | None = None
-    ) -> Motion:
+    def follow(self, time_s: ArrayLike, step_s: float, given: Callable[[float], object] | None = None) -> Motion:
         """Move from the state now, at the first of some times, to the others.
 
         Parameters

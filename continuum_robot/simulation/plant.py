@@ -134,9 +134,7 @@ class Plant:
         self.limited = np.zeros(self._tendons, dtype=bool)
         self.contacts_from_s = 0.0
 
-    def advance(
-        self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
-    ) -> None:
+    def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """Integrate with constant commands.
 
         Parameters

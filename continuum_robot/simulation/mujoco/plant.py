@@ -70,9 +70,7 @@ class MujocoPlant(Plant):
         # A hand acts on the chain itself, not on the coefficients that fit it.
         return np.zeros(self._size)
 
-    def advance(
-        self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
-    ) -> None:
+    def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """As of :class:`Plant`; a generalised force does its work on the fitted coefficients.
 
         Parameters
