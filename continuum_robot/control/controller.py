@@ -93,14 +93,14 @@ class ClarkeOutput:
 
     Attributes
     ----------
-    tension : desired tensions, shape (N,), N; all NaN where an input was not finite
+    command : desired tensions, shape (N,), N; all NaN where an input was not finite
     clarke : measured Clarke coordinates, shape (2m,), m
     clarke_rate : their rate, shape (2m,), m/s; NaN where the velocity is not measured
     generalized_force : desired generalised force on the Clarke coordinates, shape (2m,), N
     terms : the terms of the PID
     """
 
-    tension: Vector
+    command: Vector
     clarke: Vector
     clarke_rate: Vector
     generalized_force: Vector

@@ -37,7 +37,7 @@ class CycleController:
     clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
     payload : of the model that it feeds forward; None where it has none
     force : desired generalised force, N; NaN where the last state got no answer
-    tension : desired tensions, N; NaN as there
+    command : desired tensions, N; NaN as there
 
     Raises
     ------
@@ -52,7 +52,7 @@ class CycleController:
     clarke = cython.declare(cython.double[::1], visibility="readonly")
     clarke_rate = cython.declare(cython.double[::1], visibility="readonly")
     force = cython.declare(cython.double[::1], visibility="readonly")
-    tension = cython.declare(cython.double[::1], visibility="readonly")
+    command = cython.declare(cython.double[::1], visibility="readonly")
     forces: TendonForces
     payload = cython.declare(Payload, visibility="readonly")
     asked_pretension_n: cython.double
@@ -70,7 +70,7 @@ class CycleController:
         self.clarke_matrix = matrix(manifold.clarke_matrix.tolist())
         self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
         self.clarke, self.clarke_rate = vector([math.nan] * coordinates), vector([math.nan] * coordinates)
-        self.force, self.tension = vector([math.nan] * coordinates), vector([math.nan] * tendons)
+        self.force, self.command = vector([math.nan] * coordinates), vector([math.nan] * tendons)
         self.forces = TendonForces(manifold, settings.tendon_forces, settings.pretension_n)
         self.needs_python = False
         self.settings = None
@@ -144,7 +144,7 @@ class CycleController:
     def output(self) -> ClarkeOutput:
         """What the last step computed, as arrays of its own."""
         return ClarkeOutput(
-            np.array(self.tension),
+            np.array(self.command),
             np.array(self.clarke),
             np.array(self.clarke_rate),
             np.array(self.force),
@@ -211,9 +211,9 @@ class CycleController:
             self.payload.step(dt)
         self.forces.step(force)
         copy_into(self.force, force, self.coordinate_count)
-        copy_into(self.tension, self.forces.tension, self.tendon_count)
+        copy_into(self.command, self.forces.tension, self.tendon_count)
         for j in indices(self.tendon_count):
-            known += self.tension[j]
+            known += self.command[j]
         return isfinite(known)
 
     @stepped
@@ -227,4 +227,4 @@ class CycleController:
         for j in indices(self.coordinate_count):
             self.force[j] = UNKNOWN
         for j in indices(self.tendon_count):
-            self.tension[j] = UNKNOWN
+            self.command[j] = UNKNOWN

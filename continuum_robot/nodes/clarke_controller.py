@@ -251,7 +251,7 @@ class ClarkeControllerNode(ManagedNode):
         desired, self._desired_force = self._desired_force, None
         cycle.limited = following and self._limited
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
-            self._publish_tension(cycle.tension)
+            self._publish_tension(cycle.command)
             self._desired_force = list(cycle.generalized_force)
         if self._thinning.due(self._stamp_ns):
             self._compare(desired, self._commanded)

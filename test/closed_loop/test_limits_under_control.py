@@ -57,7 +57,7 @@ class BlockedRobot:
                 self.buffer, self.safety.tension.tolist(), True, self.now_s, self.number
             )
             self.safety.step_once(
-                self.buffer, list(self.cycle.tension), self.count, 0.0, self.number, self.now_s, DT
+                self.buffer, list(self.cycle.command), self.count, 0.0, self.number, self.now_s, DT
             )
             assert self.safety.faults == ()
             self.tension = self.safety.tension

@@ -105,7 +105,7 @@ class Controller:
         self._law.reset(reading.displacement_m, tension)
 
     def update(self, reading, reference, dt):
-        return self._law.update(reading.displacement_m, reading.velocity_m_per_s, reference, dt).tension
+        return self._law.update(reading.displacement_m, reading.velocity_m_per_s, reference, dt).command
 
     def ask_pretension(self, pretension_n):
         raise KeyError(pretension_n)

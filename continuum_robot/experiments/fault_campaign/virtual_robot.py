@@ -288,7 +288,7 @@ class VirtualRobot(QuietWatcher):
         following = self.loop.powered and safety.state == ACTIVE and self.reference is not None
         tension = vector(safety.tension.tolist())
         if self.control.answer(cycle.reading, tension, following, self.now_s, cycle.cycles):
-            command = alter(Command(np.array(self.control.tension), self.now_s, cycle.cycles))
+            command = alter(Command(np.array(self.control.command), self.now_s, cycle.cycles))
             if command is not None:
                 cycle.command(np.ravel(command.tension).tolist(), command.born_s, command.sequence)
 

@@ -42,7 +42,7 @@ class ControllerCycle:
 
     Attributes
     ----------
-    tension : answer to the newest state, N; NaN where there is none
+    command : answer to the newest state, N; NaN where there is none
     clarke, clarke_rate : Clarke coordinates of the newest state, m, m/s
     generalized_force : that the answer makes, N; NaN where there is none
     received : states while the driver followed
@@ -57,7 +57,7 @@ class ControllerCycle:
     ParameterError : a time that is not positive
     """
 
-    tension = cython.declare(cython.double[::1], visibility="readonly")
+    command = cython.declare(cython.double[::1], visibility="readonly")
     clarke = cython.declare(cython.double[::1], visibility="readonly")
     clarke_rate = cython.declare(cython.double[::1], visibility="readonly")
     generalized_force = cython.declare(cython.double[::1], visibility="readonly")
@@ -103,7 +103,7 @@ class ControllerCycle:
         self.foreign = controller if hasattr(controller, "take") else None
         self.state_timeout_s, self.period_s = float(state_timeout_s), float(period_s)
         self.long_gap_s, self.longest_step_periods = float(long_gap_s), float(longest_step_periods)
-        self.tension, self.generalized_force = controller.tension, controller.force
+        self.command, self.generalized_force = controller.command, controller.force
         self.clarke, self.clarke_rate = controller.clarke, controller.clarke_rate
         self.last_sequence, self.last_stamp_s, self.last_answer_s = 0, 0.0, 0.0
         self.reset()
@@ -207,7 +207,7 @@ class ControllerCycle:
         now_s: cython.double,
         sequence: cython.longlong,
     ) -> cython.bint:
-        """Answer a state; True: ``tension`` is the answer.
+        """Answer a state; True: ``command`` is the answer.
 
         ``reading`` is what was read, ``commanded`` are the newest tensions on the tendons (N; NaN where torque is off),
         ``following``: the driver is active and obeys, ``now_s`` is the monotonic time (s), and ``sequence`` the number

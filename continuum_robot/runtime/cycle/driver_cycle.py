@@ -161,7 +161,7 @@ class DriverCycle:
             self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
         )
         if self.answered:
-            copy_into(self.desired, self.controller.tension, self.tendon_count)
+            copy_into(self.desired, self.controller.command, self.tendon_count)
             self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
 
     @stepped

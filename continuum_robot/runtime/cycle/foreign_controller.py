@@ -85,7 +85,7 @@ class ForeignController:
     ----------
     needs_python : always
     settings : of the robot's file, or those given since
-    tension, clarke, clarke_rate, force : as of :class:`CycleController`
+    command, clarke, clarke_rate, force : as of :class:`CycleController`
     """
 
     needs_python = True
@@ -94,7 +94,7 @@ class ForeignController:
         self.controller, self.settings = controller, robot.control
         self.manifold = controlled_manifold(robot)
         coordinates, tendons = self.manifold.coordinate_count, self.manifold.tendon_count
-        self.tension, self.force = [math.nan] * tendons, [math.nan] * coordinates
+        self.command, self.force = [math.nan] * tendons, [math.nan] * coordinates
         self.clarke, self.clarke_rate = [math.nan] * coordinates, [math.nan] * coordinates
         self._reading: TendonReading | None = None
 
@@ -153,7 +153,7 @@ class ForeignController:
         if not np.all(np.isfinite(tension)):
             self.rest()
             return False
-        self.tension[:] = tension.tolist()
+        self.command[:] = tension.tolist()
         self.force[:] = self.manifold.generalized_force(tension).tolist()
         return True
 
@@ -166,14 +166,14 @@ class ForeignController:
 
     def rest(self) -> None:
         """Give no answer."""
-        self.tension[:] = [math.nan] * len(self.tension)
+        self.command[:] = [math.nan] * len(self.command)
         self.force[:] = [math.nan] * len(self.force)
 
     def output(self) -> ClarkeOutput:
         """What the last step gave; the terms of a PID, which there are not, are NaN."""
         terms = PidTerms.unknown(self.manifold.coordinate_count)
         return ClarkeOutput(
-            np.array(self.tension), np.array(self.clarke), np.array(self.clarke_rate), np.array(self.force), terms
+            np.array(self.command), np.array(self.clarke), np.array(self.clarke_rate), np.array(self.force), terms
         )
 
     def set_settings(self, settings: ControlSettings) -> None:

@@ -68,7 +68,7 @@ class Echo:
 
     def __init__(self, events):
         self.events, self.seen = events, []
-        self.tension = [2.0] * N
+        self.command = [2.0] * N
         self.clarke = self.clarke_rate = self.generalized_force = [0.0] * ROBOT.coordinate_count
 
     @staticmethod
@@ -78,8 +78,8 @@ class Echo:
     def answer(self, reading, commanded, following, now_s, number):
         self.events.append("control")
         self.seen.append((bool(reading.valid), list(commanded), following, now_s, number))
-        self.tension = self.of(reading.displacement_m)
-        return following and math.isfinite(sum(self.tension))
+        self.command = self.of(reading.displacement_m)
+        return following and math.isfinite(sum(self.command))
 
 
 class Watched(TendonSafety):
