@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import ALL, WITH_CAPSTANS
-from continuum_robot.rod.displaced_statics import STICKING_OVER_TENDON
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
+from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium
