@@ -19,7 +19,6 @@ from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
@@ -47,7 +46,7 @@ class RodBody:
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self.substep_s = robot.simulation.substep_s
         self._friction, settings = CapstanFriction(robot), robot.simulation
-        stiffness, fitted = tendon_stiffness_n_per_m(robot), robot.displaced_tendons
+        stiffness, fitted = robot.tendon_stiffnesses_n_per_m, robot.displaced_tendons
         stiffest = float(stiffness.max())
         # What a fit has found of the tendons' stiffness does not change with their tension.
         stiffening = settings.tendon_stiffening_per_n if fitted is None else 0.0
