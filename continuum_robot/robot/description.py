@@ -68,6 +68,9 @@ class Robot:
         "its centre of mass in the axes of the tip, from the backbone's end", default=(0.0, 0.0, 0.0), length=3,
         ge=-10, le=10
     )  # fmt: skip
+    tendon_stiffness_n_per_m: float = quantity(
+        "axial stiffness of a tendon from its end to its spool", default=2.0e4, gt=0, le=1e9
+    )
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | DisplacementLimits | None = quantity("limits of the tendon driver", default=None)
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
@@ -379,6 +382,19 @@ class Robot:
     def tendon_names(self) -> tuple[str, ...]:
         """``<segment>/tendon_<j>`` with j from 1, in tendon order, then the routed ones'; the mechanism's own names."""
         return self.construction.tendon_names
+
+    @property
+    def tendon_stiffnesses_n_per_m(self) -> Vector:
+        """Of every tendon and its drive, (N,), N/m: as a fit found it, else as the file states it."""
+        if self.displaced_tendons is not None:
+            return np.array(self.displaced_tendons.stiffness_n_per_m)
+        usual = self.tendon_stiffness_n_per_m
+        values = np.full(self.tendon_count, usual)
+        for rows, segment in zip(self.tendon_slices, self.segments, strict=False):
+            values[rows] = segment.tendons.stiffness_n_per_m or usual
+        if self.routed_tendons:
+            values[-len(self.routed_tendons) :] = [one.stiffness_n_per_m or usual for one in self.routed_tendons]
+        return values
 
     @property
     def takes_displacements(self) -> bool:
