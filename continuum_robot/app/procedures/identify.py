@@ -130,7 +130,7 @@ def run_identify(
             console=console,
         )
     if data is None:
-        raise ParameterError("--data", None, f"a recording of servos and marker: {loaded.name} has no motors that take tensions")
+        raise ParameterError("--data", None, f"a recording: {loaded.name} has no motors that take tensions")
     recording = read_recording(data)
     with tasks(where) as runner, console.status(f"fitting {loaded.name} ...") as status:
         fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)), runner=runner)
