@@ -34,10 +34,11 @@ class CycleController:
     manifold : of the robot's tendons
     settings : in use
     needs_python : whether only the interpreted form can step it
+    takes_displacements : whether it answers by displacements, m, instead of tensions, N
     clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
     payload : of the model that it feeds forward; None where it has none
     force : desired generalised force, N; NaN where the last state got no answer
-    command : desired tensions, N; NaN as there
+    command : desired tensions, N, or displacements, m; NaN as there
 
     Raises
     ------
@@ -47,6 +48,7 @@ class CycleController:
     manifold = cython.declare(object, visibility="readonly")
     settings = cython.declare(object, visibility="readonly")
     needs_python = cython.declare(cython.bint, visibility="readonly")
+    takes_displacements = cython.declare(cython.bint, visibility="readonly")
     tendon_count: cython.int
     coordinate_count: cython.int
     clarke = cython.declare(cython.double[::1], visibility="readonly")
@@ -72,7 +74,7 @@ class CycleController:
         self.clarke, self.clarke_rate = vector([math.nan] * coordinates), vector([math.nan] * coordinates)
         self.force, self.command = vector([math.nan] * coordinates), vector([math.nan] * tendons)
         self.forces = TendonForces(manifold, settings.tendon_forces, settings.pretension_n)
-        self.needs_python = False
+        self.needs_python = self.takes_displacements = False
         self.settings = None
         self.payload = None
 
@@ -172,12 +174,12 @@ class CycleController:
     @stepped
     def begin(
         self,
-        tension: cython.double[::1],
+        command: cython.double[::1],
         position: cython.double[::1],
         velocity: cython.double[::1],
         acceleration: cython.double[::1],
     ) -> cython.void:
-        """Start at the observed state, so that the first step asks for the given ``tension``, N (NaN: unknown).
+        """Start at the observed state, so that the first step asks for the given ``command``, N or m (NaN: unknown).
 
         ``position``, ``velocity`` and ``acceleration`` are those of the reference, m, m/s and m/s^2.
         """
@@ -217,8 +219,8 @@ class CycleController:
         return isfinite(known)
 
     @stepped
-    def realise(self, tension: cython.double[::1]) -> cython.void:
-        """The driver limited the last answer to this ``tension`` of all tendons, N: for those with an integral."""
+    def realise(self, command: cython.double[::1]) -> cython.void:
+        """The driver limited the last answer to this ``command``, N or m: for those with an integral."""
 
     @stepped
     def rest(self) -> cython.void:

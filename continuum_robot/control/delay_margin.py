@@ -248,8 +248,8 @@ def linear_plant(robot: Robot) -> tuple[Vector, Vector, Vector]:
 def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     """Rod, elastic tendons and motors.
 
-    z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' spring and damper:
-    M c'' + D_r c' + K c = P^T s with s = W (k (z - P c) + b (z' - P c')); m W z'' = F - s - v W z'; t F' = f - F.
+    z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' springs, dampers:
+    M c'' + D_r c' + K c = P^T s with s = D^T k D (z - P c) + W b (z' - P c'); m W z'' = F - s - v W z'; t F' = f - F.
     """
     rod = Rod(robot)  # the inertia of capstans is that of the rotors
     straight = np.zeros(rod.n)
@@ -259,9 +259,9 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     D = manifold.displacement_matrix
     P = manifold.clarke_matrix @ rod.displacement_gradient(straight)
     W, n, m = D.T @ D, rod.n, manifold.coordinate_count
-    k, b = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
+    springs, b = D.T @ (robot.tendon_stiffnesses_n_per_m[:, None] * D), robot.simulation.tendon_damping_ns_per_m
     c, rate, z, speed, driven = np.split(np.eye(2 * n + 3 * m), np.cumsum([n, n, m, m]))
-    pull = W @ (k * (z - P @ c) + b * (speed - P @ rate))
+    pull = springs @ (z - P @ c) + b * W @ (speed - P @ rate)
     acceleration = np.linalg.solve(mass, P.T @ pull - stiffness @ c - damping @ rate)
     spool, lagged, B = _spools(robot, W, pull, speed, driven)
     return np.vstack([rate, acceleration, speed, spool, lagged]), B, z

@@ -26,7 +26,6 @@ from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettin
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.statics import Balance, Held, at_rest, downhill, equilibrium
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -56,8 +55,7 @@ class StaticFit:
 
     Parameters
     ----------
-    robot : with segments; its tendons have the stiffness of ``displaced_tendons``, as a fit found it, or of
-        ``simulation.tendon_stiffness_n_per_m``
+    robot : with segments
     settings : how much the sensors are trusted
 
     Attributes
@@ -70,7 +68,7 @@ class StaticFit:
         self._robot = robot
         self.rod = sensed_rod(robot)
         self._balance = Balance(self.rod)
-        self._stiffness = tendon_stiffness_n_per_m(robot)
+        self._stiffness = robot.tendon_stiffnesses_n_per_m
         # Strings are paths without stiffness.
         self._springs = np.append(self._stiffness, np.zeros(len(robot.strings)))
         self._no_strings = np.zeros(len(robot.strings))

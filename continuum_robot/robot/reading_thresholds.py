@@ -163,7 +163,7 @@ def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThreshol
     limits, actuators = robot.limits, robot.actuators
     if not isinstance(limits, TensionLimits):
         raise ParameterError("robot.limits", None, f"limits of tensions in the file of robot {robot.name!r}")
-    tendon_m_per_n = 1 / robot.simulation.tendon_stiffness_n_per_m
+    tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
     step_m = friction_n = mass_kg = largest_a = 0.0
     if actuators is not None:
         step_m, friction_n = actuators.meter_per_count, actuators.coulomb_n

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated robot adds to the description: compliance of the tendons, and the sensors' imperfections."""
+"""What the simulated robot adds to the description: damping of the tendons, and the sensors' imperfections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ class SimulationSettings:
     """Settings of the plant and of the simulated sensors; noise is Gaussian and seeded."""
 
     seed: int = quantity("seed of every random generator", default=1, ge=0, le=2**31)
-    tendon_stiffness_n_per_m: float = quantity("axial stiffness of a tendon", default=2.0e4, gt=0, le=1e9)
     tendon_stiffening_per_n: float = quantity(
         "growth of a tendon's stiffness with its tension, relative to that without tension; ropes stiffen",
         default=0.0,

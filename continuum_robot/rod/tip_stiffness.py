@@ -22,7 +22,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.tendon_modes import controlled_manifold
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -32,11 +31,11 @@ def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
 
     Parameters
     ----------
-    robot : its ``displaced_tendons``, as a fit found them, or its ``simulation`` section has the stiffness
+    robot : a rod
     tension : shape (N,), N; a slack tendon has none
     """
     pulled = np.asarray(tension, dtype=float)
-    stiffness = tendon_stiffness_n_per_m(robot)
+    stiffness = robot.tendon_stiffnesses_n_per_m
     if robot.displaced_tendons is None:
         stiffness = stiffness * (1 + robot.simulation.tendon_stiffening_per_n * pulled)
     return np.where(pulled > 0, stiffness, 0.0)

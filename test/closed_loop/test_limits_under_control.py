@@ -38,7 +38,7 @@ class BlockedRobot:
         self.safety.activate(self.reading(), 0.0)
 
     def reading(self):
-        stretch_m = (self.tension - self.robot.control.pretension_n) / self.robot.simulation.tendon_stiffness_n_per_m
+        stretch_m = (self.tension - self.robot.control.pretension_n) / self.robot.tendon_stiffness_n_per_m
         nothing = np.full(self.count, np.nan)
         current_a = self.tension / self.robot.newton_per_ampere
         return TendonReading(

@@ -74,7 +74,7 @@ class Overload:
         """
         if robot.limits is None or self.motor_n > robot.limits.maximum_n:
             return False
-        shock_n = math.sqrt(2 * robot.simulation.tendon_stiffness_n_per_m * self.motor_n * slack_m)
+        shock_n = math.sqrt(2 * robot.tendon_stiffnesses_n_per_m.max() * self.motor_n * slack_m)
         return self.peak_n <= robot.limits.maximum_n + shock_n
 
 

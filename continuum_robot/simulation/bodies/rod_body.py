@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import ALL, WITH_CAPSTANS
-from continuum_robot.rod.displaced_statics import STICKING_OVER_TENDON
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
+from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
@@ -47,7 +46,7 @@ class RodBody:
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self.substep_s = robot.simulation.substep_s
         self._friction, settings = CapstanFriction(robot), robot.simulation
-        stiffness, fitted = tendon_stiffness_n_per_m(robot), robot.displaced_tendons
+        stiffness, fitted = robot.tendon_stiffnesses_n_per_m, robot.displaced_tendons
         stiffest = float(stiffness.max())
         # What a fit has found of the tendons' stiffness does not change with their tension.
         stiffening = settings.tendon_stiffening_per_n if fitted is None else 0.0
@@ -98,7 +97,7 @@ class RodBody:
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
         moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
-        moving.motor_free[:] = drive.motor_free > 0
+        moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
         if self._motor is None:
             moving.desired[:] = np.maximum(drive.desired, 0.0)
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))

@@ -307,7 +307,7 @@ def with_friction(friction_n, stiffness_n_per_m=2e4, **limits):
     friction_nm = friction_n / ROBOT.actuators.motor_rad_per_m
     return ROBOT.changed(
         actuators=dataclasses.replace(ROBOT.actuators, coulomb_friction_nm=friction_nm, cogging_amplitude_nm=0.0),
-        simulation=dataclasses.replace(ROBOT.simulation, tendon_stiffness_n_per_m=stiffness_n_per_m),
+        tendon_stiffness_n_per_m=stiffness_n_per_m,
         limits=dataclasses.replace(LIMITS, **limits),
     )
 

@@ -28,7 +28,7 @@ def spooled(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray,
     """Coefficients at tensions, and how far the spools have to turn for them."""
     rod = Rod(ROBOT)
     c = rod.equilibrium(tension).c
-    return c, rod.displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
+    return c, rod.displacement(c) + tension / ROBOT.tendon_stiffness_n_per_m
 
 
 def test_it_finds_the_equilibrium_that_made_the_displacements():
@@ -93,7 +93,7 @@ def pushed(estimator, *loads):
     """Coefficients under loads, and what the sensors read."""
     c = Rod(ROBOT, loads=loads).equilibrium(TENSION).c
     taken, extension = np.split(estimator.fit.rod.displacement(c), [4])
-    return c, taken + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m, extension
+    return c, taken + TENSION / ROBOT.tendon_stiffness_n_per_m, extension
 
 
 def missed_m(estimator, found, c):
@@ -123,7 +123,7 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     estimator, rod = ShapeEstimator(robot), Rod(robot)
     tension = np.full(robot.tendon_count, 2.0)
     c = rod.equilibrium(tension).c
-    spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    spooled = rod.displacement(c) + tension / robot.tendon_stiffness_n_per_m
     rng, sigma_m = np.random.default_rng(5), estimator.fit.modes.sigma_m
     errors = []
     for _ in range(40):
@@ -157,7 +157,7 @@ def test_rates_follow_the_readings_at_a_constant_speed():
         fraction = k / 200
         c = slow + fraction * (fast - slow)
         pull = TENSION + fraction * np.array([0.3, 0.0, 0.0, 0.0])
-        spooled = rod.displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
+        spooled = rod.displacement(c) + pull / ROBOT.tendon_stiffness_n_per_m
         found = estimator.update(spooled, REST, rod.strings.displacement(c), 0.01, pull)
     modes = estimator.fit.modes.coordinates
     rate = modes @ (fast - slow) / 2.0

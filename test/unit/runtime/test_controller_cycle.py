@@ -274,7 +274,7 @@ def test_a_controller_of_ones_own_takes_the_place_of_the_clarke_controller():
     assert loop.cycle.not_finite == 1
     assert np.isnan(loop.cycle.output().terms.p_term).all()
     own.answer = np.ones(4)
-    with pytest.raises(ParameterError, match="tension"):
+    with pytest.raises(ParameterError, match="command"):
         loop.state()
     own.answer = {}
     with pytest.raises(RuntimeError, match=r"Spring\.update raised TypeError"):
