@@ -64,4 +64,4 @@ def stiffer(robot: Robot, factor: float) -> Robot:
 
 def with_tendons(robot: Robot, stiffness_n_per_m: float) -> Robot:
     """The same robot with other tendons."""
-    return robot.changed(simulation=replace(robot.simulation, tendon_stiffness_n_per_m=stiffness_n_per_m))
+    return robot.changed(tendon_stiffness_n_per_m=stiffness_n_per_m)

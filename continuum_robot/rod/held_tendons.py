@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -44,7 +43,7 @@ class HeldTendons:
     @classmethod
     def of(cls, robot: Robot) -> HeldTendons:
         """Those of a rod."""
-        stiffness, found = tendon_stiffness_n_per_m(robot), robot.displaced_tendons
+        stiffness, found = robot.tendon_stiffnesses_n_per_m, robot.displaced_tendons
         if found is None:
             nothing = np.zeros(len(stiffness))
             return cls(stiffness, nothing, nothing + 1.0, nothing)

@@ -92,7 +92,7 @@ def test_parallel_tendons_get_force_shifting_and_their_stretch(strategy):
     command, place = loop.go(PLACES_M["two_segment"])[-1], np.array(PLACES_M["two_segment"])
     manifold = loop.control.manifold
     tension = distribute(strategy, sum(clarke_feedforward(robot)(place)), manifold, robot.control.pretension_n)
-    stretch = tension / robot.simulation.tendon_stiffness_n_per_m
+    stretch = tension / robot.tendon_stiffness_n_per_m
     np.testing.assert_allclose(command, manifold.displacement(place) + stretch, atol=1e-9)
     np.testing.assert_allclose(loop.control.coefficients, coefficients_from_clarke(robot) @ place, atol=1e-6)
 
@@ -153,7 +153,7 @@ def test_pretension_rises_at_its_rate_and_leaves_the_shape_alone():
     loop.go(place)
     loop.control.ask_pretension(9.0)
     commands = [loop.step(place) for _ in range(round(1.1 / DT))]
-    most_m = 5.0 * DT / robot.simulation.tendon_stiffness_n_per_m
+    most_m = 5.0 * DT / robot.tendon_stiffness_n_per_m
     assert np.abs(np.diff(commands, axis=0)).max() < 1.001 * most_m
     found = held(robot, commands[-1])
     assert found.tension.min() == pytest.approx(9.0, abs=1e-4)
