@@ -134,6 +134,8 @@ class Robot:
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
         if self.limits is not None:
             self._check_limits(self.limits)
+        if self.actuators is not None:
+            self.stop.check(displacements=self.takes_displacements)
         if self.stop.braking:
             self._check_brake(self.stop.braking)
 
@@ -205,6 +207,15 @@ class Robot:
                 limits.maximum_n,
                 f"at most {self.actuators.maximum_tension_n:.4g} N, which the actuators give at maximum_current_a",
             )
+        if self.takes_displacements and self.actuators is not None and isinstance(limits, DisplacementLimits):
+            for key in ("speed_m_per_s", "pay_out_speed_m_per_s"):
+                if getattr(limits, key) > self.actuators.maximum_speed_m_per_s:
+                    raise refuse(
+                        f"limits.{key}",
+                        getattr(limits, key),
+                        f"at most {self.actuators.maximum_speed_m_per_s:.4g} m/s, which the servo's"
+                        " maximum_speed_rad_per_s makes on the spool",
+                    )
         for key in ("minimum_n", "safe_n") if isinstance(limits, TensionLimits) else ():
             least = getattr(limits, key) * self.tendon_count
             if limits.total_n < least:

@@ -54,13 +54,13 @@ class BlockedRobot:
             self.input.receive(ClarkeReference.at_rest(position), self.now_s)
             self.cycle.limited = bool(self.safety.is_limited())
             assert self.cycle.answer_state(
-                self.buffer, self.safety.tension.tolist(), True, self.now_s, self.number
+                self.buffer, self.safety.commanded.tolist(), True, self.now_s, self.number
             )
             self.safety.step_once(
                 self.buffer, list(self.cycle.command), self.count, 0.0, self.number, self.now_s, DT
             )
             assert self.safety.faults == ()
-            self.tension = self.safety.tension
+            self.tension = self.safety.commanded
 
     @property
     def realised(self):

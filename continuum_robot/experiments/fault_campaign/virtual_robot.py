@@ -286,7 +286,7 @@ class VirtualRobot(QuietWatcher):
         """Another program's controller answers the state of this cycle; the next one hears it."""
         cycle, safety = self.loop.cycle, self.loop.safety
         following = self.loop.powered and safety.state == ACTIVE and self.reference is not None
-        tension = vector(safety.tension.tolist())
+        tension = vector(safety.commanded.tolist())
         if self.control.answer(cycle.reading, tension, following, self.now_s, cycle.cycles):
             command = alter(Command(np.array(self.control.command), self.now_s, cycle.cycles))
             if command is not None:

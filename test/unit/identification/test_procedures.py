@@ -104,7 +104,7 @@ def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, 
     device.enable()
     loop.begin_procedure(run)
     assert pace.wait(lambda: run.finished, longest_s)
-    assert loop.safety.tension == pytest.approx(np.full(actuators.tendon_count, LIMITS.safe_n))
+    assert loop.safety.commanded == pytest.approx(np.full(actuators.tendon_count, LIMITS.safe_n))
     run.restore()
     return run, loop.safety, peak_n[0]
 

@@ -131,7 +131,7 @@ def _hold(robot: VirtualRobot, _tendon: int) -> None:
     robot.follow(RestToRest(here, there, 0.5 * HELD_S))
     robot.run(HELD_S)
     asked_n = np.array(robot.control.generalized_force)
-    realised_n = clarke_manifold(robot.robot).generalized_force(robot.safety.tension)
+    realised_n = clarke_manifold(robot.robot).generalized_force(robot.safety.commanded)
     cosine = float(asked_n @ realised_n / np.linalg.norm(asked_n) / np.linalg.norm(realised_n))
     if robot.control.output().terms.saturated.all() and cosine > KEPT_COSINE:
         robot.tell("clarke_controller: saturated", "the controller is saturated")
