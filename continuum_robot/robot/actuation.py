@@ -232,6 +232,16 @@ class TensionLimits(ActuationLimits):
             raise refuse("safe_n", self.safe_n, f"at most maximum_n = {self.maximum_n:g} N")
 
     @property
+    def least_n(self) -> float:
+        """Least tension of a tendon while active, N."""
+        return self.minimum_n
+
+    @property
+    def largest_sum_n(self) -> float:
+        """Greatest sum of all tensions, N."""
+        return self.total_n
+
+    @property
     def longest_ramp_s(self) -> float:
         """Time of the ramp from the greatest tension to none at ``safe_rate_n_per_s``, s."""
         return self.maximum_n / self.safe_rate_n_per_s
@@ -270,6 +280,16 @@ class DisplacementLimits(ActuationLimits):
             raise refuse(
                 "pay_out_m", self.pay_out_m, f"at most maximum_displacement_m = {self.maximum_displacement_m:g} m"
             )
+
+    @property
+    def least_n(self) -> float:
+        """Least load of a tendon while active, N."""
+        return self.slack_n
+
+    @property
+    def largest_sum_n(self) -> float:
+        """Greatest sum of all loads, N: nothing limits it."""
+        return math.inf
 
     @property
     def longest_ramp_s(self) -> float:

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from displacement_robots import LIMITS, fitted, stiffer, with_servos, with_tendons
 
 from continuum_robot.control.displacement_controller import BLEND_S, DisplacementController
