@@ -22,7 +22,7 @@ from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, STATICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reading_thresholds import reading_thresholds
+from continuum_robot.robot.reading_thresholds import thresholds_of
 from continuum_robot.rod.accuracy import LARGEST_ERROR, MORE_NODES, RodAccuracy, rod_accuracy
 from continuum_robot.rod.intersection import self_intersections
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -210,7 +210,8 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
             f"±{limits.maximum_displacement_m * 1e3:g} mm; {safe}; commands time out after "
             f"{limits.command_timeout_s * 1e3:g} ms"
         )
-        lines.append(reading_thresholds(robot).sentence)
+        period_s = 0.001 if robot.actuators is None else 1 / robot.actuators.cycle_hz
+        lines.append(thresholds_of(robot, period_s).sentence)
     if robot.control is not None:
         lines.append(f"Control: {_law(robot, robot.control)}")
         if judged.margins is not None:
