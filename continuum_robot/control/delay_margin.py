@@ -390,12 +390,12 @@ def _gain_margin(loop: SampledLoop) -> float:
 def late_latency_s(robot: Robot) -> float | None:
     """Age of a state above which the command that answers it comes too late, s; None: half of the command timeout.
 
-    Half of the robot's delay margin, and at most half of its command timeout.
+    Half of the robot's delay margin, and at most half of its command timeout. The loops of servos do not wait for it.
 
     Parameters
     ----------
     robot : with limits
     """
-    if robot.limits is None or robot.actuators is None or robot.control is None:
+    if robot.limits is None or robot.actuators is None or robot.control is None or robot.takes_displacements:
         return None
     return min(0.5 * delay_margin_s(robot).margin_s, 0.5 * robot.limits.command_timeout_s) or None

@@ -132,7 +132,7 @@ class DisplacementRules(ActuationRules):
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n),
+            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0),
         }
         found = 0
         for bit, where in wrong.items():
