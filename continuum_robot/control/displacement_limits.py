@@ -93,12 +93,14 @@ class DisplacementLimiter:
         if farthest > _ARRIVED_M:
             velocity = moving + rest / farthest * self._stoppable(farthest, dt)
         wanted = _shortened(velocity, fastest)
-        at_limit = wanted is not velocity
         self._move(wanted, dt)
+        bits = 0 if wanted is velocity else LIMITED_RATE
+        if not bits or (self.velocity != wanted).any():
+            bits |= LIMITED_ACCELERATION
         short = np.abs(target - self.command) > _ARRIVED_M
         if not short.any():
             self.command = target.copy()
-        limited[short] |= LIMITED_RATE if at_limit else LIMITED_ACCELERATION
+        limited[short] |= bits
 
     def brake(self, dt: float) -> None:
         """Come to rest as fast as the acceleration allows, and stay there.
