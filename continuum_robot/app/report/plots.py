@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recordings.reading import Recording
-from continuum_robot.app.report.numbers import WITH_INSERTION, Tracking, active_states, periods_s, responses_s
+from continuum_robot.app.report.numbers import (
+    WITH_INSERTION,
+    TipTracking,
+    Tracking,
+    active_states,
+    periods_s,
+    responses_s,
+)
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -93,6 +100,27 @@ def mark_faults(axes: Any, faults: Moments) -> None:
             at_s, 0.02, f" {name}", color=FAULT, rotation=90, ha="right", va="bottom", fontsize=8,
             transform=axes[0].get_xaxis_transform(),
         )  # fmt: skip
+
+
+def draw_tip(tip: TipTracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+    """Plot the true place of the tip, the reference's, and their distance, to ``tip.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    faults : time and name of each, s from the recording's origin
+    """
+    figure, axes = plt.subplots(4, 1, figsize=(10, 8), sharex=True, layout="constrained")
+    for index, (axis, name) in enumerate(zip(axes, "xyz", strict=False)):
+        axis.plot(tip.time_s, 1e3 * tip.desired[:, index], color=WANTED, lw=1, ls="--", label="reference")
+        axis.plot(tip.time_s, 1e3 * tip.measured[:, index], color=MEASURED, lw=1, label="true")
+        axis.set_ylabel(f"{name} [mm]")
+    axes[3].plot(tip.time_s, 1e3 * np.linalg.norm(tip.desired - tip.measured, axis=1), color=MEASURED, lw=1)
+    axes[3].set(xlabel=TIME, ylabel="distance [mm]")
+    axes[0].legend(loc="upper right", ncols=2, frameon=False)
+    axes[0].set_title(f"{robot.name}: true tip of the simulated robot, RMSE {1e3 * tip.rmse_m:.2f} mm", loc="left")
+    mark_faults(axes, faults)
+    return save_figure(figure, folder / "tip.png")
 
 
 def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
