@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recordings.reading import Recording
 from continuum_robot.app.report.numbers import WITH_INSERTION, Tracking, active_states, periods_s, responses_s
+from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -95,8 +96,10 @@ def mark_faults(axes: Any, faults: Moments) -> None:
         )  # fmt: skip
 
 
-def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+def draw_commands(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
     """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``.
+
+    Of actuators that take displacements it is these, to ``displacements.png``.
 
     Parameters
     ----------
@@ -115,26 +118,39 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
         layout="constrained",
     )
     colours = mpl.colormaps["viridis"]
-    highest = float(np.nanmax([*states["tension"].ravel(), *states["commanded_tension"].ravel(), 0.0]))
+    name, unit, scale = ("displacement", "mm", 1e3) if robot.takes_displacements else ("tension", "N", 1.0)
+    values, sent = scale * states[name], scale * states[f"commanded_{name}"]
+    highest = float(np.nanmax(np.abs([*values.ravel(), *sent.ravel(), 0.0]))) / scale
+    limits = _command_limits(robot, highest)
     for axis, (part, tendons) in zip(axes[:, 0], groups.items(), strict=True):
         count = tendons.stop - tendons.start
-        measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
+        measured, commanded = values[:, tendons], sent[:, tendons]
         for tendon in range(count):
             colour = colours(0.9 * tendon / max(1, count - 1))
             axis.plot(time_s, measured[:, tendon], color=colour, lw=0.8, label=f"{tendon + 1}")
             axis.plot(time_s, commanded[:, tendon], color=colour, lw=0.8, ls=":")
-        if robot.limits is not None:
-            axis.axhline(robot.limits.minimum_n, color=LIMIT, lw=1, ls="--")
-            if highest > 0.5 * robot.limits.maximum_n:
-                axis.axhline(robot.limits.maximum_n, color=LIMIT, lw=1, ls="--")
-        axis.set_ylabel("tension [N]")
+        for limit in limits:
+            axis.axhline(scale * limit, color=LIMIT, lw=1, ls="--")
+        axis.set_ylabel(f"{name} [{unit}]")
         axis.set_title(f"{part}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
         axis.legend(title="tendon", loc="upper right", ncols=count, frameon=False)
         axis.margins(x=0.01)
-    axes[0, 0].set_ylim(bottom=0, top=axes[0, 0].get_ylim()[1] * 1.25)  # of all: they have one scale
+    low, high = axes[0, 0].get_ylim()
+    axes[0, 0].set_ylim(bottom=1.25 * low if robot.takes_displacements else 0, top=1.25 * high)  # of all: one scale
     mark_faults(axes[:, 0], faults)
     axes[-1, 0].set_xlabel(TIME)
-    return save_figure(figure, folder / "tensions.png")
+    return save_figure(figure, folder / f"{name}s.png")
+
+
+def _command_limits(robot: Robot, highest: float) -> list[float]:
+    """Limits of commands, N or m; those that are twice as far as the ``highest`` would squeeze the rest."""
+    limits = robot.limits
+    if limits is None:
+        return []
+    if isinstance(limits, TensionLimits):
+        return [limits.minimum_n, *([limits.maximum_n] if highest > 0.5 * limits.maximum_n else [])]
+    farthest_m = limits.maximum_displacement_m
+    return [-farthest_m, farthest_m] if highest > 0.5 * farthest_m else []
 
 
 def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:

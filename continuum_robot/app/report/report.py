@@ -15,7 +15,7 @@ from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.report.numbers import metrics, track
-from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking
+from continuum_robot.app.report.plots import draw_commands, draw_timing, draw_tracking
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.app.running.simulation_level import LOCKSTEP
 from continuum_robot.errors import RecordingError
@@ -92,7 +92,7 @@ def write_report(
     numbers = {"robot": robot.name, **metrics(recording, tracking), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
     faults = fault_moments(bag, recording.origin_ns, recording.namespace)
-    plots = [draw_tensions(recording, robot, folder, faults)]
+    plots = [draw_commands(recording, robot, folder, faults)]
     if timed:
         plots.append(draw_timing(recording, numbers, folder))
     if tracking is not None:
