@@ -18,7 +18,7 @@ from continuum_robot.app.recordings.reading import Recording, Series, read_recor
 from continuum_robot.app.recordings.run import fault_moments
 from continuum_robot.app.report import shapes
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
-from continuum_robot.app.report.plots import draw_commands
+from continuum_robot.app.report.plots import draw_tensions
 from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.app.view.steering_range import reach_of
@@ -186,5 +186,5 @@ def test_faults_have_a_moment_in_the_pictures(tmp_path: Path) -> None:
     assert moments == [(1.0, "estop"), (2.0, "node_lost"), (4.0, "estop")]
     assert fault_moments(tmp_path / "faults", 10**9, "/") == []
     recording, robot = read_recording(bag, TOPICS), load_robot("opencr_five_tendon")
-    plain = draw_commands(recording, robot, tmp_path).read_bytes()
-    assert draw_commands(recording, robot, tmp_path, [(0.2, "estop")]).read_bytes() != plain
+    plain = draw_tensions(recording, robot, tmp_path).read_bytes()
+    assert draw_tensions(recording, robot, tmp_path, [(0.2, "estop")]).read_bytes() != plain
