@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.actuation import DisplacementLimits, TensionLimits
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 
@@ -131,9 +130,9 @@ def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
     ------
     ParameterError : a robot without such limits
     """
-    limits, actuators = robot.limits, robot.actuators
-    if not isinstance(limits, DisplacementLimits) or actuators is None or actuators.servo is None:
-        raise ParameterError("robot.limits", None, f"limits of displacements in the file of robot {robot.name!r}")
+    limits, actuators = robot.displacement_limits, robot.actuators
+    if actuators is None or actuators.servo is None:
+        raise ParameterError("robot.actuators", None, f"servos in the file of robot {robot.name!r}")
     # A servo follows with the lag of its loop; it hears a command in the next cycle and is read in the one after that.
     delay_s = 1 / (2 * math.pi * actuators.servo.bandwidth_hz) + _BUS_PERIODS * period_s
     moving_m = _SERVO_MARGIN * (limits.speed_m_per_s * delay_s + _SERVO_STEPS * actuators.meter_per_count)
@@ -160,9 +159,7 @@ def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThreshol
     ------
     ParameterError : a robot without limits of tensions
     """
-    limits, actuators = robot.limits, robot.actuators
-    if not isinstance(limits, TensionLimits):
-        raise ParameterError("robot.limits", None, f"limits of tensions in the file of robot {robot.name!r}")
+    limits, actuators = robot.tension_limits, robot.actuators
     tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
     step_m = friction_n = mass_kg = largest_a = 0.0
     if actuators is not None:
