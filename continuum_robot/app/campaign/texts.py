@@ -159,7 +159,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         "A displacement repeats bit by bit for `safety.frozen_time_s`, and does not change within "
         "`limits.frozen_begin_s` after the other tendons moved by `limits.frozen_motion_m` or the commanded "
         "generalised force changed by `limits.frozen_force_n`. A servo's reading is frozen if its load repeats too, "
-        "`limits.frozen_motion_m` from its command. These follow from the robot file unless it states them; "
+        "while its command moves by `limits.frozen_motion_m`. These follow from the robot file unless it states them; "
         "`continuum-robot check` prints them.",
         (
             "Turn the motor by hand with the power off and look at its displacement.",
@@ -205,8 +205,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "`actuators.servo.bandwidth_hz` is higher than the servo's",
         ),
         "A measured displacement is farther than `limits.lag_m` from the commanded one for "
-        "`safety.current_mismatch_time_s`. By default twice what the servo's bandwidth, the fastest command, two "
-        "periods of the bus and two encoder counts make; `continuum-robot check` prints it. The release begins "
+        "`safety.current_mismatch_time_s`. By default 1.5 times what the servo's bandwidth, its stiffness under "
+        "`limits.maximum_n`, the fastest command and the bus make; `continuum-robot check` prints it. The release begins "
         "where the servo is, so that it pulls no further.",
         (
             "Free the robot, and look at the servo that `/diagnostics` names by its load.",
