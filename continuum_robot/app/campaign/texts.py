@@ -126,8 +126,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "the program that writes `tendon_commands` was made for a robot with another number of tendons",
             "it fills `tension` where the actuators take displacements, or `displacement` where they take tensions",
         ),
-        "At once: a command must hold one number a tendon in the array that `actuators.command` of the robot file names;"
-        " the other array is empty.",
+        "At once: a command must hold one number a tendon in the array that `actuators.command` of the robot file "
+        "names; the other array is empty.",
         ("Stop the program that writes `tendon_commands`, or give it this robot's file.", RESET),
     ),
     "command_out_of_range": (
@@ -159,7 +159,7 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         "A displacement repeats bit by bit for `safety.frozen_time_s`, and does not change within "
         "`limits.frozen_begin_s` after the other tendons moved by `limits.frozen_motion_m` or the commanded "
         "generalised force changed by `limits.frozen_force_n`. A servo's reading is frozen if its load repeats too, "
-        "`limits.frozen_motion_m` away from its command. These follow from the robot file unless it states them; "
+        "while its command moves by `limits.frozen_motion_m`. These follow from the robot file unless it states them; "
         "`continuum-robot check` prints them.",
         (
             "Turn the motor by hand with the power off and look at its displacement.",
@@ -186,9 +186,9 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "tension_out_of_range": (
         ("something blocks or pulls the robot", "the loop swings", "a wrong torque constant or gear ratio"),
-        "A measured tension exceeds `limits.maximum_n`, or lies below zero, by more than `safety.tension_margin_n`. The "
-        "load of a servo that takes displacements exceeds `limits.maximum_n` by more than its friction and inertia for "
-        "`safety.current_mismatch_time_s`; an unknown load is no fault.",
+        "A measured tension exceeds `limits.maximum_n`, or lies below zero, by more than `safety.tension_margin_n`. "
+        "The load of a servo that takes displacements exceeds `limits.maximum_n` by more than its friction and inertia "
+        "for `safety.current_mismatch_time_s`; an unknown load is no fault.",
         ("Free the robot.", "Lower the gains where it swings.", "Check the motors' constants.", RESET),
     ),
     "current_mismatch": (
@@ -205,9 +205,9 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "`actuators.servo.bandwidth_hz` is higher than the servo's",
         ),
         "A measured displacement is farther than `limits.lag_m` from the commanded one for "
-        "`safety.current_mismatch_time_s`. By default twice what the servo's bandwidth, the fastest command, two periods "
-        "of the bus and two encoder counts make; `continuum-robot check` prints it. The release begins where the servo "
-        "is, so that it pulls no further.",
+        "`safety.current_mismatch_time_s`. By default 1.5 times what the servo's bandwidth, its stiffness under "
+        "`limits.maximum_n`, the fastest command and the bus make; `continuum-robot check` prints it. The release begins "
+        "where the servo is, so that it pulls no further.",
         (
             "Free the robot, and look at the servo that `/diagnostics` names by its load.",
             "Measure the supply while it moves; lower `limits.speed_m_per_s` or `actuators.servo.bandwidth_hz`.",

@@ -43,12 +43,12 @@ class DisplacementRules(ActuationRules):
 
     def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float, longest_step_s: float) -> None:
         super().__init__(robot.tendon_count)
-        limits, count = robot.limits, robot.tendon_count
+        limits, count = robot.displacement_limits, robot.tendon_count
         self.displaces = True
         self._limits, self._thresholds = limits, thresholds
         self._lasting_s, self._longest_step_s = lasting_s, longest_step_s
         self._limiter = DisplacementLimiter(limits, count)
-        self._begin = np.zeros(count)
+        self._begin, self._middle = np.zeros(count), np.zeros(count)
         self._idle_s = 0.0
         self._target: Vector | None = None
         self._since_s = {
@@ -69,9 +69,8 @@ class DisplacementRules(ActuationRules):
         reading : new
         known : displacements count from home, so that their range is
         """
-        self._begin, self._middle = np.array(reading.displacement_m, dtype=float), 0.0
-        if not known:
-            self._middle = self._begin.copy()
+        self._begin = np.array(reading.displacement_m, dtype=float)
+        self._middle = np.zeros(self._count) if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
         if np.any(load_n > self._limits.maximum_n):
             return [f"measured load {np.nanmax(load_n):.3g} N > maximum_n = {self._limits.maximum_n:g} N"]
@@ -219,7 +218,7 @@ class DisplacementRules(ActuationRules):
     @property
     def _slack_m(self) -> Vector:
         """Where tendons are slack, (N,), m: below the straight robot, or below where a procedure began."""
-        return np.zeros(self._count) + self._middle - self._limits.pay_out_m
+        return self._middle - self._limits.pay_out_m
 
     def _put(self) -> None:
         self.command[:] = self._limiter.command.tolist()

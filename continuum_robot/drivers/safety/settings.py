@@ -54,8 +54,8 @@ class SafetySettings:
         "how far a measured tension may lie outside 0 to maximum_n", "N", default=2.0, gt=0, le=1e3
     )
     current_mismatch_time_s: float = quantity(
-        "how long currents must disagree, servos lag, or loads be too high or too low without a break, and at least five"
-        " periods",
+        "how long currents must disagree, servos lag, or loads be too high or too low without a break, and at least"
+        " five periods",
         "s",
         default=0.05,
         ge=0,
