@@ -210,7 +210,7 @@ def _cycle_before(stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, ...]]]:
         nonlocal number
         number += 1
         reading = actuators.read(now_s)
-        desired = controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, elapsed_s).tension
+        desired = controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, elapsed_s).command
         output = safety.update(reading, desired, 0.0, now_s, elapsed_s, command_sequence=number)
         if output.write:
             actuators.write(output.tension, now_s)

@@ -30,7 +30,7 @@ def main(out: Path) -> None:
     for _ in time_s:
         for _ in range(10):
             output = controller.update(plant.displacement, plant.velocity, ClarkeReference.at_rest(np.zeros(2)), 0.001)
-            plant.advance(np.clip(output.tension, 0.0, robot.limits.maximum_n), 0.001)
+            plant.advance(np.clip(output.command, 0.0, robot.limits.maximum_n), 0.001)
         shape = estimator.update(plant.displacement, plant.velocity, plant.string_extension, 0.01)
         sensed = (shape.coefficients, shape.coefficient_rates, shape.covariance)
         found = monitor.update(*sensed, 0.01, tension=plant.tension)

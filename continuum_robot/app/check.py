@@ -14,15 +14,15 @@ from rich.table import Table
 
 from continuum_robot.app.judgement import ERROR, WARNING, Judged, Judgement, bus_cycle_s, judge
 from continuum_robot.app.output import write_json
-from continuum_robot.control.delay_margin import MOTORS, DelayMargin
+from continuum_robot.control.delay_margin import MOTORS, SERVOS, DelayMargin
 from continuum_robot.control.references import make_reference
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.robot_model import Summary
-from continuum_robot.robot.actuation import Actuators
-from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, ControlSettings
+from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, STATICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reading_thresholds import reading_thresholds
+from continuum_robot.robot.reading_thresholds import thresholds_of
 from continuum_robot.rod.accuracy import LARGEST_ERROR, MORE_NODES, RodAccuracy, rod_accuracy
 from continuum_robot.rod.intersection import self_intersections
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -203,12 +203,18 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
         lines.append(_heat_line(actuators))
     if robot.limits is not None:
         limits = robot.limits
+        if isinstance(limits, TensionLimits):
+            bounds, safe = f"sum {limits.total_n:g} N, {limits.rate_n_per_s:g} N/s", f"safe state {limits.safe_n:g} N"
+        else:
+            bounds = f"{limits.speed_m_per_s * 1e3:g} mm/s, {limits.acceleration_m_per_s2:g} m/s²"
+            safe = f"a release pays out to -{limits.pay_out_m * 1e3:g} mm"
         lines.append(
-            f"Limits: tension {limits.minimum_n:g} to {limits.maximum_n:g} N, sum {limits.total_n:g} N, "
-            f"{limits.rate_n_per_s:g} N/s, displacement ±{limits.maximum_displacement_m * 1e3:g} mm; "
-            f"safe state {limits.safe_n:g} N; commands time out after {limits.command_timeout_s * 1e3:g} ms"
+            f"Limits: tension {limits.least_n:g} to {limits.maximum_n:g} N, {bounds}, displacement "
+            f"±{limits.maximum_displacement_m * 1e3:g} mm; {safe}; commands time out after "
+            f"{limits.command_timeout_s * 1e3:g} ms"
         )
-        lines.append(reading_thresholds(robot).sentence)
+        period_s = 0.001 if robot.actuators is None else 1 / robot.actuators.cycle_hz
+        lines.append(thresholds_of(robot, period_s).sentence)
     if robot.control is not None:
         lines.append(f"Control: {_law(robot, robot.control)}")
         if judged.margins is not None:
@@ -240,9 +246,13 @@ def _margin_line(robot: Robot, found: DelayMargin) -> str:
     of = ", of the motors' mass alone" if found.plant == MOTORS else ""
     if found.margin_s == 0:
         return f"Delay margin: none, the loop is unstable on the linear plant{of}"
+    if found.plant == SERVOS and math.isinf(found.margin_s):
+        return "Delay margin: no loop is closed around the servos' own, so no delay makes one unstable"
     if math.isinf(found.margin_s):
         return f"Delay margin: no delay makes the loop unstable{of}"
     part = robot.part_names[found.coordinate * len(robot.part_names) // robot.coordinate_count]
+    if found.plant == SERVOS:
+        of, part = " of the integral on the shape", "every coordinate"
     beyond = "a cycle" if not bus_cycle_s(robot) else f"the {found.computing_delay_s * 1e3:.3g} ms of the servos' bus"
     return (
         f"Delay margin: {found.margin_s * 1e3:.3g} ms more than {beyond} between reading and command{of}; it then rings"
@@ -254,6 +264,9 @@ def _margin_line(robot: Robot, found: DelayMargin) -> str:
 def _law(robot: Robot, control: ControlSettings) -> str:
     if control.law == PID_LAW:
         return f"PID on {robot.coordinates_name}, {control.tendon_forces}, {_gains(robot)}"
+    if control.law == STATICS_LAW:
+        integral = f"integral {control.integral_per_s:g}/s on the shape" if control.integral_per_s else "no integral"
+        return f"statics on {robot.coordinates_name}, {control.tendon_forces}, {integral}"
     if control.law == INVERSE_DYNAMICS_LAW:
         return f"inverse dynamics on {robot.coordinates_name}, {control.tendon_forces}, {_gains(robot)}; no margins"
     return f"{control.law}, a controller of another package: its margins are not known"

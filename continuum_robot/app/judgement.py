@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.delay_margin import (
     BOARD_VELOCITY_FILTER_S,
     PERIOD_S,
+    SERVOS,
     DelayMargin,
     delay_margin_s,
 )
@@ -24,8 +25,8 @@ from continuum_robot.drivers.dynamixel import registers
 from continuum_robot.drivers.dynamixel.actuators import SHORTEST_CYCLE_S
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.models.robot_model import RobotModel
-from continuum_robot.robot.actuation import Actuators
-from continuum_robot.robot.control_settings import LAWS, PID_LAW, ControlSettings
+from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.control_settings import LAWS, PID_LAW, STATICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, added, offered
 from continuum_robot.robot.hardware import Dynamixel
@@ -78,7 +79,8 @@ class Use:
     displacement_m : largest of a tendon, m
     tension_n : largest that holds the robot at rest there, N
     total_n : largest sum, N
-    rate_n_per_s : fastest change of a holding tension, N/s; NaN for one that jumps
+    rate_n_per_s, speed_m_per_s : fastest change of a holding tension, N/s, and of a displacement, m/s; NaN for a
+        reference that jumps
     force_n : largest generalised force of a part against the bound of its PID, as a fraction
     tensions_n : of all tendons where the largest is needed, shape (N,), N
     """
@@ -87,6 +89,7 @@ class Use:
     tension_n: float
     total_n: float
     rate_n_per_s: float
+    speed_m_per_s: float
     force_fraction: float
     tensions_n: Array
 
@@ -130,6 +133,7 @@ class Judged:
                 "reference_tension_n": self.use.tension_n,
                 "reference_total_n": self.use.total_n,
                 "reference_rate_n_per_s": self.use.rate_n_per_s,
+                "reference_speed_m_per_s": self.use.speed_m_per_s,
             }
         return found | {"defects_m": self.defects_m}
 
@@ -166,11 +170,11 @@ def judge(robot: Robot, model: RobotModel) -> Judged:
     """
     found = [*_law(robot), *_tracker(robot)]
     margins = use = None
-    pid = robot.control is not None and robot.control.law == PID_LAW
-    if pid and robot.actuators is not None:
+    with_margins = robot.control is not None and robot.control.law in (PID_LAW, STATICS_LAW)
+    if with_margins and robot.actuators is not None:
         margins = delay_margin_s(robot, computing_cycles=computing_cycles(robot))
         found += _margins(robot, margins)
-    if robot.actuators is not None and robot.control is not None:
+    if robot.actuators is not None and robot.control is not None and not robot.takes_displacements:
         found += [*_friction(robot.actuators, robot.control), *_resolution(robot, robot.actuators, robot.control)]
     if robot.reference is not None:
         try:
@@ -212,16 +216,18 @@ def _tracker(robot: Robot) -> Iterator[Judgement]:
 
 
 def _margins(robot: Robot, found: DelayMargin) -> Iterator[Judgement]:
-    remedy = f"Find gains with `continuum-robot tune {robot.file_name or robot.name}`"
+    key, remedy = "control.gains", f"Find gains with `continuum-robot tune {robot.file_name or robot.name}`"
+    if found.plant == SERVOS:
+        key, remedy = "control.integral_per_s", "Lower it: servos, bus and sensors allow no more"
     if found.margin_s == 0:
-        yield Judgement(ERROR, "control.gains", "the loop is unstable on the linear model", remedy)
+        yield Judgement(ERROR, key, "the loop is unstable on the linear model", remedy)
         return
     phase, gain = found.phase_margin_rad, found.gain_margin
     unusable = phase < UNUSABLE_PHASE_RAD or gain < UNUSABLE_GAIN
     if unusable or phase < POOR_PHASE_RAD or gain < POOR_GAIN:
         yield Judgement(
             ERROR if unusable else WARNING,
-            "control.gains",
+            key,
             f"phase margin {math.degrees(phase):.3g}°, gain margin {gain:.3g}: the loop "
             f"{'rings' if unusable else 'is poorly damped'} at {found.crossover_hz:.3g} Hz; it needs at least "
             f"{math.degrees(POOR_PHASE_RAD):.0f}° and {POOR_GAIN:g}",
@@ -280,16 +286,21 @@ def _use(robot: Robot, model: RobotModel) -> Use | None:
     folder = Path(robot.file_name).parent if robot.file_name else None
     reference = make_reference(settings, robot.coordinate_count, folder)
     holding, manifold = model.feedforward(), controlled_manifold(robot)
-    bounds = np.repeat([min(one.u_clamp_max, -one.u_clamp_min) for one in control.gains],
-                       robot.coordinate_count // len(control.gains))  # fmt: skip
+    bounds = np.full(robot.coordinate_count, np.inf)
+    if control.gains:
+        bounds = np.repeat([min(one.u_clamp_max, -one.u_clamp_min) for one in control.gains],
+                           robot.coordinate_count // len(control.gains))  # fmt: skip
     feeds = (control.feedforward_stiffness, control.feedforward_gravity)
+    # What servos wind besides, since the tendons stretch.
+    stretch_m_per_n = 1 / robot.tendon_stiffnesses_n_per_m if robot.takes_displacements else 0.0
 
     def at(time_s: float) -> tuple[Array, Array, Array]:
         position = np.asarray(reference.at(time_s).position, dtype=float)
         elastic, gravity = (np.asarray(one, dtype=float) for one in holding(position))
         tension = distribute(control.tendon_forces, elastic + gravity, manifold, control.pretension_n)
         left = (1 - feeds[0]) * elastic + (1 - feeds[1]) * gravity
-        return manifold.displacement_matrix @ position, tension, np.abs(left) / bounds
+        wound = manifold.displacement_matrix @ position + stretch_m_per_n * tension
+        return wound, tension, np.abs(left) / bounds
 
     rises_s = settings.rise_s if settings.frequency_rate_hz_per_s > 0 else 0.0
     end_s = min(reference.duration_s, max(rises_s, _HORIZON_S))
@@ -297,15 +308,19 @@ def _use(robot: Robot, model: RobotModel) -> Use | None:
         end_s = min(end_s, _SAMPLES * settings.period_s / 4)
     samples = [at(time_s) for time_s in np.linspace(0.0, end_s, _SAMPLES)]
     displacement, tension, force = (np.array(one) for one in zip(*samples, strict=True))
-    rate = math.nan
+    speed = rate = math.nan
     if settings.kind != "steps":
-        steps = np.linspace(0.0, end_s, _SAMPLES // 4)
-        rate = max(float(np.abs(at(t + _STEP_S)[1] - at(t)[1]).max()) / _STEP_S for t in steps.tolist())
+        steps = np.linspace(0.0, end_s, _SAMPLES // 4).tolist()
+        changes = [(at(t), at(t + _STEP_S)) for t in steps]
+        speed, rate = (
+            max(float(np.abs(after[i] - before[i]).max()) / _STEP_S for before, after in changes) for i in (0, 1)
+        )
     return Use(
         float(np.abs(displacement).max()),
         float(tension.max()),
         float(tension.sum(axis=1).max()),
         rate,
+        speed,
         float(force.max()),
         tension[int(np.argmax(tension.max(axis=1)))],
     )
@@ -319,9 +334,15 @@ def _reference(robot: Robot, use: Use) -> Iterator[Judgement]:
             ("limits.maximum_displacement_m", "displaces a tendon by", use.displacement_m,
              limits.maximum_displacement_m, "mm", 1e3),
             ("limits.maximum_n", "needs a tension of", use.tension_n, limits.maximum_n, "N", 1.0),
+        ]  # fmt: skip
+    if isinstance(limits, TensionLimits):
+        rows += [
             ("limits.total_n", "needs tensions whose sum is", use.total_n, limits.total_n, "N", 1.0),
             ("limits.rate_n_per_s", "changes tensions by", use.rate_n_per_s, limits.rate_n_per_s, "N/s", 1.0),
-        ]  # fmt: skip
+        ]
+    elif limits is not None:
+        fastest = limits.speed_m_per_s
+        rows.append(("limits.speed_m_per_s", "winds tendons by", use.speed_m_per_s, fastest, "mm/s", 1e3))
     for key, verb, value, limit, unit, factor in rows:
         if value > limit * (1 + 1e-9):
             yield Judgement(

@@ -158,7 +158,7 @@ def _held_stiffness(robot: Robot, space: Workspace, pretension_n: float) -> Vect
 
     Empty for robots without a controller, and for those on whose tendons a pretension moves the rod.
     """
-    if robot.control is None or robot.traits.without_clarke or not robot.simulation.tendon_stiffness_n_per_m:
+    if robot.control is None or robot.traits.without_clarke:
         return np.zeros(0)
     least_n = pretension_n or robot.control.pretension_n
     if least_n <= 0:

@@ -121,6 +121,8 @@ class ContactReaction:
         self._own_n_per_m = float(own_n_per_m / np.linalg.norm(straight, 2) ** 2)
         # A controller with a damping ratio of 0.7: p = M w^2, d = 1.4 M w.
         follows = [1.4 * gain.p / gain.d for gain in robot.control.gains if gain.d > 0]
+        if robot.actuators is not None and robot.actuators.servo is not None:
+            follows = [2 * math.pi * robot.actuators.servo.bandwidth_hz]
         self._follows_per_s = min(follows, default=_DAMPING)
         self._limits = motion_limits(robot)
         self._settings = settings or ReactionSettings()

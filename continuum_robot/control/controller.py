@@ -56,19 +56,20 @@ class MeasuredTendons(Protocol):
 class Controller(Protocol):
     """A controller of another package, for the driver's cycle: it gets every state, and its answer is written at once.
 
-    The cycle calls it in its thread, interpreted, and bounds neither its time nor its tensions: the driver's limits and
-    its watch over the cycle's duration do. A state that is old or not finite is not handed on. Where it has a method
-    ``realised(tension)``, that gets the tensions, shape (N,), N, which the limits left of the last answer, before the
-    next one: for the anti-windup of its integral. Over topics they are those of an answer a cycle or more before.
+    Its commands are tensions, or displacements where the robot's actuators take these. The cycle calls it in its
+    thread, interpreted, and bounds neither its time nor its commands: the driver's limits and its watch over the
+    cycle's duration do. A state that is old or not finite is not handed on. Where it has a method
+    ``realised(command)``, that gets the command, shape (N,), which the limits left of the last answer, before the next
+    one: for the anti-windup of its integral. Over topics it is that of an answer a cycle or more before.
     """
 
-    def reset(self, reading: MeasuredTendons, tension: Vector, reference: ClarkeReference) -> None:
-        """Start, or start again after a gap, so that the first update asks for about the given tensions.
+    def reset(self, reading: MeasuredTendons, command: Vector, reference: ClarkeReference) -> None:
+        """Start, or start again after a gap, so that the first update asks for about the given command.
 
         Parameters
         ----------
         reading : measured now
-        tension : on the tendons now, shape (N,), N
+        command : tensions on the tendons now, or their displacements, shape (N,), N or m
         reference : that the first update gets
         """
 
@@ -83,7 +84,7 @@ class Controller(Protocol):
 
         Returns
         -------
-        tensions, shape (N,), N; one that is not finite gives no answer to this state
+        tensions or displacements, shape (N,), N or m; one that is not finite gives no answer to this state
         """
 
 
@@ -93,14 +94,14 @@ class ClarkeOutput:
 
     Attributes
     ----------
-    tension : desired tensions, shape (N,), N; all NaN where an input was not finite
+    command : desired tensions or displacements, shape (N,), N or m; all NaN where an input was not finite
     clarke : measured Clarke coordinates, shape (2m,), m
     clarke_rate : their rate, shape (2m,), m/s; NaN where the velocity is not measured
     generalized_force : desired generalised force on the Clarke coordinates, shape (2m,), N
     terms : the terms of the PID
     """
 
-    tension: Vector
+    command: Vector
     clarke: Vector
     clarke_rate: Vector
     generalized_force: Vector

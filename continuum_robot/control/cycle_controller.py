@@ -34,10 +34,11 @@ class CycleController:
     manifold : of the robot's tendons
     settings : in use
     needs_python : whether only the interpreted form can step it
+    takes_displacements : whether it answers by displacements, m, instead of tensions, N
     clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
     payload : of the model that it feeds forward; None where it has none
     force : desired generalised force, N; NaN where the last state got no answer
-    tension : desired tensions, N; NaN as there
+    command : desired tensions, N, or displacements, m; NaN as there
 
     Raises
     ------
@@ -47,12 +48,13 @@ class CycleController:
     manifold = cython.declare(object, visibility="readonly")
     settings = cython.declare(object, visibility="readonly")
     needs_python = cython.declare(cython.bint, visibility="readonly")
+    takes_displacements = cython.declare(cython.bint, visibility="readonly")
     tendon_count: cython.int
     coordinate_count: cython.int
     clarke = cython.declare(cython.double[::1], visibility="readonly")
     clarke_rate = cython.declare(cython.double[::1], visibility="readonly")
     force = cython.declare(cython.double[::1], visibility="readonly")
-    tension = cython.declare(cython.double[::1], visibility="readonly")
+    command = cython.declare(cython.double[::1], visibility="readonly")
     forces: TendonForces
     payload = cython.declare(Payload, visibility="readonly")
     asked_pretension_n: cython.double
@@ -70,9 +72,9 @@ class CycleController:
         self.clarke_matrix = matrix(manifold.clarke_matrix.tolist())
         self.displacement_matrix = matrix(manifold.displacement_matrix.tolist())
         self.clarke, self.clarke_rate = vector([math.nan] * coordinates), vector([math.nan] * coordinates)
-        self.force, self.tension = vector([math.nan] * coordinates), vector([math.nan] * tendons)
+        self.force, self.command = vector([math.nan] * coordinates), vector([math.nan] * tendons)
         self.forces = TendonForces(manifold, settings.tendon_forces, settings.pretension_n)
-        self.needs_python = False
+        self.needs_python = self.takes_displacements = False
         self.settings = None
         self.payload = None
 
@@ -144,7 +146,7 @@ class CycleController:
     def output(self) -> ClarkeOutput:
         """What the last step computed, as arrays of its own."""
         return ClarkeOutput(
-            np.array(self.tension),
+            np.array(self.command),
             np.array(self.clarke),
             np.array(self.clarke_rate),
             np.array(self.force),
@@ -172,12 +174,12 @@ class CycleController:
     @stepped
     def begin(
         self,
-        tension: cython.double[::1],
+        command: cython.double[::1],
         position: cython.double[::1],
         velocity: cython.double[::1],
         acceleration: cython.double[::1],
     ) -> cython.void:
-        """Start at the observed state, so that the first step asks for the given ``tension``, N (NaN: unknown).
+        """Start at the observed state, so that the first step asks for the given ``command``, N or m (NaN: unknown).
 
         ``position``, ``velocity`` and ``acceleration`` are those of the reference, m, m/s and m/s^2.
         """
@@ -211,14 +213,14 @@ class CycleController:
             self.payload.step(dt)
         self.forces.step(force)
         copy_into(self.force, force, self.coordinate_count)
-        copy_into(self.tension, self.forces.tension, self.tendon_count)
+        copy_into(self.command, self.forces.tension, self.tendon_count)
         for j in indices(self.tendon_count):
-            known += self.tension[j]
+            known += self.command[j]
         return isfinite(known)
 
     @stepped
-    def realise(self, tension: cython.double[::1]) -> cython.void:
-        """The driver limited the last answer to this ``tension`` of all tendons, N: for those with an integral."""
+    def realise(self, command: cython.double[::1]) -> cython.void:
+        """The driver limited the last answer to this ``command``, N or m: for those with an integral."""
 
     @stepped
     def rest(self) -> cython.void:
@@ -227,4 +229,4 @@ class CycleController:
         for j in indices(self.coordinate_count):
             self.force[j] = UNKNOWN
         for j in indices(self.tendon_count):
-            self.tension[j] = UNKNOWN
+            self.command[j] = UNKNOWN

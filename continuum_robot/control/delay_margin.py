@@ -10,6 +10,9 @@ friction and cogging are left out: the former damps, the latter holds.
 Margins are those of the eigenvalues of the loop's frequency response (generalised Nyquist criterion): where one has
 the magnitude 1 at the frequency w and the phase f - pi, the delay f / w in all tendons brings it to -1. Derived here
 for any number of coupled segments.
+
+Servos that hold displacements have their loops inside. What is closed around them is the integral on a measured shape
+alone, the same in every coordinate: r / s times the servo, taken as critically damped, w^2 / (s + w)^2, and the delay.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ Vector = NDArray[np.float64]
 PERIOD_S = 1e-3
 BOARD_VELOCITY_FILTER_S = 1e-3
 """Time constant of the low-pass on the velocity that a motor board measures, s."""
-ROD, MOTORS = "rod", "motors"
+ROD, MOTORS, SERVOS = "rod", "motors", "servos"
+SHAPE_PERIOD_S = 0.01
+"""Of a measured shape, s."""
 
 _MARGINAL = 1e-9  # an integral without gain and a mode that no tendon reaches stay on the unit circle
 _POINTS = 1500
@@ -59,7 +64,8 @@ class DelayMargin:
     gain_margin : factor on all gains from which on the loop is unstable; infinite above 1000, NaN in an unstable loop
     coordinate : index of the Clarke coordinate that rings most
     computing_delay_s : that the loop has already: from a reading to its command on the motors, s
-    plant : "rod": the linear model of rod, tendons and motors; "motors": the motors' mass alone
+    plant : "rod": the linear model of rod, tendons and motors; "motors": the motors' mass alone; "servos": servos that
+        hold displacements
     """
 
     margin_s: float
@@ -132,6 +138,8 @@ def delay_margin_s(
 ) -> DelayMargin:
     """Additional delay between reading and command that the robot's Clarke PID loop stands, from its file alone.
 
+    For a robot whose actuators take displacements that of the integral on its shape, at the rate of its bus.
+
     Parameters
     ----------
     robot : with ``actuators`` and ``control``. Of a mechanism only the motors' reflected mass counts, which bounds the
@@ -145,10 +153,37 @@ def delay_margin_s(
     ------
     ParameterError : a robot without actuators or control, or a number outside its range
     """
+    if robot.takes_displacements:
+        return _servo_margins(robot)
     loop = sampled_loop(
         robot, computing_cycles=computing_cycles, period_s=period_s, velocity_filter_s=velocity_filter_s
     )
     return margins(loop)
+
+
+def _servo_margins(robot: Robot) -> DelayMargin:
+    """Of the integral on the shape: with a bus cycle from reading to command and a period of the shape on the way."""
+    actuators, control = robot.actuators, robot.control
+    if actuators is None or actuators.servo is None or control is None:
+        raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control")
+    delay_s, rate = 1 / actuators.cycle_hz + SHAPE_PERIOD_S, control.integral_per_s
+    if not rate:
+        return DelayMargin(math.inf, math.nan, math.nan, math.inf, 0, delay_s, SERVOS)
+    w = 2 * math.pi * actuators.servo.bandwidth_hz
+
+    def gain(frequency: float) -> float:
+        return rate / frequency / (1 + (frequency / w) ** 2)
+
+    def lead(frequency: float) -> float:
+        return math.pi / 2 - 2 * math.atan(frequency / w) - frequency * delay_s
+
+    turns = _bisected(lambda frequency: lead(frequency) < 0, 1e-6 * w, w, rising=True)
+    gain_margin = 1 / gain(turns)
+    if gain_margin <= 1:
+        return DelayMargin(0.0, math.nan, math.nan, math.nan, 0, delay_s, SERVOS)
+    crossover = _bisected(lambda frequency: gain(frequency) < 1, 1e-6 * w, w, rising=True)
+    phase = lead(crossover)
+    return DelayMargin(phase / crossover, crossover / (2 * math.pi), phase, gain_margin, 0, delay_s, SERVOS)
 
 
 def margins(loop: SampledLoop) -> DelayMargin:
@@ -248,8 +283,8 @@ def linear_plant(robot: Robot) -> tuple[Vector, Vector, Vector]:
 def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     """Rod, elastic tendons and motors.
 
-    z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' spring and damper:
-    M c'' + D_r c' + K c = P^T s with s = W (k (z - P c) + b (z' - P c')); m W z'' = F - s - v W z'; t F' = f - F.
+    z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' springs, dampers:
+    M c'' + D_r c' + K c = P^T s with s = D^T k D (z - P c) + W b (z' - P c'); m W z'' = F - s - v W z'; t F' = f - F.
     """
     rod = Rod(robot)  # the inertia of capstans is that of the rotors
     straight = np.zeros(rod.n)
@@ -259,9 +294,9 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     D = manifold.displacement_matrix
     P = manifold.clarke_matrix @ rod.displacement_gradient(straight)
     W, n, m = D.T @ D, rod.n, manifold.coordinate_count
-    k, b = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
+    springs, b = D.T @ (robot.tendon_stiffnesses_n_per_m[:, None] * D), robot.simulation.tendon_damping_ns_per_m
     c, rate, z, speed, driven = np.split(np.eye(2 * n + 3 * m), np.cumsum([n, n, m, m]))
-    pull = W @ (k * (z - P @ c) + b * (speed - P @ rate))
+    pull = springs @ (z - P @ c) + b * W @ (speed - P @ rate)
     acceleration = np.linalg.solve(mass, P.T @ pull - stiffness @ c - damping @ rate)
     spool, lagged, B = _spools(robot, W, pull, speed, driven)
     return np.vstack([rate, acceleration, speed, spool, lagged]), B, z
@@ -355,12 +390,12 @@ def _gain_margin(loop: SampledLoop) -> float:
 def late_latency_s(robot: Robot) -> float | None:
     """Age of a state above which the command that answers it comes too late, s; None: half of the command timeout.
 
-    Half of the robot's delay margin, and at most half of its command timeout.
+    Half of the robot's delay margin, and at most half of its command timeout. The loops of servos do not wait for it.
 
     Parameters
     ----------
     robot : with limits
     """
-    if robot.limits is None or robot.actuators is None or robot.control is None:
+    if robot.limits is None or robot.actuators is None or robot.control is None or robot.takes_displacements:
         return None
     return min(0.5 * delay_margin_s(robot).margin_s, 0.5 * robot.limits.command_timeout_s) or None

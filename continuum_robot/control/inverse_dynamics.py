@@ -145,7 +145,7 @@ class InverseDynamicsController(CycleController):
         self.observe(vector(reading.displacement_m), vector(reading.velocity_m_per_s))
         position, velocity = vector(reference.position), vector(reference.velocity)
         self.step(position, velocity, vector(reference.acceleration), vector(reading.tension_n), True, dt)
-        return np.array(self.tension)
+        return np.array(self.command)
 
     @stepped
     def begin(

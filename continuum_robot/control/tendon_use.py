@@ -48,19 +48,19 @@ class TendonUse:
         self._forces = clarke_feedforward(robot)
         control = robot.control
         self._strategy = "shift" if control is None else control.tendon_forces
-        self.pretension_n = limits.minimum_n if control is None else control.pretension_n
+        self.pretension_n = limits.least_n if control is None else control.pretension_n
         self._distribution = TendonForces(self._manifold, self._strategy, self.pretension_n)
         count = self._manifold.tendon_count
         largest = np.full(self._manifold.coordinate_count, np.inf)
         least = -largest
-        if control is not None:
+        if control is not None and control.gains:
             largest = np.repeat([gain.u_clamp_max for gain in control.gains], 2)
             least = np.repeat([gain.u_clamp_min for gain in control.gains], 2)
         ends = np.concatenate([self._manifold.displacement_matrix, -self._manifold.displacement_matrix])
         self._displacement = ends / (fraction * limits.maximum_displacement_m)
         self._largest_force, self._least_force = fraction * largest, fraction * least
         self._maximum_n = fraction * limits.maximum_n
-        self._total_n = fraction * limits.total_n
+        self._total_n = fraction * limits.largest_sum_n
         coordinates = self._manifold.coordinate_count
         ends_at = np.cumsum([0, 2 * count, count + 1, 2 * coordinates])
         self.count = int(ends_at[-1])

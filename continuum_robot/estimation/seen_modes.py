@@ -202,4 +202,4 @@ def force_balanced_at_tip_n(robot: Robot) -> float:
     else:
         directions = np.array([axes[:, 0], -axes[:, 0]])
     reached = np.maximum(directions @ held, 0.0).sum(axis=1)
-    return float(reached.min() * (robot.limits.maximum_n - robot.limits.minimum_n))
+    return float(reached.min() * (robot.limits.maximum_n - robot.limits.least_n))

@@ -6,8 +6,9 @@ measured, they are forces on the rod, and the lengths of tendons and strings in 
 the most likely one of a rod that bears these tensions, its weight, and unknown forces F of which those that bend it
 easily are as likely as those that bend it little, p ~ exp(-F^T K^-1 F / 2 E), with E the elastic energy of the largest
 contact that is expected (estimation/seen_modes.py). A contact shows in the lengths and does not falsify them. Without
-tensions the spools hold elastic tendons, and unknown loads move the true shape away from the estimate. A rod
-that swings is seen as the sensors see it, and between them where it would rest.
+tensions the spools hold elastic tendons, and unknown loads move the true shape away from the estimate; strings and a
+fibre see them where servos hold displacements. A rod that swings is seen as the sensors see it, and between them where
+it would rest.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
+from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.statics import Balance, Held, at_rest, downhill, equilibrium
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ _LOST = ("the shape is not seen: no equilibrium with these displacements",)
 @dataclass(frozen=True, slots=True)
 class _Readings:
     """Tendons spooled, strings drawn out, curvatures times their lever (m), which of these are known, tensions (N);
-    without, elastic tendons.
+    without, elastic tendons. With ``held``, tendons that show by their springs alone, with tensions of 0.
     """
 
     spooled: Vector
@@ -49,6 +50,7 @@ class _Readings:
     bent: Vector
     known: NDArray[np.bool_]
     tension: Vector | None
+    held: Held | None = None
 
 
 class StaticFit:
@@ -56,8 +58,7 @@ class StaticFit:
 
     Parameters
     ----------
-    robot : with segments; its tendons have the stiffness of ``displaced_tendons``, as a fit found it, or of
-        ``simulation.tendon_stiffness_n_per_m``
+    robot : with segments
     settings : how much the sensors are trusted
 
     Attributes
@@ -70,7 +71,8 @@ class StaticFit:
         self._robot = robot
         self.rod = sensed_rod(robot)
         self._balance = Balance(self.rod)
-        self._stiffness = tendon_stiffness_n_per_m(robot)
+        self._tendons, self._displaced = HeldTendons.of(robot), robot.takes_displacements
+        self._stiffness = self._tendons.stiffness_n_per_m
         # Strings are paths without stiffness.
         self._springs = np.append(self._stiffness, np.zeros(len(robot.strings)))
         self._no_strings = np.zeros(len(robot.strings))
@@ -102,11 +104,12 @@ class StaticFit:
     def update(self, readings: Vector, velocity: Vector | None, tension: Vector | None, dt: float) -> ShapeEstimate:
         """Arguments as of :class:`~continuum_robot.estimation.shape.ShapeFit`.
 
-        A tendon's displacement has to be known; strings and curvatures are used where the tensions are known, the
-        velocities where they are not.
+        A tendon's displacement has to be known; strings and curvatures are used where the tensions are known, or the
+        robot's actuators take displacements, the velocities where neither is.
         """
         count = len(self._stiffness)
-        spooled, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
+        displacement, extension, bent = np.split(readings, [count, count + len(self._robot.strings)])
+        spooled = self._tendons.spooled(displacement)
         if not np.isfinite(spooled).all():
             return ShapeEstimate.unseen(self.rod.n, _INVALID)
         seen = self._read(spooled, extension, bent, tension)
@@ -150,6 +153,10 @@ class StaticFit:
 
     def _read(self, spooled: Vector, extension: Vector, bent: Vector, tension: Vector | None) -> _Readings:
         if tension is None or not np.isfinite(tension).all():
+            known = np.concatenate([np.zeros(len(spooled)), np.isfinite(extension), np.isfinite(bent)]).astype(bool)
+            if self._displaced and known.any():
+                held = Held(self._springs, np.append(spooled, self._no_strings))
+                return _Readings(spooled, extension, bent, known, np.zeros(len(spooled)), held)
             return _Readings(spooled, extension, bent, np.isfinite(np.concatenate([spooled, extension, bent])), None)
         pull = np.maximum(tension, 0.0)
         # What is spooled less what the tendon stretches by is out of the body; a slack tendon shows nothing.
@@ -218,7 +225,7 @@ class StaticFit:
             raise ParameterError("tension", pull, "the tendons' tensions")
         count, tension = len(rod.rest_m), np.append(pull, self._no_strings)
         for _ in range(_ITERATIONS):
-            state = balance.pulled(c, tension + held[:count])
+            state = balance.pulled(c, tension + held[:count], readings.held)
             jacobian = np.concatenate([state.gradient, -self._of_fiber])
             taut = spring @ jacobian
             hessian = state.own_hessian + jacobian.T @ taut
@@ -232,5 +239,9 @@ class StaticFit:
             c, held = c + fraction * step, held + fraction * (force + taut @ step - held)
             if size <= _LAST_STEP:
                 self._held = held
+                if readings.held is not None:  # what the springs pull by a spooled length
+                    tendons = len(self._stiffness)
+                    pulled = np.where(state.tension[:tendons] > 0, self._stiffness, 0.0)
+                    taut[:tendons] += pulled[:, None] * state.gradient[:tendons]
                 return c, hessian, -taut.T
         raise ConvergenceError("shape", size, _LAST_STEP, _ITERATIONS)

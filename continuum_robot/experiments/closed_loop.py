@@ -265,8 +265,8 @@ class IdealRobot:
                 displacement, velocity = chain.displacement, chain.velocity
             output = controller.update(displacement, velocity, now, PERIOD_S)
             clarke[index], rate[index], desired[index] = output.clarke, output.clarke_rate, now.position
-            asked[index], tension[index] = output.generalized_force, output.tension
-            state = self._moved(moving, output.tension) if chain is None else _moved(chain, output.tension)
+            asked[index], tension[index] = output.generalized_force, output.command
+            state = self._moved(moving, output.command) if chain is None else _moved(chain, output.command)
             if not np.isfinite(state).all():
                 raise ConvergenceError(
                     f"the closed loop is unstable: it diverged at {time_s[index]:.3f} s with the gains "

@@ -115,7 +115,7 @@ class _Loop:
             if self.cycle == 1:
                 self.controller.reset(reading.displacement_m, reference=reference)
             output = self.controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, _PERIOD_S)
-            self.actuators.write(self.limiter.update(output.tension, _PERIOD_S).tension, now_s)
+            self.actuators.write(self.limiter.update(output.command, _PERIOD_S).tension, now_s)
             if self.cycle % _SHAPE_EVERY == 0:
                 extension = None if self.strings is None else self.strings.read(now_s).extension_m
                 dt = _SHAPE_EVERY * _PERIOD_S

@@ -17,10 +17,10 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import controller_of
-from continuum_robot.runtime.cycle.forms import INTERPRETED
+from continuum_robot.runtime.cycle.forms import INTERPRETED, interpreted_form
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
@@ -87,6 +87,7 @@ class VirtualStack(QuietWatcher):
     Attributes
     ----------
     plant, actuators : simulated
+    period_s : of the driver's cycle, s
     loop : of driver and controller
     faults : that latched, with their times
     """
@@ -105,15 +106,20 @@ class VirtualStack(QuietWatcher):
         self._way: Way | None = None
         self._way_from_s = 0.0
         self._look: Look | None = None
-        self._pace = VirtualPace(PERIOD_S, 0.0, self._on_step)
+        self.period_s = PERIOD_S if self.robot.actuators is None else 1 / self.robot.actuators.cycle_hz
+        self._pace = VirtualPace(self.period_s, 0.0, self._on_step)
         self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
         self.actuators.open()
         self.actuators.read(0.0)
-        self.loop = make_loop(self.robot, self.actuators, self, lambda _cycle, _form: self._pace)
+        form = interpreted_form("virtual time")
+        safety = make_safety(self.robot, form, period_s=self.period_s)
+        self.loop = make_loop(
+            self.robot, self.actuators, self, lambda _cycle, _form: self._pace, form=form, safety=safety
+        )
         self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)
         control = self.robot.control
         timeout_s = 0.02 if control is None else control.state_timeout_s
-        self.loop.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))
+        self.loop.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, self.period_s))
         self.loop.start()
         self._pace.run_one()
 

@@ -20,7 +20,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.models.making import robot_model
-from continuum_robot.msg import ClarkeState, PidState, TendonCommands, TendonStates
+from continuum_robot.msg import ClarkeState, PidState, Shape, TendonCommands, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
@@ -35,6 +35,7 @@ from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import controller_of
@@ -45,9 +46,11 @@ from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
 
+# Of the settings: what has no effect on robots that take the other kind of commands.
+_OF_TENSIONS = ("gains", "feedforward_stiffness", "feedforward_gravity", "feedforward_friction", "inverse_dynamics")
+_OF_DISPLACEMENTS = ("integral_per_s",)
 _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
-_NOMINAL_PERIOD_S = 0.001
 _PERIOD_WEIGHT = 0.05
 PRETENSION_PERIOD_S = 0.02
 REFERENCE_SILENCE_S = 0.5
@@ -55,7 +58,7 @@ REFERENCE_SILENCE_S = 0.5
 
 
 class ClarkeControllerNode(ManagedNode):
-    """PID on the Clarke coordinates: no timer, no thread, the driver's cycle is the clock.
+    """The robot file's law on the Clarke coordinates: no timer, no thread, the driver's cycle is the clock.
 
     With a slot the controller acts in the driver's cycle, and this node publishes what it wants; without one it answers
     ``tendon_states`` with ``tendon_commands``.
@@ -105,15 +108,18 @@ class ClarkeControllerNode(ManagedNode):
         self._limited = False
         self._stamp_ns = 0
         self._sequence = 0
-        self._period_s = _NOMINAL_PERIOD_S
+        self._period_s = 0.001
         self._period_known = False
         self._thinning = Thinning()
         self._execution = Histogram()
         self._problem = ""
         self._jumps = 0
-        # Of the cycle before; where most was missing since the last diagnosis: how much, what was desired and reached.
-        self._desired_force: list[float] | None = None
-        self._force_of_tension: Vector = np.zeros((0, 0))
+        # Of the cycle before: force, or displacements; where most was missing since the last diagnosis: how much, what
+        # was desired and reached.
+        self._desired: list[float] | None = None
+        self._reached: Vector = np.zeros((0, 0))
+        self._displacements = False
+        self._rod: Rod | None = None
         self._missing: tuple[float, list[float], list[float]] = (0.0, [], [])
 
         # In the driver's cycle the driver's turn is this node's.
@@ -133,9 +139,7 @@ class ClarkeControllerNode(ManagedNode):
         self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
-        subscribe_to_owner(
-            self, String, "reference_writer", lambda message: self._references.take_turn(message.data)
-        )
+        subscribe_to_owner(self, String, "reference_writer", lambda message: self._references.take_turn(message.data))
         self.diagnostics.add_task("controller", self._diagnose)
 
     # Lifecycle
@@ -151,14 +155,17 @@ class ClarkeControllerNode(ManagedNode):
         if robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with a control section")
         self._robot = robot
+        if robot.actuators is not None:
+            self._period_s = 1 / robot.actuators.cycle_hz
         self._settings = self.parameters.declare_settings(
             "",
             robot.control,
             item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
             take=self._take_settings,
-            leave_out=("note", "law"),
+            leave_out=("note", "law", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
         )
+        self._see_shape(robot)
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
@@ -178,6 +185,13 @@ class ClarkeControllerNode(ManagedNode):
         elif self._controller is not None:
             self._controller.ask_payload(payload_kg)
         self._robot = robot
+
+    def _see_shape(self, robot: Robot) -> None:
+        """Hear of the shape where an integral may correct its error."""
+        sees = robot.takes_displacements and (bool(robot.strings) or robot.fiber is not None)
+        if sees and self._rod is None:
+            subscribe_to_stream(self, Shape, "shape", self._on_shape)
+        self._rod = Rod(robot) if sees else None
 
     def _configured(self) -> Robot:
         if self._robot is None:
@@ -203,7 +217,7 @@ class ClarkeControllerNode(ManagedNode):
         reference = parts.ReferenceInput(robot.coordinate_count, blend_s, largest_m)
         self._jumps = 0
         cycle: ControllerCycle = parts.ControllerCycle(
-            controller, reference, settings.value.state_timeout_s, _NOMINAL_PERIOD_S
+            controller, reference, settings.value.state_timeout_s, self._period_s
         )
         self._reference, self._controller = reference, cycle
         return cycle
@@ -248,11 +262,11 @@ class ClarkeControllerNode(ManagedNode):
         # passed, and the controller answers as before. A stamp in the future, of a clock that is ahead, is now.
         if self._stamp_ns != before_ns:
             self._reading.stamp_s = now_s - max(now_ns - self._stamp_ns, 0) * 1e-9
-        desired, self._desired_force = self._desired_force, None
+        desired, self._desired = self._desired, None
         cycle.limited = following and self._limited
         if cycle.answer(self._reading, self._commanded, following, now_s, self._sequence):
-            self._publish_tension(cycle.tension)
-            self._desired_force = list(cycle.generalized_force)
+            self._publish_command(cycle.command)
+            self._desired = list(cycle.command if self._displacements else cycle.generalized_force)
         if self._thinning.due(self._stamp_ns):
             self._compare(desired, self._commanded)
             self._publish_coordinates(cycle.clarke, cycle.clarke_rate, cycle.generalized_force)
@@ -264,22 +278,23 @@ class ClarkeControllerNode(ManagedNode):
         self._sequence = int(numbers[row.number])
         self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
         if any(numbers[row.limited]):
-            self._compare(self._desired_force, numbers[row.commanded])
-        self._desired_force = numbers[row.force] if numbers[row.answered] else None
+            self._compare(self._desired, numbers[row.commanded])
+        wanted = row.desired if self._displacements else row.force
+        self._desired = numbers[wanted] if numbers[row.answered] else None
         if numbers[row.answered]:
-            self._publish_tension(numbers[row.desired])
+            self._publish_command(numbers[row.desired])
         if self._thinning.due(self._stamp_ns):
             self._simulated = self.simulated
             self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])
 
     def _compare(self, desired: list[float] | None, commanded: Sequence[float]) -> None:
-        """What the limits left of the force that was desired in the cycle before; ``commanded`` went out then."""
+        """What the limits left of what was desired in the cycle before; ``commanded`` went out then."""
         if desired is None or not math.isfinite(commanded[0]):
             return
-        reached = self._force_of_tension @ commanded
-        missing_n = float(np.abs(desired - reached).max())
-        if missing_n > self._missing[0]:
-            self._missing = missing_n, list(desired), reached.tolist()
+        reached = self._reached @ commanded
+        missing = float(np.abs(desired - reached).max())
+        if missing > self._missing[0]:
+            self._missing = missing, list(desired), reached.tolist()
 
     def _read(self, data: bytes) -> bool:
         """Take over a message; False where it is of another robot."""
@@ -287,12 +302,12 @@ class ClarkeControllerNode(ManagedNode):
         if numbers:
             stamp_ns = numbers[place["sec"]] * conversions.NS_PER_S + numbers[place["nanosec"]]
             sequence, self._simulated = numbers[place["sequence"]], numbers[place["simulated"]]
-            names = ("displacement", "velocity", "tension", "age", "commanded_tension", "limited")
+            names = ("displacement", "velocity", "tension", "age", self._commanded_field, "limited")
             displacement, velocity, tension, age, self._commanded, limited = (numbers[place[name]] for name in names)
         else:
             message: TendonStates = self._states_layout.message(data)
             displacement, velocity, tension = message.displacement, message.velocity, message.tension
-            age, self._commanded, limited = message.age, message.commanded_tension, message.limited
+            age, self._commanded, limited = message.age, conversions.commanded(message), message.limited
             counts = {len(field) for field in (displacement, velocity, tension, age, self._commanded)}
             if counts != {self._tendon_count}:
                 self._complain(f"tendon_states has {len(displacement)} tendons, the robot file {self._tendon_count}")
@@ -316,10 +331,10 @@ class ClarkeControllerNode(ManagedNode):
         self._period_known = True
         self._controller.set_period(self._period_s)
 
-    def _publish_tension(self, tension: Sequence[float]) -> None:
+    def _publish_command(self, values: Sequence[float]) -> None:
         command, place = self._command, self._command_layout.place
         command[place["sequence"]] = self._sequence
-        command[place["tension"]] = tension
+        command[place[self._command_field]] = values
         command[place["sec"]], command[place["nanosec"]] = divmod(self.clock.now_ns(), conversions.NS_PER_S)
         self._commands.publish(self._command_layout.to_bytes(command))
         if self._publish_pid and self._controller is not None:
@@ -338,6 +353,16 @@ class ClarkeControllerNode(ManagedNode):
         stamp_s = now_s - age_s if abs(age_s) < _LARGEST_CLOCK_ERROR_S else now_s
         if not reference.receive(ClarkeReference(position, velocity, acceleration), stamp_s):
             self._complain(f"clarke_reference with {position.size} values, or one that is not finite, was refused")
+
+    def _on_shape(self, message: Shape) -> None:
+        rod, cycle = self._rod, self._controller
+        coefficients = conversions.vector(message.coefficients)
+        if rod is None or cycle is None or coefficients.size != rod.n:
+            return
+        age_s = (self.clock.now_ns() - conversions.stamp_ns(message.header.stamp)) * 1e-9
+        unseen = message.problem or not np.isfinite(coefficients).all()
+        seen = np.full(self._tendon_count, np.nan) if unseen else rod.displacement(coefficients)
+        cycle.see(self._clarke_matrix @ seen, self.clock.monotonic_s() - age_s)
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         values = values_of(message)
@@ -401,24 +426,31 @@ class ClarkeControllerNode(ManagedNode):
 
     def _check_settings(self, settings: ControlSettings) -> None:
         limits = self._robot.limits if self._robot is not None else None
-        if limits is not None and not limits.minimum_n <= settings.pretension_n <= limits.maximum_n:
+        if limits is not None and not limits.least_n <= settings.pretension_n <= limits.maximum_n:
             raise ParameterError(
                 "pretension_n",
                 settings.pretension_n,
-                f"a tension within the robot's limits, [{limits.minimum_n:g}, {limits.maximum_n:g}] N",
+                f"a tension within the robot's limits, [{limits.least_n:g}, {limits.maximum_n:g}] N",
             )
 
     def _prepare_messages(self, robot: Robot) -> None:
         self._tendon_count = robot.tendon_count
         coordinates = robot.coordinate_count
-        self._states_layout = states_layout(robot.tendon_count)
-        self._command_layout = commands_layout(robot.tendon_count)
+        self._displacements = displacements = robot.takes_displacements
+        self._command_field = conversions.command_field(displacements=displacements)
+        self._commanded_field = conversions.commanded_field(displacements=displacements)
+        self._states_layout = states_layout(robot.tendon_count, displacements=displacements)
+        self._command_layout = commands_layout(robot.tendon_count, displacements=displacements)
         self._command = self._command_layout.editable()
         self._state_message = ClarkeState(simulated=self.simulated)
         self._position = conversions.preallocate(self._state_message, "position", coordinates)
         self._velocity = conversions.preallocate(self._state_message, "velocity", coordinates)
         self._force = conversions.preallocate(self._state_message, "generalized_force", coordinates)
-        self._force_of_tension = np.ascontiguousarray(controlled_manifold(robot).displacement_matrix.T)
+        manifold = controlled_manifold(robot)
+        self._clarke_matrix = np.array(manifold.clarke_matrix)
+        self._reached = np.eye(robot.tendon_count)
+        if not displacements:
+            self._reached = np.ascontiguousarray(manifold.displacement_matrix.T)
         # Never measured, and NaN rather than empty: readers of recordings stumble over empty arrays.
         conversions.preallocate(self._state_message, "acceleration", coordinates)
 
@@ -474,7 +506,8 @@ class ClarkeControllerNode(ManagedNode):
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
             status.summary(Level.OK, "in closed loop")
         status.summary(Level.OK, "waiting for the driver" if self._active else self.state)
-        (missing_n, desired, reached), self._missing = self._missing, (0.0, [], [])
+        (missing, desired, reached), self._missing = self._missing, (0.0, [], [])
+        what, unit = ("displacement", "m") if self._displacements else ("force", "n")
         for key, value in (
             ("pretension_n", math.nan if cycle is None else cycle.pretension),
             ("states_received", received),
@@ -491,9 +524,9 @@ class ClarkeControllerNode(ManagedNode):
             ("execution_mean_us", self._execution.mean_us),
             ("execution_p99_us", self._execution.quantile_us(0.99)),
             ("execution_max_us", self._execution.maximum_us),
-            ("force_missing_n", missing_n),
-            ("force_desired_n", _listed(desired)),
-            ("force_reached_n", _listed(reached)),
+            (f"{what}_missing_{unit}", missing),
+            (f"{what}_desired_{unit}", _listed(desired)),
+            (f"{what}_reached_{unit}", _listed(reached)),
         ):
             status.add(key, value)
 

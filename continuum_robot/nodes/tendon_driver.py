@@ -57,8 +57,8 @@ GRAPH_PERIOD_S = 0.5
 class TendonDriver(ManagedNode):
     """Publishes ``tendon_states`` every cycle, applies ``tendon_commands`` within limits, and keeps the tendons safe.
 
-    Configured, it reads and publishes with the power off; active, it holds the measured tensions until the first
-    command arrives. Faults latch; ``reset_estop`` clears them where the inputs are neutral.
+    Configured, it reads and publishes with the power off; active, it holds the measured tensions, or the place of
+    servos, until the first command arrives. Faults latch; ``reset_estop`` clears them where the inputs are neutral.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class TendonDriver(ManagedNode):
         trips = None if self._slot is not None else RoundTripStatistics(loop.period_s)
         self._states.prepare(
             loop.row,
-            robot.tendon_count,
+            robot,
             simulated=self.simulated,
             decimation=max(1, round(rate_hz / self.parameters.get("decimated_rate_hz"))),
             trips=trips,
@@ -196,6 +196,8 @@ class TendonDriver(ManagedNode):
         loop.start()
 
     def _desired_form(self, robot: Robot) -> Form:
+        if robot.takes_displacements:
+            return interpreted_form("actuators that take displacements run at the rate of their bus")
         if robot.traits.without_compiled_cycle:
             return interpreted_form(robot.traits.without_compiled_cycle)
         if self.parameters.get("cycle") == "interpreted":
@@ -223,7 +225,7 @@ class TendonDriver(ManagedNode):
         return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
     def activate(self) -> None:
-        """Take up slack with a low tension, then obey commands; the first tensions are the measured ones.
+        """Take up slack with a low tension, then obey commands; the first ones are what is measured.
 
         Without torque a bent robot springs back and leaves tendons slack, their displacements then fit no shape.
         """
@@ -242,7 +244,7 @@ class TendonDriver(ManagedNode):
         self._publish_status()
 
     def deactivate(self) -> None:
-        """Ramp to the safe tension, then switch the torque off. Takes the time of the ramp, and is bounded."""
+        """Release the tendons, then switch the torque off. Takes the time of the ramp, and is bounded."""
         loop = self.loop
         if self._procedures.owner not in ("", ACTIVATION):
             return  # an activation was refused beside a procedure: what that switched on is not ours to switch off

@@ -142,6 +142,11 @@ class Actuators:
         return self.gear_ratio / self.spool_radius_m
 
     @property
+    def maximum_speed_m_per_s(self) -> float:
+        """Tendon that a servo winds at its no-load speed, m/s; infinite where the actuators take tensions."""
+        return math.inf if self.servo is None else self.servo.maximum_speed_rad_per_s / self.motor_rad_per_m
+
+    @property
     def meter_per_count(self) -> float:
         """Tendon that an encoder's count stands for, m."""
         return 2 * math.pi / self.motor_rad_per_m / self.encoder_counts_per_turn
@@ -175,23 +180,16 @@ class ActuationLimits:
     maximum_displacement_m: float = quantity("largest displacement of a tendon either way", gt=0, le=10)
     command_timeout_s: float = quantity("age of a command at which the safe state begins", default=0.1, ge=0.002, le=5)
     reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.05, ge=0.002, le=5)
-    inconsistency_m: float = quantity(
-        "largest root mean square by which displacements of a segment may miss the Clarke manifold; 0: 2 mm, or the"
-        " stretch of a tendon at maximum_n where that is more",
-        default=0.0,
-        ge=0,
-        le=1,
-    )
     frozen_motion_m: float = quantity(
         "how far the other tendons say that one moved which reads the same, beyond their stretch, until it is frozen;"
-        " 0: derived from friction, stiffness and encoders (docs/safety.md)",
+        " or how far the command of a servo moves meanwhile; 0: derived (docs/safety.md)",
         default=0.0,
         ge=0,
         le=0.1,
     )
     frozen_begin_s: float = quantity(
-        "how long a tendon that must move, by the others or by the forces, may take to begin to; 0: derived from the"
-        " motors' inertia and encoders, at least 20 ms",
+        "how long a tendon that must move, by the others, the forces or its command, may take to begin to; 0: derived,"
+        " at least 20 ms (docs/safety.md)",
         default=0.0,
         ge=0,
         le=10,
@@ -207,6 +205,13 @@ class TensionLimits(ActuationLimits):
     total_n: float = quantity("greatest sum of all tensions", gt=0, le=1e5)
     safe_n: float = quantity("tension of the safe state", ge=0, le=1e4)
     safe_rate_n_per_s: float = quantity("ramp to the safe state", gt=0, le=1e7)
+    inconsistency_m: float = quantity(
+        "largest root mean square by which displacements of a segment may miss the Clarke manifold; 0: 2 mm, or the"
+        " stretch of a tendon at maximum_n where that is more",
+        default=0.0,
+        ge=0,
+        le=1,
+    )
     frozen_force_n: float = quantity(
         "change of the commanded generalised force that must move some tendon; 0: derived from the motors' friction",
         default=0.0,
@@ -227,6 +232,16 @@ class TensionLimits(ActuationLimits):
             raise refuse("safe_n", self.safe_n, f"at most maximum_n = {self.maximum_n:g} N")
 
     @property
+    def least_n(self) -> float:
+        """Least tension of a tendon while active, N."""
+        return self.minimum_n
+
+    @property
+    def largest_sum_n(self) -> float:
+        """Greatest sum of all tensions, N."""
+        return self.total_n
+
+    @property
     def longest_ramp_s(self) -> float:
         """Time of the ramp from the greatest tension to none at ``safe_rate_n_per_s``, s."""
         return self.maximum_n / self.safe_rate_n_per_s
@@ -245,8 +260,8 @@ class DisplacementLimits(ActuationLimits):
         le=1e4,
     )
     lag_m: float = quantity(
-        "largest distance between a commanded and a measured displacement; 0: derived from the servo's bandwidth, the"
-        " fastest command, the bus and the encoders",
+        "largest distance between a commanded and a measured displacement; 0: derived from the servo's bandwidth and"
+        " stiffness, the fastest command, the largest load, the bus and the encoders",
         default=0.0,
         ge=0,
         le=1,
@@ -265,6 +280,16 @@ class DisplacementLimits(ActuationLimits):
             raise refuse(
                 "pay_out_m", self.pay_out_m, f"at most maximum_displacement_m = {self.maximum_displacement_m:g} m"
             )
+
+    @property
+    def least_n(self) -> float:
+        """Least load of a tendon while active, N."""
+        return self.slack_n
+
+    @property
+    def largest_sum_n(self) -> float:
+        """Greatest sum of all loads, N: nothing limits it."""
+        return math.inf
 
     @property
     def longest_ramp_s(self) -> float:

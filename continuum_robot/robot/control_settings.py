@@ -12,8 +12,11 @@ ANTIWINDUP_STRATEGIES = ("none", "back_calculation", "conditional_integration")
 TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip", "least_sum")
 PID_LAW = "pid"
 INVERSE_DYNAMICS_LAW = "inverse_dynamics"
-LAWS = (PID_LAW, INVERSE_DYNAMICS_LAW)
-"""Of the controllers of this package, which are compiled with the cycle."""
+STATICS_LAW = "statics"
+COMPILED_LAWS = (PID_LAW, INVERSE_DYNAMICS_LAW)
+"""Of the controllers of this package that give tensions; they are compiled with the cycle."""
+LAWS = (*COMPILED_LAWS, STATICS_LAW)
+"""Of all controllers of this package; the last one gives displacements."""
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 
@@ -61,9 +64,10 @@ class InverseDynamicsSettings:
 class ControlSettings:
     """The Clarke controller of a robot."""
 
-    gains: tuple[PidGains, ...] = quantity("one entry a segment")
+    gains: tuple[PidGains, ...] = quantity("one entry a segment; none if the actuators take displacements", default=())
     law: str = quantity(
-        "what turns states into tensions: pid, inverse_dynamics, or the name of an installed controller",
+        "what turns states into tensions: pid, inverse_dynamics, or the name of an installed controller; into"
+        " displacements: statics, which is the default there, or an installed one",
         default=PID_LAW,
         filled=True,
     )
@@ -83,6 +87,13 @@ class ControlSettings:
         default=0.0,
         ge=0,
         le=1,
+        live=True,
+    )
+    integral_per_s: float = quantity(
+        "of the law statics: how fast the error of the shape that strings or a fibre measure is corrected; 0: not",
+        default=0.0,
+        ge=0,
+        le=20,
         live=True,
     )
     inverse_dynamics: InverseDynamicsSettings = quantity(

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, Limits, TensionLimits
-from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
+from continuum_robot.robot.control_settings import (
+    INVERSE_DYNAMICS_LAW,
+    LAWS,
+    STATICS_LAW,
+    ControlSettings,
+    ReferenceSettings,
+)
 from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.file.parts import VERSION
 from continuum_robot.robot.file.recording import Recording
@@ -63,6 +69,9 @@ class Robot:
         "its centre of mass in the axes of the tip, from the backbone's end", default=(0.0, 0.0, 0.0), length=3,
         ge=-10, le=10
     )  # fmt: skip
+    tendon_stiffness_n_per_m: float = quantity(
+        "axial stiffness of a tendon from its end to its spool", default=2.0e4, gt=0, le=1e9
+    )
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
     limits: TensionLimits | DisplacementLimits | None = quantity("limits of the tendon driver", default=None)
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
@@ -109,12 +118,13 @@ class Robot:
                     "false: the capstans of a later segment ride on the end of the one before",
                 )
         self._check_paths()
-        if self.control is not None and len(self.control.gains) != len(self.part_names):
-            raise refuse("control.gains", len(self.control.gains), f"{len(self.part_names)} entries, one a segment")
+        if self.control is not None:
+            object.__setattr__(self, "control", self._checked_control(self.control))
         if self.reference is not None:
             self._check_reference(self.reference)
         if self.displaced_tendons is not None:
             self.displaced_tendons.check_count(self.tendon_count)
+        self.simulation.wiring_errors.check_count(self.tendon_count)
         if self.recording is not None:
             for key in ("displacement_columns", "displacement_signs"):
                 value = getattr(self.recording, key)
@@ -125,6 +135,8 @@ class Robot:
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
         if self.limits is not None:
             self._check_limits(self.limits)
+        if self.actuators is not None:
+            self.stop.check(displacements=self.takes_displacements)
         if self.stop.braking:
             self._check_brake(self.stop.braking)
 
@@ -196,18 +208,53 @@ class Robot:
                 limits.maximum_n,
                 f"at most {self.actuators.maximum_tension_n:.4g} N, which the actuators give at maximum_current_a",
             )
-        for key in ("minimum_n", "safe_n") if isinstance(limits, TensionLimits) else ():
-            least = getattr(limits, key) * self.tendon_count
-            if limits.total_n < least:
-                raise refuse(
-                    "limits.total_n",
-                    limits.total_n,
-                    f"at least {least:g} N, which {self.tendon_count} tendons at {key} need",
-                )
+        if self.takes_displacements and self.actuators is not None and isinstance(limits, DisplacementLimits):
+            for key in ("speed_m_per_s", "pay_out_speed_m_per_s"):
+                if getattr(limits, key) > self.actuators.maximum_speed_m_per_s:
+                    raise refuse(
+                        f"limits.{key}",
+                        getattr(limits, key),
+                        f"at most {self.actuators.maximum_speed_m_per_s:.4g} m/s, which the servo's"
+                        " maximum_speed_rad_per_s makes on the spool",
+                    )
+        if isinstance(limits, TensionLimits):
+            for key in ("minimum_n", "safe_n"):
+                least = getattr(limits, key) * self.tendon_count
+                if limits.total_n < least:
+                    raise refuse(
+                        "limits.total_n",
+                        limits.total_n,
+                        f"at least {least:g} N, which {self.tendon_count} tendons at {key} need",
+                    )
         if self.control is not None and self.control.pretension_n > limits.maximum_n:
             raise refuse(
                 "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
             )
+
+    def _checked_control(self, control: ControlSettings) -> ControlSettings:
+        """The settings, with the law that displacements need; RobotFileError where one is without effect."""
+        if not self.takes_displacements:
+            if len(control.gains) != len(self.part_names):
+                raise refuse("control.gains", len(control.gains), f"{len(self.part_names)} entries, one a segment")
+            if control.law == STATICS_LAW or control.integral_per_s:
+                key = "law" if control.law == STATICS_LAW else "integral_per_s"
+                expected = "pid or another law, without integral_per_s: the actuators take tensions"
+                raise refuse(f"control.{key}", getattr(control, key), expected)
+            return control
+        if control.law not in LAWS:
+            return control
+        if control.law == INVERSE_DYNAMICS_LAW:
+            raise refuse("control.law", control.law, f"{STATICS_LAW}, since the actuators take displacements")
+        plain = ControlSettings()
+        fed_forward = ("feedforward_stiffness", "feedforward_gravity", "feedforward_friction")
+        for key in ("gains", "inverse_dynamics", *fed_forward):
+            if getattr(control, key) != getattr(plain, key):
+                raise refuse(f"control.{key}", getattr(control, key), "none: the law statics has no use for it")
+        if control.tendon_forces == "clip":
+            raise refuse("control.tendon_forces", "clip", "another one: clipped loads hold no shape")
+        if control.integral_per_s and not self.strings and self.fiber is None:
+            raise refuse("control.integral_per_s", control.integral_per_s, "0: no strings and no fibre see the shape")
+        return replace(control, law=STATICS_LAW)
 
     def _check_brake(self, key: str) -> None:
         holds_n = None if self.actuators is None else self.actuators.brake_holds_n
@@ -355,9 +402,36 @@ class Robot:
         return self.construction.tendon_names
 
     @property
+    def tendon_stiffnesses_n_per_m(self) -> Vector:
+        """Of every tendon and its drive, (N,), N/m: as a fit found it, else as the file states it."""
+        if self.displaced_tendons is not None:
+            return np.array(self.displaced_tendons.stiffness_n_per_m)
+        usual = self.tendon_stiffness_n_per_m
+        values = np.full(self.tendon_count, usual)
+        for rows, segment in zip(self.tendon_slices, self.segments, strict=False):
+            values[rows] = segment.tendons.stiffness_n_per_m or usual
+        if self.routed_tendons:
+            values[-len(self.routed_tendons) :] = [one.stiffness_n_per_m or usual for one in self.routed_tendons]
+        return values
+
+    @property
     def takes_displacements(self) -> bool:
         """Whether its actuators are told displacements instead of tensions."""
         return self.actuators is not None and self.actuators.command == DISPLACEMENT
+
+    @property
+    def tension_limits(self) -> TensionLimits:
+        """Its limits. Raises :class:`ParameterError` where it has none, or takes displacements."""
+        if not isinstance(self.limits, TensionLimits):
+            raise ParameterError("robot.limits", None, f"limits of tensions in the file of robot {self.name!r}")
+        return self.limits
+
+    @property
+    def displacement_limits(self) -> DisplacementLimits:
+        """Its limits. Raises :class:`ParameterError` where it has none, or takes tensions."""
+        if not isinstance(self.limits, DisplacementLimits):
+            raise ParameterError("robot.limits", None, f"limits of displacements in the file of robot {self.name!r}")
+        return self.limits
 
     @property
     def newton_per_ampere(self) -> Vector:

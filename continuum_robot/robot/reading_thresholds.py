@@ -23,8 +23,14 @@ _LEAST_INCONSISTENCY_M = 0.002
 # Dry friction breaks away at up to twice of what it is in motion, and turns with the direction.
 _BREAKAWAY = 2.0
 _TURN = 2.0
+# On a slow bus the readings that tell it are few.
+_BEGIN_PERIODS = 4.0
 _CURRENT_COUNTS = 2.0
 _CURRENT_FRACTION = 0.05
+# Servos: dead band and dry friction of a position loop are on no data sheet.
+_SERVO_MARGIN = 1.5
+_SERVO_STEPS = 2.0
+_BUS_PERIODS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +77,92 @@ def _leave_one_out(robot: Robot) -> Vector:
     return np.asarray(np.where(own > 0, 1 / np.where(own > 0, own, 1.0), 0.0)[:, None] * missed)
 
 
-def reading_thresholds(robot: Robot) -> ReadingThresholds:
-    """The thresholds of a robot: those that its ``limits`` state, else as they follow from the rest of its file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServoThresholds:
+    """Thresholds of the watch over servos that hold displacements.
+
+    Attributes
+    ----------
+    lag_m : largest distance between a commanded and a measured displacement, m
+    highest_n : greatest load of a tendon as its motor measures it, with its friction and inertia, N
+    slack_n : load below which a tendon is slack, N
+    frozen_motion_m : how far a command may move while a reading repeats bit by bit, m
+    frozen_begin_s : for how long, s
+    """
+
+    lag_m: float
+    highest_n: float
+    slack_n: float
+    frozen_motion_m: float
+    frozen_begin_s: float
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        slack = f" below {self.slack_n:.3g} N, or" if self.slack_n else ""
+        return (
+            f"Faults from: a servo {1e3 * self.lag_m:.3g} mm from its command; a load{slack} above"
+            f" {self.highest_n:.3g} N; a reading that repeats while its command moves {1e3 * self.frozen_motion_m:.3g}"
+            " mm"
+        )
+
+
+def thresholds_of(robot: Robot, period_s: float = 0.001) -> ReadingThresholds | ServoThresholds:
+    """The thresholds of either kind of robot. Raises as :func:`reading_thresholds`.
+
+    Parameters
+    ----------
+    robot : with limits
+    period_s : of the driver's cycle, s
+    """
+    return servo_thresholds(robot, period_s) if robot.takes_displacements else reading_thresholds(robot, period_s)
+
+
+def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
+    """The thresholds of a robot whose actuators take displacements: those that its file states, else derived.
+
+    Parameters
+    ----------
+    robot : that takes displacements
+    period_s : of the driver's cycle, s
 
     Raises
     ------
-    ParameterError : a robot without limits
+    ParameterError : a robot without such limits
     """
-    limits, actuators = robot.limits, robot.actuators
-    if limits is None:
-        raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
-    tendon_m_per_n = 1 / robot.simulation.tendon_stiffness_n_per_m
+    limits, actuators = robot.displacement_limits, robot.actuators
+    if actuators is None or actuators.servo is None:
+        raise ParameterError("robot.actuators", None, f"servos in the file of robot {robot.name!r}")
+    # A proportional loop, critically damped, is 2 v / w behind, and by the load over its stiffness m w^2; it hears a
+    # command in the next cycle and is read in the one after that.
+    rad_per_s, mass_kg = 2 * math.pi * actuators.servo.bandwidth_hz, actuators.reflected_mass_kg
+    delay_s, stiffness_n_per_m = 2 / rad_per_s + _BUS_PERIODS * period_s, mass_kg * rad_per_s**2
+    friction_n, steps_m = actuators.coulomb_n, _SERVO_STEPS * actuators.meter_per_count
+    behind_m = limits.speed_m_per_s * delay_s + (limits.maximum_n + friction_n) / stiffness_n_per_m + steps_m
+    sticks_m = _TURN * _BREAKAWAY * friction_n / stiffness_n_per_m + steps_m
+    return ServoThresholds(
+        lag_m=limits.lag_m or _SERVO_MARGIN * behind_m,
+        highest_n=limits.maximum_n + friction_n + mass_kg * limits.acceleration_m_per_s2,
+        slack_n=limits.slack_n,
+        frozen_motion_m=limits.frozen_motion_m or max(sticks_m, _LEAST_MOTION_M),
+        frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, 2 * delay_s),
+    )
+
+
+def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThresholds:
+    """The thresholds of a robot: those that its ``limits`` state, else as they follow from the rest of its file.
+
+    Parameters
+    ----------
+    robot : that takes tensions
+    period_s : of the driver's cycle, s
+
+    Raises
+    ------
+    ParameterError : a robot without limits of tensions
+    """
+    limits, actuators = robot.tension_limits, robot.actuators
+    tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
     step_m = friction_n = mass_kg = largest_a = 0.0
     if actuators is not None:
         step_m, friction_n = actuators.meter_per_count, actuators.coulomb_n
@@ -109,6 +190,6 @@ def reading_thresholds(robot: Robot) -> ReadingThresholds:
             else np.maximum(motion_m, _LEAST_MOTION_M)
         ),
         frozen_force_n=force_n,
-        frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, begin_s),
+        frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, begin_s, _BEGIN_PERIODS * period_s),
         current_mismatch_a=limits.current_mismatch_a or current_a,
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.robot.control_settings import LAWS, PID_LAW
+from continuum_robot.robot.control_settings import COMPILED_LAWS, PID_LAW
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.traits import LENGTHS, STATICS, Traits
@@ -103,14 +103,15 @@ class RodConstruction:
         in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
         return Traits(
             coordinate_names=tuple(f"q of {segment.name}" for segment in self.segments) if planar else names,
-            without_compiled_cycle="" if law in LAWS else f"the controller {law} is Python code",
+            without_compiled_cycle="" if law in COMPILED_LAWS else f"the controller {law} is Python code",
             without_tip_control=in_plane,
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
             nonlinear_lengths=nonlinear_lengths,
             # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how
             # the rod bends across it.
-            shape_from=STATICS if nonlinear_lengths or planar else LENGTHS,
+            # What servos hold stretches by loads that the statics alone know.
+            shape_from=STATICS if nonlinear_lengths or planar or self.robot.takes_displacements else LENGTHS,
         )
 
     @property

@@ -8,20 +8,37 @@ from dataclasses import dataclass
 from continuum_robot.robot.schema import quantity, refuse
 
 RELEASE, HOLD_TENSION, HOLD_PLACE, BRAKE = "release", "hold_tension", "hold_place", "brake"
-STOP_ACTIONS = (RELEASE, HOLD_TENSION, HOLD_PLACE, BRAKE)
+TORQUE_OFF = "torque_off"
+STOP_ACTIONS = (RELEASE, HOLD_TENSION, HOLD_PLACE, BRAKE, TORQUE_OFF)
+CLASSES = ("operator", "commands", "readings", "loop_too_slow", "mechanics", "devices", "motor_hot")
+"""Classes of faults: keys of the section."""
 
-_REFUSED = {
+_LIMP = "without torque a bent robot springs back at once: release ramps its tensions down first"
+_NO_TENSION = "servos that take displacements hold no tension, but hold_place"
+# What each kind of actuators refuses, by class of fault, and why.
+_OF_TENSIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "operator": ((), ""),
+    "commands": ((), ""),
     "readings": ((HOLD_PLACE,), "the place cannot be held by readings that are not to be trusted"),
     "loop_too_slow": ((HOLD_PLACE,), "a loop that is late cannot hold a place"),
     "mechanics": ((HOLD_TENSION, HOLD_PLACE), "a motor whose tendon snapped would wind it in"),
     "devices": ((HOLD_TENSION, HOLD_PLACE), "a motor may be off, and the tendons opposite would pull the robot over"),
     "motor_hot": ((HOLD_TENSION, HOLD_PLACE), "the motor must cool"),
 }
+_OF_DISPLACEMENTS: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(CLASSES, ((), "")),
+    "mechanics": ((HOLD_PLACE,), "an overloaded tendon would stay overloaded"),
+    "motor_hot": ((HOLD_PLACE,), "the motor must cool"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPolicy:
-    """What a stop does by class of fault: release (ramp to limits.safe_n), hold_tension, hold_place or brake."""
+    """What a stop does by class of fault.
+
+    release ramps to limits.safe_n, or pays out by limits.pay_out_m; hold_tension, hold_place and brake; torque_off for
+    actuators that take displacements.
+    """
 
     operator: str = quantity("after the e-stop", default=RELEASE, choices=STOP_ACTIONS)
     commands: str = quantity(
@@ -31,23 +48,22 @@ class StopPolicy:
     )
     readings: str = quantity(
         "after readings that are not to be trusted (reading_timeout, reading_not_finite, displacement_jump,"
-        " frozen_reading): not hold_place",
+        " frozen_reading)",
         default=RELEASE,
         choices=STOP_ACTIONS,
     )
-    loop_too_slow: str = quantity(
-        "after loop_too_slow and loop_hangs: not hold_place", default=RELEASE, choices=STOP_ACTIONS
-    )
+    loop_too_slow: str = quantity("after loop_too_slow and loop_hangs", default=RELEASE, choices=STOP_ACTIONS)
     mechanics: str = quantity(
         "where the robot is not as it should be (displacement_out_of_range, inconsistent_displacement,"
-        " tension_out_of_range, current_mismatch): release or brake",
+        " tension_out_of_range, current_mismatch, displacement_lag, slack_tendon)",
         default=RELEASE,
         choices=STOP_ACTIONS,
     )
-    devices: str = quantity("after device_fault: release or brake", default=RELEASE, choices=STOP_ACTIONS)
-    motor_hot: str = quantity("after motor_hot: release or brake", default=RELEASE, choices=STOP_ACTIONS)
+    devices: str = quantity("after device_fault", default=RELEASE, choices=STOP_ACTIONS)
+    motor_hot: str = quantity("after motor_hot", default=RELEASE, choices=STOP_ACTIONS)
     hold_s: float = quantity(
-        "how long tensions or place are held; then the tensions ramp down at limits.safe_rate_n_per_s",
+        "how long tensions or place are held; then the tensions ramp down at limits.safe_rate_n_per_s, or servos pay"
+        " out",
         default=2.0,
         gt=0,
         le=3600,
@@ -66,20 +82,31 @@ class StopPolicy:
         le=200,
     )
     torque_off: bool = quantity(
-        "switch the torque off where a release has ended; false: the tendons keep limits.safe_n until the driver is"
-        " deactivated",
+        "switch the torque off where a release has ended; false: the tendons keep limits.safe_n, or servos their"
+        " place, until the driver is deactivated",
         default=False,
     )
 
-    def __post_init__(self) -> None:
-        for key, (refused, reason) in _REFUSED.items():
+    def check(self, *, displacements: bool) -> None:
+        """Refuse what these actuators cannot do, or should not.
+
+        Parameters
+        ----------
+        displacements : the actuators take displacements; False: tensions
+
+        Raises
+        ------
+        RobotFileError : names the key and the reason
+        """
+        for key, (refused, reason) in (_OF_DISPLACEMENTS if displacements else _OF_TENSIONS).items():
             action = getattr(self, key)
-            if action in refused:
-                allowed = [other for other in STOP_ACTIONS if other not in refused]
-                raise refuse(key, action, f"one of {', '.join(allowed)}: {reason}")
+            never, because = (HOLD_TENSION, _NO_TENSION) if displacements else (TORQUE_OFF, _LIMP)
+            if action == never or action in refused:
+                allowed = [other for other in STOP_ACTIONS if other not in (*refused, never)]
+                why = because if action == never else reason
+                raise refuse(f"stop.{key}", action, f"one of {', '.join(allowed)}: {why}")
 
     @property
     def braking(self) -> str:
         """The first key whose action is a brake, "" for none."""
-        keys = ("operator", "commands", *_REFUSED)
-        return next((key for key in keys if getattr(self, key) == BRAKE), "")
+        return next((key for key in CLASSES if getattr(self, key) == BRAKE), "")

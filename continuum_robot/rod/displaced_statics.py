@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.slopes import length_slope
@@ -27,9 +28,6 @@ from continuum_robot.rod.statics import RESIDUAL_TOLERANCE, Balance, Held, Stops
 
 Array = NDArray[np.float64]
 
-# Friction springs are this much stiffer than their tendon: what they hide is F / (5 k), a fifth of the tendon's own
-# stretch under the friction.
-STICKING_OVER_TENDON = 5.0
 _LONGEST_STEP_M = 2e-3
 
 
@@ -84,9 +82,9 @@ class DisplacedStatics:
             raise ParameterError("robot", robot.name, "segments and `displaced_tendons`, as `identify` writes them")
         self.rod = rod = Rod(robot)
         self._library, self._balance = rod.compiled(), Balance(rod)
-        fraction = np.array(tendons.friction_fraction) if friction else np.zeros(robot.tendon_count)
-        stiffness = np.array(tendons.stiffness_n_per_m)
-        self._tendon = np.array([stiffness, tendons.zero_m, tendons.gain, fraction, STICKING_OVER_TENDON * stiffness])
+        held = HeldTendons.of(robot)
+        fraction = held.friction_fraction if friction else np.zeros(robot.tendon_count)
+        self._tendon = np.array([held.stiffness_n_per_m, held.zero_m, held.gain, fraction, held.sticking_n_per_m])
         self._path_by, self._stiffness_by = _path_changes(rod, robot), _stiffness_changes(rod, robot)
         counts = {
             "angle_rad": len(robot.segments),

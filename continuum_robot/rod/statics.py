@@ -239,10 +239,11 @@ class Balance:
         """Stiffness of the rod, its weight, loads and tensions (N,), N, at coefficients (n,): (n, n)."""
         return self.pulled(c, np.zeros(self.rod.tendon_count) + np.asarray(tension)).own_hessian
 
-    def pulled(self, c: Vector, tension: Vector) -> RestState:
-        """:meth:`state` under given tensions (N,), N, which may push too."""
+    def pulled(self, c: Vector, tension: Vector, held: Held | None = None) -> RestState:
+        """:meth:`state` under given tensions (N,), N, which may push too, and with tendons that are held."""
         arrays, none = self.rod.arrays, np.zeros(self.rod.tendon_count)
-        return self.state(c, _Case(arrays.gravity, arrays.body, tension, none, none))
+        springs = Held(none, none) if held is None else held
+        return self.state(c, _Case(arrays.gravity, arrays.body, tension, springs.stiffness, springs.spooled))
 
     def newton(self, c: Vector, case: _Case, tolerance: float = _LAST_STEP) -> tuple[RestState, int]:
         """The kernel's Newton method from a guess: where it ended, and its iterations, negative where it failed.

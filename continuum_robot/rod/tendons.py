@@ -26,18 +26,6 @@ def coefficient_slices(robot: Robot) -> tuple[slice, ...]:
     )
 
 
-def tendon_stiffness_n_per_m(robot: Robot) -> Vector:
-    """Of every tendon and its drive, (N,), N/m: as a fit found it, else as the ``simulation`` section says.
-
-    Parameters
-    ----------
-    robot : a rod
-    """
-    if robot.displaced_tendons is not None:
-        return np.array(robot.displaced_tendons.stiffness_n_per_m)
-    return np.full(robot.tendon_count, robot.simulation.tendon_stiffness_n_per_m)
-
-
 def check_parallel(robot: Robot) -> None:
     """Refuse a robot whose displacements are not linear in its coefficients; raises ParameterError."""
     reason = robot.traits.nonlinear_lengths

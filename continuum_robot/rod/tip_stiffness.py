@@ -22,7 +22,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance
 from continuum_robot.rod.tendon_modes import controlled_manifold
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 
 Vector = NDArray[np.float64]
 
@@ -32,11 +31,11 @@ def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
 
     Parameters
     ----------
-    robot : its ``displaced_tendons``, as a fit found them, or its ``simulation`` section has the stiffness
+    robot : a rod
     tension : shape (N,), N; a slack tendon has none
     """
     pulled = np.asarray(tension, dtype=float)
-    stiffness = tendon_stiffness_n_per_m(robot)
+    stiffness = robot.tendon_stiffnesses_n_per_m
     if robot.displaced_tendons is None:
         stiffness = stiffness * (1 + robot.simulation.tendon_stiffening_per_n * pulled)
     return np.where(pulled > 0, stiffness, 0.0)
@@ -50,7 +49,8 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
     robot : with control settings
     c : coefficients of the rod, shape (n,)
     tension : of all tendons, shape (N,), N
-    integral : the controller takes every error of the spools away in the end; else its proportional gain alone acts
+    integral : the controller takes every error of the spools away in the end; else its proportional gain alone acts.
+        Without effect where the spools are held at displacements: the tendons alone give way then
 
     Raises
     ------
@@ -66,6 +66,10 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
     shape = rod.checked(c)
     hessian = Balance(rod).hessian(shape, pulled)
     gradient = rod.displacement_gradient(shape)
+    pose, body = rod.moved(shape)
+    jacobian = pose[:3, :3] @ body[:3]
+    if robot.takes_displacements:
+        return _moved(jacobian, hessian + gradient.T @ (stiffness[:, None] * gradient), shape)
     manifold = controlled_manifold(robot)
     onto = manifold.clarke_matrix
     distribute = onto.T.copy()
@@ -80,8 +84,11 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
             raise ParameterError("control.gains.p", gains.tolist(), "gains above 0 N/m")
         give = give + np.diag(1 / gains)
     held = hessian + gradient.T @ distribute @ np.linalg.solve(give, onto @ gradient)
-    pose, body = rod.moved(shape)
-    jacobian = pose[:3, :3] @ body[:3]
+    return _moved(jacobian, held, shape)
+
+
+def _moved(jacobian: Vector, held: Vector, shape: Vector) -> Vector:
+    """Compliance of the tip by the stiffness of the coefficients."""
     if np.linalg.cond(held) > 1e12:
         raise ParameterError("c", shape.tolist(), "a shape that is not at the point of buckling")
     return np.asarray(jacobian @ np.linalg.solve(held, jacobian.T))

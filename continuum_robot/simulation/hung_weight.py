@@ -65,7 +65,7 @@ class HungWeightBench:
         self.tendon_count, self.height_m = robot.tendon_count, 0.0
         self._tendon, self._mass_kg, self._slack_m = tendon, mass_kg, slack_m
         self._stiffness, self._damping = (
-            robot.simulation.tendon_stiffness_n_per_m,
+            float(robot.tendon_stiffnesses_n_per_m[tendon]),
             robot.simulation.tendon_damping_ns_per_m,
         )
         self._motor = MotorModel.from_actuators(robot.actuators, robot.tendon_count, rng)

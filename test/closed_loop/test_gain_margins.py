@@ -25,7 +25,7 @@ def linearised(robot):
     actuators = dataclasses.replace(robot.actuators, cogging_amplitude_nm=0.0, coulomb_friction_nm=0.0)
     motor = MotorModel.from_actuators(actuators, robot.tendon_count, np.random.default_rng(robot.simulation.seed))
     simulation = robot.simulation
-    springs = Springs(simulation.tendon_stiffness_n_per_m, damping_ns_per_m=simulation.tendon_damping_ns_per_m)
+    springs = Springs(robot.tendon_stiffness_n_per_m, damping_ns_per_m=simulation.tendon_damping_ns_per_m)
     moving = MovingRod(Rod(robot), springs=springs, motor=motor, method="midpoint", tolerance=1e-13)
     n, count = robot.coefficient_count, robot.tendon_count
     rest = equilibrium(Rod(robot), np.zeros(count)).c

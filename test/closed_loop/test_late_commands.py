@@ -53,7 +53,7 @@ def amplitudes(robot, plant, delay_s, duration_s):
         now_s = cycle * PERIOD_S
         reading = actuators.read(now_s)
         answer = controller.update(reading.displacement_m, reading.velocity_m_per_s, target, PERIOD_S)
-        waiting.append(answer.tension)
+        waiting.append(answer.command)
         actuators.write(waiting.popleft(), now_s)
         error.append(np.abs(target.position - answer.clarke).max())
     return [part.max() for part in np.array_split(np.array(error), 4)]

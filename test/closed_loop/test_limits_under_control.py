@@ -38,7 +38,7 @@ class BlockedRobot:
         self.safety.activate(self.reading(), 0.0)
 
     def reading(self):
-        stretch_m = (self.tension - self.robot.control.pretension_n) / self.robot.simulation.tendon_stiffness_n_per_m
+        stretch_m = (self.tension - self.robot.control.pretension_n) / self.robot.tendon_stiffness_n_per_m
         nothing = np.full(self.count, np.nan)
         current_a = self.tension / self.robot.newton_per_ampere
         return TendonReading(
@@ -54,13 +54,13 @@ class BlockedRobot:
             self.input.receive(ClarkeReference.at_rest(position), self.now_s)
             self.cycle.limited = bool(self.safety.is_limited())
             assert self.cycle.answer_state(
-                self.buffer, self.safety.tension.tolist(), True, self.now_s, self.number
+                self.buffer, self.safety.commanded.tolist(), True, self.now_s, self.number
             )
             self.safety.step_once(
-                self.buffer, list(self.cycle.tension), self.count, 0.0, self.number, self.now_s, DT
+                self.buffer, list(self.cycle.command), self.count, 0.0, self.number, self.now_s, DT
             )
             assert self.safety.faults == ()
-            self.tension = self.safety.tension
+            self.tension = self.safety.commanded
 
     @property
     def realised(self):

@@ -59,7 +59,7 @@ def settled(robot, rod, controller, start, tension, duration_s):
     for _ in range(round(duration_s / DT)):
         displacement, velocity = lever @ c, lever @ c_rate
         output = controller.update(displacement, velocity, reference, DT)
-        limited = limiter.update(output.tension, DT)
+        limited = limiter.update(output.command, DT)
         tensions.append(limited.tension)
         for _ in range(SUBSTEPS):
             c_rate = c_rate + DT / SUBSTEPS * rod.acceleration(c, c_rate, lever.T @ limited.tension)

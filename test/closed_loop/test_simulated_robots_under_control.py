@@ -126,7 +126,7 @@ def test_runs_are_repeatable_bit_by_bit():
 
 
 def test_activation_is_bumpless(loop):
-    first = loop.safety.tension
+    first = loop.safety.commanded
     np.testing.assert_array_equal(first, np.maximum(loop.reading.tension_n, FIVE_TENDON.limits.minimum_n))
     record = loop.run(0.2)
     steps = np.diff(np.vstack([first, record["command"]]), axis=0)
@@ -253,7 +253,7 @@ def test_until_the_first_command_the_measured_tension_is_held(five_tendon_plant)
     loop = VirtualLoop(FIVE_TENDON, plant=five_tendon_plant, safety_settings=SafetySettings(activation_grace_s=0.3))
     loop.activate()
     loop.control(on=False)
-    held = loop.safety.tension
+    held = loop.safety.commanded
     record = loop.run(0.39)
     assert loop.safety.state == "active"
     np.testing.assert_array_equal(record["command"], np.broadcast_to(held, record["command"].shape))

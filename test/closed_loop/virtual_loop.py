@@ -127,7 +127,7 @@ class VirtualLoop(QuietWatcher):
         record.time_s.append(self.now_s)
         record.clarke.append(self.controller.manifold.clarke(displacement))
         record.reference.append(self.desired.position)
-        record.command.append(self.safety.tension)
+        record.command.append(self.safety.commanded)
         record.tension.append(
             self.body.plant.tension if self.level == "dynamics" else np.array(row[self.driver.row.tension])
         )

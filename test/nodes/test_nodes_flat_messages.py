@@ -17,6 +17,7 @@ from continuum_robot.msg import TendonCommands, TendonStates
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from rclpy.serialization import deserialize_message, serialize_message
 
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, FlatLayout, commands_layout, states_layout
 
 VECTORS = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
@@ -49,22 +50,30 @@ def test_states_are_read_and_written_as_rclpy_does(data: st.DataObject, count: i
     assert deserialize_message(layout.to_bytes(list(numbers)), TendonStates) == message
 
 
-def test_what_is_unknown_stays_unknown() -> None:
-    layout = states_layout(3)
+@pytest.mark.parametrize("displacements", [False, True])
+def test_what_is_unknown_stays_unknown(displacements: bool) -> None:
+    layout = states_layout(3, displacements=displacements)
     values = layout.editable()
     assert all(math.isnan(value) for value in values[layout.place["tension"]])
     read = deserialize_message(layout.to_bytes(values), TendonStates)
-    assert all(math.isnan(value) for value in read.commanded_tension)
+    sent, empty = read.commanded_tension, read.commanded_displacement
+    sent, empty = (empty, sent) if displacements else (sent, empty)
+    assert all(math.isnan(value) for value in sent)
+    assert (len(sent), len(empty)) == (3, 0)
+    assert len(conversions.commanded(read)) == 3
 
 
 @pytest.mark.parametrize("count", [3, 5, 9])
-def test_commands_are_read_and_written_as_rclpy_does(count: int) -> None:
-    layout = commands_layout(count)
+@pytest.mark.parametrize("displacements", [False, True])
+def test_commands_are_read_and_written_as_rclpy_does(count: int, displacements: bool) -> None:
+    layout = commands_layout(count, displacements=displacements)
+    taken, empty = ("displacement", "tension") if displacements else ("tension", "displacement")
     values = layout.editable()
     values[layout.place["sequence"]] = 12345678901
-    values[layout.place["tension"]] = [0.5 + j for j in range(count)]
+    values[layout.place[taken]] = [0.5 + j for j in range(count)]
     read = deserialize_message(layout.to_bytes(values), TendonCommands)
-    assert (read.sequence, list(read.tension)) == (12345678901, [0.5 + j for j in range(count)])
+    assert (read.sequence, list(getattr(read, taken))) == (12345678901, [0.5 + j for j in range(count)])
+    assert not len(getattr(read, empty))
     assert layout.numbers(serialize_message(read)) == tuple(values)
 
 
@@ -78,7 +87,9 @@ def test_other_layouts_are_left_to_rclpy() -> None:
         assert layout.message(data) == message
     whole = serialize_message(TendonCommands(tension=array.array("d", [1.0] * 5)))
     assert layout.numbers(whole)
-    assert layout.numbers(whole[:-1]) == layout.numbers(b"") == layout.numbers(bytes(len(whole))) == ()
+    # The middleware adds bytes behind.
+    cut = whole[: len(layout.to_bytes(layout.editable())) - 1]
+    assert layout.numbers(cut) == layout.numbers(b"") == layout.numbers(bytes(len(whole))) == ()
     big_endian = b"\0\0" + whole[2:]
     assert layout.numbers(big_endian) == ()
 

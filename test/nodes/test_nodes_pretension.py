@@ -43,7 +43,7 @@ def test_a_tension_reference_is_followed_within_the_limits(stack, probe: Probe):
     publisher.publish(Float64(data=5.0))
     probe.wait(lambda: abs(pretension(stack) - 5.0) < 1e-9)
     place = np.array(stack.driver.loop.reading.displacement_m)
-    assert stack.driver.loop.safety.tension.min() > 4.5
+    assert stack.driver.loop.safety.commanded.min() > 4.5
     publisher.publish(Float64(data=float("nan")))
     publisher.publish(Float64(data=4.0))
     probe.wait(lambda: abs(pretension(stack) - 4.0) < 1e-9)

@@ -102,13 +102,14 @@ def run_identify(
     """
     console = console or Console()
     loaded = load_robot(robot)
-    moves = data is None and loaded.actuators is not None and not drives(loaded)
+    motors = loaded.actuators is not None and not loaded.takes_displacements
+    moves = data is None and motors and not drives(loaded)
     for option, value in (("--duration", duration_s), ("--tension", tension_n)):
         if value and not moves:
             raise ParameterError(option, value, "none where the robot does not move in chirps: leave it out")
     if not simulated and data is not None:
         raise ParameterError("--hardware", "given", "to be left out with --data: nothing moves then")
-    if where != HERE and loaded.actuators is not None:
+    if where != HERE and motors:
         expected = "to be left out: only the fit of a robot whose servos hold its tendons is shared out"
         raise ParameterError("--workers, --scheduler", "given", expected)
     if drives(loaded):
@@ -116,7 +117,7 @@ def run_identify(
             raise ParameterError("--data", None, "a recording of torques, tendons and strings: docs/calibration.md")
         run_calibrate(DYNAMICS, robot, data, out, plot, masses=True, json_file=json_file, console=console)
         return 0
-    if loaded.actuators is not None:
+    if motors:
         return run_identify_motion(
             loaded,
             data,
@@ -129,7 +130,7 @@ def run_identify(
             console=console,
         )
     if data is None:
-        raise ParameterError("--data", None, f"a recording: {loaded.name} has no motors that this package moves")
+        raise ParameterError("--data", None, f"a recording: {loaded.name} has no motors that take tensions")
     recording = read_recording(data)
     with tasks(where) as runner, console.status(f"fitting {loaded.name} ...") as status:
         fit = identify_displaced(loaded, recording, lambda text: status.update(escape(text)), runner=runner)

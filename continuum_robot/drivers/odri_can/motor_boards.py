@@ -124,7 +124,7 @@ class MotorBoards:
         return True
 
     @stepped
-    def write_tensions(self, tension_n: cython.double[::1], now_s: cython.double) -> cython.bint:
+    def write_commands(self, tension_n: cython.double[::1], now_s: cython.double) -> cython.bint:
         """Send a tension (N) to every tendon whose board is on, unless currents are held back.
 
         False where one is not finite, or the boards are not open: nothing is sent then.
@@ -172,14 +172,14 @@ class MotorBoards:
         return bool(self.read_into(reading, now_s))
 
     def write(self, tension_n: Any, now_s: float) -> bool:
-        """A cycle's tensions (N), for Python code: as :meth:`write_tensions`.
+        """A cycle's tensions (N), for Python code: as :meth:`write_commands`.
 
         Parameters
         ----------
         tension_n : a vector of stepped code, N
         now_s : s
         """
-        return bool(self.write_tensions(tension_n, now_s))
+        return bool(self.write_commands(tension_n, now_s))
 
     def receive(self, now_s: float) -> None:
         """Take what arrived, and do nothing about it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks for what is wrong with commands of tensions: missing, old, of the wrong size, not finite, out of range.
+"""Looks for what is wrong with commands: missing, old, of the wrong size, not finite, out of range.
 
 Stepped code: see :mod:`continuum_robot.stepped`.
 """
@@ -15,7 +15,7 @@ from continuum_robot.drivers.safety.fault_codes import (
     COMMAND_WRONG_SIZE_BIT,
 )
 from continuum_robot.drivers.safety.settings import SafetySettings
-from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.actuation import Limits
 from continuum_robot.stepped.buffers import INFINITE, indices, stepped
 
 
@@ -43,16 +43,15 @@ class CommandWatch:
     _count: cython.int
     _timeout_s: cython.double
     _grace_s: cython.double
-    _highest_n: cython.double
-    _lowest_n: cython.double
+    _highest: cython.double
+    _lowest: cython.double
     _activated_s: cython.double
     _arrived_s: cython.double
     _sequence: cython.longlong
 
-    def __init__(self, limits: TensionLimits, tendon_count: int, settings: SafetySettings) -> None:
-        margin_n = settings.command_fraction * limits.maximum_n
+    def __init__(self, limits: Limits, tendon_count: int, settings: SafetySettings) -> None:
         self._count = tendon_count
-        self._lowest_n, self._highest_n = -margin_n, limits.maximum_n + margin_n
+        self._lowest, self._highest = -INFINITE, INFINITE
         self._timeout_s, self._grace_s = limits.command_timeout_s, settings.activation_grace_s
         self.restart(-INFINITE)
 
@@ -61,6 +60,15 @@ class CommandWatch:
         self._activated_s = self._arrived_s = now_s
         self._sequence = 0
         self.fresh, self.waiting = False, True
+
+    def accept(self, lowest: float, highest: float) -> None:
+        """Refuse commands outside of a range.
+
+        Parameters
+        ----------
+        lowest, highest : N or m
+        """
+        self._lowest, self._highest = lowest, highest
 
     @stepped
     def step(
@@ -73,7 +81,7 @@ class CommandWatch:
     ) -> cython.int:
         """Bits of what is wrong with the newest command at ``now_s``; ``fresh``: whether it is new.
 
-        ``command`` holds ``command_size`` tensions, N, that are ``age_s`` old; -1: none came yet. ``sequence`` 0: no
+        ``command`` holds ``command_size`` numbers, N or m, ``age_s`` old; -1: none came yet. ``sequence`` 0: no
         sequence.
         """
         arrived_s: cython.double
@@ -99,14 +107,14 @@ class CommandWatch:
         j: cython.int
         value: cython.double
         found: cython.int = 0
-        highest_n: cython.double = self._highest_n
-        lowest_n: cython.double = self._lowest_n
+        highest: cython.double = self._highest
+        lowest: cython.double = self._lowest
         if command_size != self._count:
             return COMMAND_WRONG_SIZE_BIT
         for j in indices(self._count):
             value = command[j]
             if value - value != 0.0:  # infinity and NaN
                 return COMMAND_NOT_FINITE_BIT
-            if value < lowest_n or value > highest_n:
+            if value < lowest or value > highest:
                 found = COMMAND_OUT_OF_RANGE_BIT
         return found

@@ -10,11 +10,11 @@ import math
 
 import cython
 
-from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.drivers.safety.actuation_rules import ActuationRules
 from continuum_robot.drivers.safety.command_watch import CommandWatch
+from continuum_robot.drivers.safety.displacement_rules import DisplacementRules
 from continuum_robot.drivers.safety.fault_codes import (
-    CURRENT_MISMATCH_BIT,
     ESTOP_BIT,
     FAULT_BIT_COUNT,
     INCONSISTENT_DISPLACEMENT_BIT,
@@ -24,27 +24,31 @@ from continuum_robot.drivers.safety.fault_codes import (
 )
 from continuum_robot.drivers.safety.heat_watch import HeatWatch
 from continuum_robot.drivers.safety.lateness_watch import LatenessWatch
-from continuum_robot.drivers.safety.reading_watch import ReadingWatch
-from continuum_robot.drivers.safety.safe_ramp import SafeRamp
+from continuum_robot.drivers.safety.reading_watch import ManifoldWatch, ReadingWatch
+from continuum_robot.drivers.safety.servo_watch import ServoWatch
 from continuum_robot.drivers.safety.settings import SafetySettings
-from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_RELEASE, StopAction
-from continuum_robot.drivers.safety.tendon_swing import TendonSwing
+from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_RELEASE, StopAction
+from continuum_robot.drivers.safety.tension_rules import TensionRules
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reading_thresholds import reading_thresholds
-from continuum_robot.rod.tendon_modes import limiting_manifold
-from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, integers, stepped, vector
+from continuum_robot.robot.reading_thresholds import reading_thresholds, servo_thresholds
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, integers, stepped
 
 # Codes of the states: where their names stand in STATES of tendon_safety.py.
 STATE_INACTIVE = cython.declare(cython.int, 0)
 STATE_ACTIVE = cython.declare(cython.int, 1)
 STATE_SAFE = cython.declare(cython.int, 2)
 
+# Currents, and places of servos, are measured a cycle or two after they were commanded.
+_MISMATCH_PERIODS = 5.0
+
 
 @cython.cclass
 class SafetyCycle:
-    """What :class:`TendonSafety` does in each cycle.
+    """What :class:`TendonSafety` does in each cycle: one state machine for tensions and for displacements.
+
+    What a command may be, and what a stop does with it, are :attr:`rules`.
 
     Parameters
     ----------
@@ -65,11 +69,8 @@ class SafetyCycle:
     hang_seen : a watch outside of the cycle saw that it does not go on: the next step latches it; any thread may set it
     latency_s : age of the state when its command was written, s; NaN: unknown, or none was written; set before a step
     missed : deadlines that passed without a cycle since the one before; set before a step, which sets it to 0
-    tension_n : after a step, what to send: N numbers in N, the brake included
-    command_n : the newest command, without the brake: N numbers in N
-    added_n : what was added to the newest command for the motors' cogging, N numbers in N; may be written
-    limited : LIMITED_ bits of control/limits.py, N numbers
-    write : whether to send ``tension_n``. False in a cycle without a fresh command, so that the driver never feeds
+    rules : of its kind of actuators: the newest command, what the limits did to it, and what to send after a step
+    write : whether to send ``rules.output``. False in a cycle without a fresh command, so that the driver never feeds
         the motor board's own watchdog with an old command, and before the first activation
     waits : no fresh command came since the activation: what is written answers nobody
     state_code : STATE_INACTIVE, STATE_ACTIVE or STATE_SAFE
@@ -81,7 +82,8 @@ class SafetyCycle:
 
     Raises
     ------
-    ParameterError : a robot without limits, a period that is not positive, or a negative or unknown margin
+    ParameterError : a robot without limits, a period that is not positive or too long for the limits' timeouts, or a
+        negative or unknown margin
     """
 
     limits = cython.declare(object, visibility="readonly")
@@ -97,20 +99,15 @@ class SafetyCycle:
     waits = cython.declare(cython.bint, visibility="readonly")
     state_code = cython.declare(cython.int, visibility="readonly")
     changed = cython.declare(cython.bint, visibility="readonly")
-    tension_n = cython.declare(cython.double[::1], visibility="readonly")
-    command_n: cython.double[::1]
-    added_n: cython.double[::1]
-    limited = cython.declare(cython.int[::1], visibility="readonly")
+    rules = cython.declare(ActuationRules, visibility="readonly")
     heat = cython.declare(HeatWatch, visibility="readonly")
     stop = cython.declare(StopAction, visibility="readonly")
     torque_off_due = cython.declare(cython.bint, visibility="readonly")
     _count: cython.int
     _engaged: cython.bint
-    _limiter: TensionLimiter
     _watch: ReadingWatch
     _commands: CommandWatch
     _lateness: LatenessWatch
-    _ramp: SafeRamp
     # Faults: those of now, all latched ones, and their codes in the order in which they came.
     _conditions: cython.int
     _latched: cython.int
@@ -122,22 +119,10 @@ class SafetyCycle:
     _stop_before: cython.int
     _held_before: cython.bint
     _torque_off: cython.bint
-    _safe_n: cython.double
-    # Currents
-    _motor_n: cython.double[::1]
-    _has_actuators: cython.bint
-    _ampere_per_newton: cython.double[::1]
-    _tolerated_a: cython.double
-    _mismatch_time_s: cython.double
-    _mismatch_s: cython.double
-    _compared_s: cython.double
     # Commands
     _since_command_s: cython.double
     _credit_s: cython.double
     _maximum_step_s: cython.double
-    _minimum_n: cython.double
-    _maximum_n: cython.double
-    _swing: TendonSwing
 
     def __init__(
         self,
@@ -153,37 +138,43 @@ class SafetyCycle:
         if delay_margin_s is not None and not delay_margin_s >= 0:
             raise ParameterError("delay_margin_s", delay_margin_s, "a delay of at least 0 s, or None")
         settings = settings or SafetySettings()
-        limits, count, thresholds = robot.limits, robot.tendon_count, reading_thresholds(robot)
+        limits, count = robot.limits, robot.tendon_count
+        shortest_s = min(limits.command_timeout_s, limits.reading_timeout_s)
+        if period_s > 0.5 * shortest_s:
+            expected = (
+                f"at most half of {shortest_s:g} s, the shorter of limits.command_timeout_s and reading_timeout_s"
+            )
+            raise ParameterError("period_s", period_s, f"{expected}; raise rate_hz")
         self.limits, self.settings, self._count = limits, settings, count
         self.positions_known = True
         self.estop_asked = self.estop_held = self.estop_releases = self.hang_seen = self._engaged = False
-        self._limiter = TensionLimiter(limits, limiting_manifold(robot))
-        self.command_n, self.limited, self.tension_n = self._limiter.command, self._limiter.limited, vector(count)
-        self.added_n, self._motor_n = vector(count), vector(count)
-        self._watch = ReadingWatch(limits, tendon_manifold(robot), settings, thresholds)
+        # A stall counts as no more; a slow bus has longer steps than that by itself.
+        self._credit_s = settings.credit_periods * period_s
+        self._maximum_step_s = max(settings.maximum_step_s, 2.0 * period_s)
+        mismatch_s = max(settings.current_mismatch_time_s, _MISMATCH_PERIODS * period_s)
+        if robot.takes_displacements:
+            servos = servo_thresholds(robot, period_s)
+            self.rules = DisplacementRules(robot, servos, mismatch_s, self._credit_s)
+            self._watch = ServoWatch(robot.displacement_limits, count, settings, servos)
+        else:
+            thresholds = reading_thresholds(robot, period_s)
+            tolerated_a = thresholds.current_mismatch_a
+            self.rules = TensionRules(robot, settings, tolerated_a, mismatch_s, self._maximum_step_s)
+            self._watch = ManifoldWatch(robot.tension_limits, tendon_manifold(robot), settings, thresholds)
         self._commands = CommandWatch(limits, count, settings)
+        self._commands.accept(*self.rules.accepted(settings.command_fraction, True))
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
         self._lateness = LatenessWatch(late_s, settings, period_s)
-        mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
-        self._ramp = SafeRamp(limits, settings, self._limiter, count, mass_kg)
-        self.stop = StopAction(robot.stop, count, limits.maximum_n, mass_kg)
-        self._torque_off, self._safe_n, self.torque_off_due = robot.stop.torque_off, limits.safe_n, False
+        self.stop = StopAction(robot.stop)
+        self._torque_off, self.torque_off_due = robot.stop.torque_off, False
         self._stop_before, self._held_before = STOP_RELEASE, False
         self.latency_s, self.missed = UNKNOWN, 0
         self.write = self.waits = self.changed = False
         self.state_code = self._state_before = STATE_INACTIVE
         self._conditions = self._latched = self._latched_count = self._latched_before = 0
         self._latched_codes, self._newest_code = integers(FAULT_BIT_COUNT), -1
-        self._has_actuators = robot.actuators is not None
-        self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())
         self.heat = HeatWatch(robot.actuators, (1.0 / robot.newton_per_ampere).tolist())
-        self._tolerated_a = thresholds.current_mismatch_a
-        self._mismatch_time_s, self._mismatch_s = settings.current_mismatch_time_s, 0.0
-        self._compared_s = UNKNOWN
-        self._since_command_s, self._credit_s = 0.0, settings.credit_periods * period_s
-        self._maximum_step_s = settings.maximum_step_s
-        self._minimum_n, self._maximum_n = limits.minimum_n, limits.maximum_n
-        self._swing = TendonSwing(robot, limits, settings)
+        self._since_command_s = 0.0
 
     @stepped
     def step(
@@ -196,9 +187,9 @@ class SafetyCycle:
         now_s: cython.double,
         dt: cython.double,
     ) -> cython.void:
-        """One cycle: ``tension_n``, ``limited``, ``write``, ``state_code`` and ``changed`` of a reading and a command.
+        """One cycle: ``rules.output``, ``write``, ``state_code`` and ``changed`` of a reading and a command.
 
-        A reading that is not ``valid`` did not come. ``command`` holds ``command_size`` tensions, N, that are
+        A reading that is not ``valid`` did not come. ``command`` holds ``command_size`` numbers, N or m, that are
         ``command_age_s`` old; -1: no command. ``sequence`` is the command's, 0: none. ``dt``: time since the previous
         step, s; negative or unknown, it gives no credit.
         """
@@ -207,21 +198,17 @@ class SafetyCycle:
         fresh: cython.bint = False
         late: cython.bint
         obeys: cython.bint
-        command_n: cython.double[::1] = self.command_n
         step_s: cython.double
         if not (dt >= 0.0):
             dt = 0.0
-        self._swing.step(self.tension_n, dt)
+        self.rules.elapse(dt)
         self._obey_estop()
         late = self._lateness.step(now_s, self.latency_s, self.missed, self.state_code == STATE_ACTIVE)
         self.missed = 0
         obeys = self.state_code == STATE_ACTIVE or self.stop.holds
-        found = self._watch.step(reading, now_s, command_n, obeys, self.positions_known)
-        for j in indices(self._count):
-            self._motor_n[j] = command_n[j] + self.added_n[j]
-        if self._current_mismatch(reading, dt, obeys):
-            found |= CURRENT_MISMATCH_BIT
-        if self.heat.step(reading, self._motor_n, self._engaged, now_s):
+        found = self._watch.step(reading, now_s, self.rules.command, obeys, self.positions_known)
+        found |= self.rules.check(reading, dt, self._engaged, obeys)
+        if self.heat.step(reading, self.rules.motor_n, self._engaged, now_s):
             found |= MOTOR_HOT_BIT
         if self.state_code == STATE_SAFE and not self.stop.holds:
             found &= ~INCONSISTENT_DISPLACEMENT_BIT  # a robot that is released may have slack tendons
@@ -242,35 +229,27 @@ class SafetyCycle:
         if self.state_code != STATE_ACTIVE:
             step_s = dt if dt < self._maximum_step_s else self._maximum_step_s
             for j in indices(self._count):
-                self.limited[j] = 0
+                self.rules.limited[j] = 0
             if self.stop.holds:
-                self.stop.step(reading, dt)
+                self.stop.step(dt)
             if self.stop.holds:
-                for j in indices(self._count):
-                    # Each tendon holds its own place: the minimum of one is not made up for by the others.
-                    if self.stop.tension_n[j] < self._minimum_n:
-                        self.stop.tension_n[j] = self._minimum_n
-                self._limiter.step(self.stop.tension_n, step_s)
-            elif self._engaged and self.stop.code != STOP_BRAKE:
-                self._ramp.step(step_s)
-            self._ramp.brake(reading, self._engaged, step_s)
+                self.rules.hold(reading, self.stop.code == STOP_HOLD_PLACE, step_s)
+            elif self._engaged and self.stop.code < STOP_BRAKE:
+                self.rules.release(step_s)
+            self.rules.finish_stop(reading, self._engaged, step_s)
             self.write = self._engaged
-            for j in indices(self._count):
-                self.tension_n[j] = command_n[j] - self._ramp.brake_n[j]
-                if self.tension_n[j] < -self._maximum_n:  # by rounding
-                    self.tension_n[j] = -self._maximum_n
             self.torque_off_due = self._off_is_due()
         else:
-            # Until the first command the driver itself holds the tension; afterwards only commands are sent.
+            # Until the first command the driver itself holds; afterwards only commands are sent.
             self.waits = self._commands.waiting
             self.write = fresh or self.waits
             if fresh:
-                self._limit(command)
+                self.rules.limit(command, self._since_command_s)
                 self._since_command_s = 0.0
             else:
                 for j in indices(self._count):
-                    self.limited[j] = 0
-            copy_into(self.tension_n, command_n, self._count)
+                    self.rules.limited[j] = 0
+            copy_into(self.rules.output, self.rules.command, self._count)
         self.changed = (
             self.state_code != self._state_before
             or self._latched != self._latched_before
@@ -281,24 +260,11 @@ class SafetyCycle:
         self._stop_before, self._held_before = self.stop.code, self.stop.holds
 
     @stepped
-    def _limit(self, command: cython.double[::1]) -> cython.void:
-        """Through the limits, below what swings leave of the maximum.
-
-        That also holds for a tension that the limits raise, since another one is at its minimum.
-        """
-        j: cython.int
-        ceiling: cython.double[::1] = self._limiter.ceiling
-        self._swing.ceilings(self.command_n, self._since_command_s, ceiling)
-        self._limiter.step(command, self._since_command_s)
-        for j in indices(self._count):
-            ceiling[j] = self._maximum_n
-
-    @stepped
     def is_limited(self) -> cython.bint:
         """Whether limits changed the newest command."""
         j: cython.int
         for j in indices(self._count):
-            if self.limited[j] != 0:
+            if self.rules.limited[j] != 0:
                 return True
         return False
 
@@ -314,22 +280,16 @@ class SafetyCycle:
                 self.estop_releases = False
                 if self.stop.holds:
                     self.stop.end()
-                    self._ramp.begin()
+                    self.rules.begin_stop(ESTOP_BIT, False)
 
     @stepped
     def _off_is_due(self) -> cython.bint:
-        """Whether the torque is to go off: by a brake at once, after a release where the robot file wants it."""
-        j: cython.int
-        away_n: cython.double
+        """Whether the torque is to go off: by a stop at once, after a release where the robot file wants it."""
         if self.state_code != STATE_SAFE or not self._engaged or self.stop.holds:
             return False
-        if self.stop.code == STOP_BRAKE:
+        if self.stop.code >= STOP_BRAKE:
             return True
-        for j in indices(self._count):
-            away_n = self.command_n[j] - self._safe_n
-            if away_n > 1e-9 or away_n < -1e-9:
-                return False
-        return self._torque_off
+        return self._torque_off and self.rules.is_released()
 
     @stepped
     def _latch(self, found: cython.int) -> cython.void:
@@ -343,13 +303,10 @@ class SafetyCycle:
                 self._newest_code = code
         if self.state_code == STATE_ACTIVE:
             # Where displacements count from nowhere, a procedure moves the robot: its tendons are released.
-            self.stop.begin(found, self.command_n, self.positions_known)
-            if self.stop.holds:
-                self._ramp.begin_slowly()
-            else:
-                self._ramp.begin()
+            self.stop.begin(found, self.positions_known)
+            self.rules.begin_stop(found, self.stop.holds)
         elif self._engaged and self.stop.add(further):
-            self._ramp.hasten()
+            self.rules.hasten()
         self.state_code = STATE_SAFE
 
     @stepped
@@ -358,36 +315,10 @@ class SafetyCycle:
 
         What earlier readings reported is forgotten, so that an e-stop can be reset while there are none.
         """
-        j: cython.int
         self.stop.end()
         self.state_code = STATE_SAFE if self._latched != 0 else STATE_INACTIVE
         self._engaged = self.torque_off_due = False
-        for j in indices(self._count):
-            self.command_n[j] = self.added_n[j] = 0.0
+        self.rules.forget()
         self._conditions = 0
         self._watch.restart()
         self.changed = True
-
-    @stepped
-    def _current_mismatch(self, reading: ReadingBuffer, dt: cython.double, obeys: cython.bint) -> cython.bint:
-        j: cython.int
-        current_a: cython.double[::1] = reading.current_a
-        tolerated_a: cython.double = self._tolerated_a
-        difference_a: cython.double
-        motor_n: cython.double[::1] = self._motor_n
-        ampere_per_newton: cython.double[::1] = self._ampere_per_newton
-        differs: cython.bint = False
-        if reading.valid and self._has_actuators and self._engaged:
-            for j in indices(self._count):
-                difference_a = current_a[j] - motor_n[j] * ampere_per_newton[j]
-                if difference_a > tolerated_a or difference_a < -tolerated_a:
-                    differs = True
-        if not differs:
-            self._mismatch_s = 0.0
-        elif reading.stamp_s != self._compared_s:
-            # An old reading says nothing new of the currents: how old it may become is another fault's matter.
-            # One after a stall does not say what they were in it.
-            self._mismatch_s += dt if dt < self._maximum_step_s else self._maximum_step_s
-        self._compared_s = reading.stamp_s
-        # Once torque is off (not active, ramp at its end) the current is rightly zero.
-        return obeys and differs and self._mismatch_s > self._mismatch_time_s

@@ -22,27 +22,23 @@ from continuum_robot.drivers.safety.fault_codes import (
 )
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.actuation import Limits, TensionLimits
 from continuum_robot.robot.reading_thresholds import ReadingThresholds
-from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, copy_into, indices, integers, matrix, stepped, vector
 
 
 @cython.cclass
 class ReadingWatch:
-    """Judges each reading by itself and beside the previous one. Pure.
+    """Judges each reading by itself and beside the previous one. Pure. Base of the watches of both kinds of actuators.
 
     Parameters
     ----------
     limits : of the robot
-    manifold : of its tendons
+    tendon_count : N
     settings : further thresholds
-    thresholds : that follow from the robot's file
     """
 
     _count: cython.int
-    _segment_count: cython.int
-    _coordinate_count: cython.int
-    _segment_end: cython.int[::1]
     _timeout_s: cython.double
     _maximum_displacement_m: cython.double
     _highest_n: cython.double
@@ -50,71 +46,18 @@ class ReadingWatch:
     _jump_m: cython.double
     _speed_m_per_s: cython.double
     _frozen_time_s: cython.double
-    _frozen_begin_s: cython.double
-    _frozen_motion_m: cython.double[::1]
-    _frozen_force_n: cython.double[::1]
-    _tendon_m_per_n: cython.double
-    _square_m2: cython.double[::1]
-    _off_manifold: cython.double[::1]
-    _first: cython.int[::1]
-    _last: cython.int[::1]
-    _leave_one_out: cython.double[::1]
-    _displacement_matrix: cython.double[::1]
     # The newest good reading: its displacements, tensions, ages, stamp and faults.
     _previous: ReadingBuffer
-    _predicted: cython.double[::1]
-    _stretched: cython.double[::1]
     _inconsistent: cython.bint
-    # When each displacement changed last, what the others and their stretch predicted then, since when it must have
-    # moved, negative where it need not, and which stand all the same. The same of all together, by commanded forces.
     _started: cython.bint
-    _changed_s: cython.double[::1]
-    _at_change: cython.double[::1]
-    _stretched_at_change: cython.double[::1]
-    _due_since_s: cython.double[::1]
-    _command_at_change: cython.double[::1]
-    _pulled_since_s: cython.double
-    _stands: cython.int[::1]
 
-    def __init__(
-        self,
-        limits: TensionLimits,
-        manifold: ClarkeManifold,
-        settings: SafetySettings,
-        thresholds: ReadingThresholds,
-    ) -> None:
-        count, slices = manifold.tendon_count, manifold.tendon_slices
-        self._count, self._segment_count = count, len(slices)
-        self._segment_end = integers([rows.stop for rows in slices])
-        self._square_m2 = vector([thresholds.inconsistency_m**2 * (rows.stop - rows.start) for rows in slices])
-        fitted = manifold.displacement_matrix @ manifold.clarke_matrix
-        off_manifold = np.eye(count) - fitted
-        off_manifold[np.abs(off_manifold) < 1e-12] = 0.0
-        self._off_manifold = matrix(off_manifold.tolist())
-        # Between its first and last entry a row is not zero: tendons of other segments say nothing.
-        entries = [np.flatnonzero(row) for row in off_manifold]
-        self._first = integers([int(row[0]) if len(row) else 0 for row in entries])
-        self._last = integers([int(row[-1]) + 1 if len(row) else 0 for row in entries])
-        # The least-squares prediction of a tendon from all others is q_j - r_j / (1 - h_jj), where r is what misses
-        # the manifold and h the matrix that projects on it. Where h_jj = 1 the others say nothing about it.
-        self._leave_one_out = vector([1.0 / one if one > 0.0 else 0.0 for one in np.diag(off_manifold).tolist()])
-        self._coordinate_count = manifold.displacement_matrix.shape[1]
-        self._displacement_matrix = matrix(manifold.displacement_matrix.tolist())
+    def __init__(self, limits: Limits, tendon_count: int, settings: SafetySettings) -> None:
+        self._count, self._inconsistent = tendon_count, False
         self._timeout_s, self._maximum_displacement_m = limits.reading_timeout_s, limits.maximum_displacement_m
-        self._highest_n = limits.maximum_n + settings.tension_margin_n
-        self._lowest_n = -settings.tension_margin_n
+        self._highest_n, self._lowest_n = INFINITE, -INFINITE
         self._jump_m, self._speed_m_per_s = settings.jump_m, settings.maximum_speed_m_per_s
-        self._frozen_time_s, self._frozen_begin_s = settings.frozen_time_s, thresholds.frozen_begin_s
-        self._frozen_motion_m = vector(thresholds.frozen_motion_m)
-        self._frozen_force_n = vector(thresholds.frozen_force_n)
-        self._tendon_m_per_n = thresholds.tendon_m_per_n
-        self._previous = ReadingBuffer(count)
-        self._predicted, self._changed_s, self._due_since_s = vector(count), vector(count), vector(count)
-        self._at_change, self._command_at_change = vector(count), vector(count)
-        self._stretched, self._stretched_at_change = vector(count), vector(count)
-        self._stands = integers(count)
-        self._inconsistent = False
-        self._pulled_since_s = -1.0
+        self._frozen_time_s = settings.frozen_time_s
+        self._previous = ReadingBuffer(tendon_count)
         self.restart()
 
     @stepped
@@ -133,8 +76,8 @@ class ReadingWatch:
     ) -> cython.int:
         """Bits of what is wrong at ``now_s``, on the clock of the reading's stamp.
 
-        Where none came (``reading`` not valid), its predecessor grows old. ``command`` holds the newest tensions to the
-        actuators, N; ``moving``: the tendons are tight and may move; ``known``: displacements count from home.
+        Where none came (``reading`` not valid), its predecessor grows old. ``command`` holds the newest numbers to the
+        actuators; ``moving``: the tendons are tight and may move; ``known``: displacements count from home.
         """
         j: cython.int
         total: cython.double
@@ -157,15 +100,16 @@ class ReadingWatch:
             rest += velocity_m_per_s[j] + tension_n[j] + current_a[j]
         if total - total != 0.0:  # infinity and NaN
             return found | READING_NOT_FINITE_BIT
-        if rest - rest != 0.0 and (
-            partly_unknown(velocity_m_per_s, self._count)
-            or partly_unknown(tension_n, self._count)
-            or partly_unknown(current_a, self._count)
-        ):
+        if rest - rest != 0.0 and self._unknown(reading):
             return found | READING_NOT_FINITE_BIT
         found = self._judge(reading, found, command, moving, known)
         self._keep(reading)
         return found
+
+    @stepped
+    def _unknown(self, reading: ReadingBuffer) -> cython.bint:
+        """Whether something is unknown of some tendons only that is to be known of all or of none."""
+        return partly_unknown(reading.velocity_m_per_s, self._count)
 
     @stepped
     def _old(self, reading: ReadingBuffer, now_s: cython.double) -> cython.int:
@@ -209,6 +153,128 @@ class ReadingWatch:
 
     @stepped
     def _predict(self, displacement_m: cython.double[::1], command: cython.double[::1]) -> cython.void:
+        """Whether displacements are ``_inconsistent``."""
+
+    @stepped
+    def _jumped(self, reading: ReadingBuffer) -> cython.bint:
+        j: cython.int
+        displacement_m: cython.double[::1] = reading.displacement_m
+        before: cython.double[::1] = self._previous.displacement_m
+        age_s: cython.double[::1] = self._previous.age_s
+        # Values that the device repeated, with their age, may make up for it in one reading.
+        elapsed_s: cython.double = reading.stamp_s - self._previous.stamp_s
+        change_m: cython.double
+        jump_m: cython.double = self._jump_m
+        if elapsed_s <= 0.0:
+            return False
+        for j in indices(self._count):
+            change_m = displacement_m[j] - before[j]
+            if change_m < 0.0:
+                change_m = -change_m
+            if change_m > jump_m and change_m > jump_m + self._speed_m_per_s * (elapsed_s + age_s[j]):
+                return True
+        return False
+
+    @stepped
+    def _frozen(self, reading: ReadingBuffer, command: cython.double[::1], moving: cython.bint) -> cython.bint:  # noqa: ARG002
+        """Whether a tendon repeats its value although it must have moved."""
+        return False
+
+    @stepped
+    def _keep(self, reading: ReadingBuffer) -> cython.void:
+        copy_into(self._previous.displacement_m, reading.displacement_m, self._count)
+        copy_into(self._previous.tension_n, reading.tension_n, self._count)
+        copy_into(self._previous.age_s, reading.age_s, self._count)
+        self._previous.stamp_s = reading.stamp_s
+        self._previous.device_faults = reading.device_faults
+        self._started = True
+
+
+@cython.cclass
+class ManifoldWatch(ReadingWatch):
+    """Of motors that take tensions: where the tendons are is for the robot to say, so they fit each other.
+
+    Parameters
+    ----------
+    limits : of the robot
+    manifold : of its tendons
+    settings : further thresholds
+    thresholds : that follow from the robot's file
+    """
+
+    _segment_count: cython.int
+    _coordinate_count: cython.int
+    _segment_end: cython.int[::1]
+    _frozen_begin_s: cython.double
+    _frozen_motion_m: cython.double[::1]
+    _frozen_force_n: cython.double[::1]
+    _tendon_m_per_n: cython.double
+    _square_m2: cython.double[::1]
+    _off_manifold: cython.double[::1]
+    _first: cython.int[::1]
+    _last: cython.int[::1]
+    _leave_one_out: cython.double[::1]
+    _displacement_matrix: cython.double[::1]
+    _predicted: cython.double[::1]
+    _stretched: cython.double[::1]
+    # When each displacement changed last, what the others and their stretch predicted then, since when it must have
+    # moved, negative where it need not, and which stand all the same. The same of all together, by commanded forces.
+    _changed_s: cython.double[::1]
+    _at_change: cython.double[::1]
+    _stretched_at_change: cython.double[::1]
+    _due_since_s: cython.double[::1]
+    _command_at_change: cython.double[::1]
+    _pulled_since_s: cython.double
+    _stands: cython.int[::1]
+
+    def __init__(
+        self,
+        limits: TensionLimits,
+        manifold: ClarkeManifold,
+        settings: SafetySettings,
+        thresholds: ReadingThresholds,
+    ) -> None:
+        count, slices = manifold.tendon_count, manifold.tendon_slices
+        ReadingWatch.__init__(self, limits, count, settings)
+        self._segment_count = len(slices)
+        self._segment_end = integers([rows.stop for rows in slices])
+        self._square_m2 = vector([thresholds.inconsistency_m**2 * (rows.stop - rows.start) for rows in slices])
+        fitted = manifold.displacement_matrix @ manifold.clarke_matrix
+        off_manifold = np.eye(count) - fitted
+        off_manifold[np.abs(off_manifold) < 1e-12] = 0.0
+        self._off_manifold = matrix(off_manifold.tolist())
+        # Between its first and last entry a row is not zero: tendons of other segments say nothing.
+        entries = [np.flatnonzero(row) for row in off_manifold]
+        self._first = integers([int(row[0]) if len(row) else 0 for row in entries])
+        self._last = integers([int(row[-1]) + 1 if len(row) else 0 for row in entries])
+        # The least-squares prediction of a tendon from all others is q_j - r_j / (1 - h_jj), where r is what misses
+        # the manifold and h the matrix that projects on it. Where h_jj = 1 the others say nothing about it.
+        self._leave_one_out = vector([1.0 / one if one > 0.0 else 0.0 for one in np.diag(off_manifold).tolist()])
+        self._coordinate_count = manifold.displacement_matrix.shape[1]
+        self._displacement_matrix = matrix(manifold.displacement_matrix.tolist())
+        self._highest_n = limits.maximum_n + settings.tension_margin_n
+        self._lowest_n = -settings.tension_margin_n
+        self._frozen_begin_s = thresholds.frozen_begin_s
+        self._frozen_motion_m = vector(thresholds.frozen_motion_m)
+        self._frozen_force_n = vector(thresholds.frozen_force_n)
+        self._tendon_m_per_n = thresholds.tendon_m_per_n
+        self._predicted, self._changed_s, self._due_since_s = vector(count), vector(count), vector(count)
+        self._at_change, self._command_at_change = vector(count), vector(count)
+        self._stretched, self._stretched_at_change = vector(count), vector(count)
+        self._stands = integers(count)
+        self._pulled_since_s = -1.0
+
+    @stepped
+    def _unknown(self, reading: ReadingBuffer) -> cython.bint:
+        """Whether something is unknown of some tendons only."""
+        return (
+            partly_unknown(reading.velocity_m_per_s, self._count)
+            or partly_unknown(reading.tension_n, self._count)
+            or partly_unknown(reading.current_a, self._count)
+        )
+
+    @stepped
+    def _predict(self, displacement_m: cython.double[::1], command: cython.double[::1]) -> cython.void:
         """What the others predict of each tendon, and whether a segment misses the manifold.
 
         It does where the root mean square over its tendons of what misses it exceeds the limit. By the stretch of
@@ -242,26 +308,6 @@ class ReadingWatch:
                 j += 1
             if square > self._square_m2[i]:
                 self._inconsistent = True
-
-    @stepped
-    def _jumped(self, reading: ReadingBuffer) -> cython.bint:
-        j: cython.int
-        displacement_m: cython.double[::1] = reading.displacement_m
-        before: cython.double[::1] = self._previous.displacement_m
-        age_s: cython.double[::1] = self._previous.age_s
-        # Values that the device repeated, with their age, may make up for it in one reading.
-        elapsed_s: cython.double = reading.stamp_s - self._previous.stamp_s
-        change_m: cython.double
-        jump_m: cython.double = self._jump_m
-        if elapsed_s <= 0.0:
-            return False
-        for j in indices(self._count):
-            change_m = displacement_m[j] - before[j]
-            if change_m < 0.0:
-                change_m = -change_m
-            if change_m > jump_m and change_m > jump_m + self._speed_m_per_s * (elapsed_s + age_s[j]):
-                return True
-        return False
 
     @stepped
     def _frozen(
@@ -355,15 +401,6 @@ class ReadingWatch:
             if force_n > self._frozen_force_n[i] or force_n < -self._frozen_force_n[i]:
                 return True
         return False
-
-    @stepped
-    def _keep(self, reading: ReadingBuffer) -> cython.void:
-        copy_into(self._previous.displacement_m, reading.displacement_m, self._count)
-        copy_into(self._previous.tension_n, reading.tension_n, self._count)
-        copy_into(self._previous.age_s, reading.age_s, self._count)
-        self._previous.stamp_s = reading.stamp_s
-        self._previous.device_faults = reading.device_faults
-        self._started = True
 
 
 @stepped

@@ -20,6 +20,8 @@ COMMAND_TIMEOUT = "command_timeout"
 LOOP_TOO_SLOW = "loop_too_slow"
 ESTOP = "estop"
 LOOP_HANGS = "loop_hangs"
+DISPLACEMENT_LAG = "displacement_lag"
+SLACK_TENDON = "slack_tendon"
 
 # In the order of the bits of fault_codes.py, which is that in which faults of one cycle latch.
 FAULTS: dict[str, str] = {
@@ -33,13 +35,16 @@ FAULTS: dict[str, str] = {
     FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
     CURRENT_MISMATCH: "measured and commanded current disagree",
     MOTOR_HOT: "a motor reached its error temperature, or has not cooled down to its warning temperature since",
-    COMMAND_WRONG_SIZE: "a command does not hold one tension a tendon",
+    COMMAND_WRONG_SIZE: "a command does not hold one number a tendon of the kind that the actuators take, tension or"
+    " displacement",
     COMMAND_NOT_FINITE: "a command holds NaN or infinity",
     COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
     COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
     LOOP_TOO_SLOW: "commands answer states that are too old for the control loop, or too many deadlines are missed",
     ESTOP: "the emergency stop was requested",
     LOOP_HANGS: "a control cycle does not end: a device call or the controller's update does not return",
+    DISPLACEMENT_LAG: "a servo does not reach its commanded displacement: stalled, overloaded or without power",
+    SLACK_TENDON: "the load of a tendon that was taut is below limits.slack_n: it is slack, slipped or broken",
 }
 """Name and meaning of every fault that latches the safe state."""
 
@@ -48,7 +53,14 @@ STOP_CLASSES: dict[str, tuple[str, ...]] = {
     "commands": (COMMAND_WRONG_SIZE, COMMAND_NOT_FINITE, COMMAND_OUT_OF_RANGE, COMMAND_TIMEOUT),
     "readings": (READING_TIMEOUT, READING_NOT_FINITE, DISPLACEMENT_JUMP, FROZEN_READING),
     "loop_too_slow": (LOOP_TOO_SLOW, LOOP_HANGS),
-    "mechanics": (DISPLACEMENT_OUT_OF_RANGE, INCONSISTENT_DISPLACEMENT, TENSION_OUT_OF_RANGE, CURRENT_MISMATCH),
+    "mechanics": (
+        DISPLACEMENT_OUT_OF_RANGE,
+        INCONSISTENT_DISPLACEMENT,
+        TENSION_OUT_OF_RANGE,
+        CURRENT_MISMATCH,
+        DISPLACEMENT_LAG,
+        SLACK_TENDON,
+    ),
     "devices": (DEVICE_FAULT,),
     "motor_hot": (MOTOR_HOT,),
 }

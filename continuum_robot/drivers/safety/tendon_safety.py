@@ -17,7 +17,7 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_INACTIVE, STATE_SAFE, SafetyCycle
 from continuum_robot.drivers.safety.fault_codes import MOTOR_HOT_BIT
 from continuum_robot.drivers.safety.settings import SafetySettings
-from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_HOLD_TENSION
+from continuum_robot.drivers.safety.stop_action import STOP_NAMES
 from continuum_robot.drivers.safety.tendon_faults import (
     COMMAND_TIMEOUT,
     ESTOP,
@@ -30,7 +30,6 @@ from continuum_robot.drivers.safety.tendon_faults import (
 )
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
 from continuum_robot.stepped.buffers import vector
 
 INACTIVE, ACTIVE, SAFE = "inactive", "active", "safe"
@@ -40,14 +39,14 @@ STATES = (INACTIVE, ACTIVE, SAFE)
 
 @cython.cclass
 class TendonSafety(SafetyCycle):
-    """Decides in each cycle of the tendon driver which tensions are sent.
+    """Decides in each cycle of the tendon driver which tensions or displacements are sent.
 
     States: *inactive* (commands are ignored), *active* (commands pass through the limits), *safe* (a fault latched).
-    Leaving *active* in either direction ramps the tensions from the last command to ``limits.safe_n`` at
-    ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most, and holds them there. From *safe* only
-    :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Where the robot file's ``stop``
-    section says so, a fault lets the tensions or the place be held for a bounded time before that ramp, or torque go
-    off at once, by which brakes close. Pure: no clock, no thread.
+    Leaving *active* in either direction releases the tendons: tensions ramp from the last command to ``limits.safe_n``
+    at ``limits.safe_rate_n_per_s``, after a fault in ``safe_within_s`` at most; servos pay out by ``limits.pay_out_m``.
+    From *safe* only :meth:`reset` leads to *inactive*, and from there only :meth:`activate` to *active*. Where the
+    robot file's ``stop`` section says so, a fault lets the tensions or the place be held for a bounded time before
+    that, or torque go off at once, by which brakes close. Pure: no clock, no thread.
 
     Methods are called between two cycles; only :meth:`ask_estop` and :meth:`release_estop` at any time.
 
@@ -61,7 +60,6 @@ class TendonSafety(SafetyCycle):
     """
 
     estop_reason = cython.declare(object, visibility="public")
-    _newton_per_ampere: object
     # What Python code gives to activate().
     _taken: ReadingBuffer
 
@@ -74,7 +72,6 @@ class TendonSafety(SafetyCycle):
     ) -> None:
         SafetyCycle.__init__(self, robot, settings, period_s, delay_margin_s)
         self.estop_reason = ""
-        self._newton_per_ampere = robot.newton_per_ampere
         self._taken = ReadingBuffer(self._count)
 
     # --- what the state is
@@ -100,24 +97,23 @@ class TendonSafety(SafetyCycle):
         return fault_names(self._conditions | (MOTOR_HOT_BIT if self.heat.hot else 0))
 
     @property
-    def tension(self) -> NDArray[np.float64]:
-        """The newest command to the actuators, shape (N,), N."""
-        return np.array(self.command_n, dtype=float)
+    def commanded(self) -> NDArray[np.float64]:
+        """The newest command to the actuators, shape (N,), N or m."""
+        return np.array(self.rules.command, dtype=float)
 
     @property
     def released(self) -> bool:
-        """Whether the ramp to the safe tension has ended (or nothing was ever sent), so that torque may go off."""
+        """Whether a release has ended (or nothing was ever sent), so that torque may go off."""
         if self.state_code == STATE_ACTIVE or self.stop.holds:
             return False
-        return not self._engaged or bool(np.all(np.abs(self.tension - self.limits.safe_n) < 1e-9))
+        return not self._engaged or bool(self.rules.is_released())
 
     @property
     def stop_action(self) -> str:
         """What a stop does now, of the robot file's ``stop`` section; "" where no fault is latched."""
         if self.state_code != STATE_SAFE:
             return ""
-        names = {STOP_HOLD_PLACE: HOLD_PLACE, STOP_HOLD_TENSION: HOLD_TENSION, STOP_BRAKE: BRAKE}
-        return names.get(self.stop.code, RELEASE)
+        return STOP_NAMES[self.stop.code]
 
     @property
     def fallback_holds(self) -> bool:
@@ -180,9 +176,9 @@ class TendonSafety(SafetyCycle):
     # --- requests
 
     def activate(self, reading: TendonReading, now_s: float | None = None) -> None:
-        """Begin to obey commands, without a jump: the first output is the measured tension.
+        """Begin to obey commands, without a jump: the first output is the measured tension or displacement.
 
-        Where that lies below the minimum, the first output is the minimum. Commands from before this call are ignored.
+        A tension below the minimum becomes the minimum. Commands from before this call are ignored.
 
         Parameters
         ----------
@@ -197,32 +193,28 @@ class TendonSafety(SafetyCycle):
         if self.state_code == STATE_ACTIVE:
             raise DeviceError("tendon driver", "is already active", "Deactivate it first.")
         self.refuse_faults()
-        limits, at_s = self.limits, reading.stamp_s if now_s is None else now_s
+        at_s = reading.stamp_s if now_s is None else now_s
         self._watch.restart()
-        tension = self._measured_tension(reading)
         self._taken.set(reading)
-        found = self._watch.step(self._taken, at_s, self.command_n, False, self.positions_known)
+        found = self._watch.step(self._taken, at_s, self.rules.command, False, self.positions_known)
         found |= MOTOR_HOT_BIT if self.heat.hot else 0
         problems = [self.explain(name) for name in fault_names(found)] + list(reading.device_faults)
-        if np.any(tension > limits.maximum_n):
-            problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {limits.maximum_n:g} N")
-        start = np.clip(tension, limits.minimum_n, limits.maximum_n)
-        if start.sum() > limits.total_n:
-            problems.append(f"sum of tensions {start.sum():.3g} N > total_n = {limits.total_n:g} N")
+        problems += self.rules.prepare(reading, self.positions_known)
         if problems:
             raise DeviceError(
                 "tendon driver", f"cannot be activated: {'; '.join(problems)}", "Remove the cause, then activate again."
             )
-        self._limiter.reset(start)
+        self.rules.start()
+        self._commands.accept(*self.rules.accepted(self.settings.command_fraction, self.positions_known))
         self.stop.clear()
         self._engaged = True
-        self._mismatch_s = self._since_command_s = 0.0
+        self._since_command_s = 0.0
         self._commands.restart(at_s)
         self._lateness.restart()
         self.state_code = STATE_ACTIVE
 
     def await_commands(self, now_s: float) -> None:
-        """Another one commands from now on: hold the tensions until its first command, as after an activation.
+        """Another one commands from now on: hold what was commanded until its first command, as after an activation.
 
         Parameters
         ----------
@@ -241,13 +233,13 @@ class TendonSafety(SafetyCycle):
             )
 
     def deactivate(self) -> None:
-        """Stop to obey commands, or to hold, and ramp to the safe tension; :attr:`released` is true once it is reached.
+        """Stop to obey commands, or to hold, and release the tendons; :attr:`released` is true once they are.
 
         Latched faults stay latched. Allowed in every state.
         """
         self.stop.end()
         if self.state_code == STATE_ACTIVE:
-            self._ramp.begin_slowly()
+            self.rules.begin_slowly()
         self.state_code = STATE_SAFE if self._latched else STATE_INACTIVE
 
     def torque_off(self) -> None:
@@ -276,7 +268,7 @@ class TendonSafety(SafetyCycle):
         ----------
         reason : who asked for it, for the diagnostics
         held : the input stays pressed: a reset is refused until :meth:`release_estop`
-        release : the tensions are not held, whatever the robot file states
+        release : nothing is held, whatever the robot file states
         """
         self.ask_estop(reason, held=held, release=release)
         self._obey_estop()
@@ -319,18 +311,11 @@ class TendonSafety(SafetyCycle):
         Parameters
         ----------
         reading : what was read
-        desired : N tensions, N
-        size : how many tensions the command has; negative: there is none
+        desired : N numbers, N or m
+        size : how many numbers the command has; negative: there is none
         age_s : of the command at ``now_s``, s
         sequence : of the command; 0: it has none
         now_s : monotonic or virtual time, s
         elapsed_s : since the step before, s
         """
         self.step(reading, vector(desired), size, age_s, sequence, now_s, elapsed_s)
-
-    def _measured_tension(self, reading: TendonReading) -> NDArray[np.float64]:
-        tension = np.asarray(reading.tension_n, dtype=float)
-        if self._has_actuators:
-            from_current = np.asarray(reading.current_a, dtype=float) * self._newton_per_ampere
-            tension = np.where(np.isfinite(tension), tension, from_current)
-        return np.where(np.isfinite(tension), tension, self.limits.minimum_n)

@@ -49,7 +49,7 @@ class TendonSwing:
 
     def __init__(self, robot: Robot, limits: TensionLimits, settings: SafetySettings) -> None:
         mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
-        stiffness_n_per_m = robot.simulation.tendon_stiffness_n_per_m
+        stiffness_n_per_m = float(robot.tendon_stiffnesses_n_per_m.max())
         self._half_rad_per_s = 0.5 * math.sqrt(stiffness_n_per_m / mass_kg) if mass_kg > 0 else INFINITE
         self._count = robot.tendon_count
         self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n

@@ -114,7 +114,7 @@ class _CoefficientChannels:
             tendons = segment.tendons
             along = np.maximum(np.cos(tendons.angles_rad - directions[:, None]), 0)
             lever_m = tendons.pitch_radius_m * along.sum(axis=1).min()
-            found.append(lever_m * (limits.maximum_n - limits.minimum_n) / segment.length_m)
+            found.append(lever_m * (limits.maximum_n - limits.least_n) / segment.length_m)
         return float(min(found))
 
 

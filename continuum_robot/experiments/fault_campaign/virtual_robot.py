@@ -146,9 +146,9 @@ class VirtualRobot(QuietWatcher):
     """
 
     def __init__(self, robot: Robot, plant: Plant, seed: int, *, start_rev: float = 0.0, sensors: bool = False) -> None:
-        if robot.limits is None or robot.actuators is None or robot.control is None:
+        if robot.actuators is None or robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with actuators, limits and control")
-        self.robot, self.limits = robot, robot.limits
+        self.robot, self.limits = robot, robot.tension_limits
         plant.reset()
         self.plant = plant
         self.hardware = PluggableHardware(robot, plant, np.random.default_rng(seed), start_rev)
@@ -286,9 +286,9 @@ class VirtualRobot(QuietWatcher):
         """Another program's controller answers the state of this cycle; the next one hears it."""
         cycle, safety = self.loop.cycle, self.loop.safety
         following = self.loop.powered and safety.state == ACTIVE and self.reference is not None
-        tension = vector(safety.tension.tolist())
+        tension = vector(safety.commanded.tolist())
         if self.control.answer(cycle.reading, tension, following, self.now_s, cycle.cycles):
-            command = alter(Command(np.array(self.control.tension), self.now_s, cycle.cycles))
+            command = alter(Command(np.array(self.control.command), self.now_s, cycle.cycles))
             if command is not None:
                 cycle.command(np.ravel(command.tension).tolist(), command.born_s, command.sequence)
 

@@ -261,7 +261,7 @@ def _track(
         cycle = index - settle
         now, sampled = reference.at(PERIOD_S * cycle), reference.at(PERIOD_S * (cycle // hold * hold))
         output = controller.update(plant.displacement, plant.velocity, sampled, PERIOD_S)
-        command = np.array(limiter.update(output.tension, PERIOD_S).tension)
+        command = np.array(limiter.update(output.command, PERIOD_S).tension)
         waiting.append(step_n * np.round(command / step_n) if step_n else command)
         if index >= settle:
             rows.append(

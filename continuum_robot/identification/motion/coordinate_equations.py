@@ -78,7 +78,7 @@ class CoordinateEquations(ForceEquations):
         # Where the rod is, for what the chords do; the stretch by the file's stiffness is near enough for that.
         stretched = motors.low_pass(motors.force_n @ self._pull, self._bandwidth_hz) @ (self._onto @ self._onto.T)
         self._place_m = motors.place_m @ self._onto.T
-        self._bent_m = self._place_m - stretched / robot.simulation.tendon_stiffness_n_per_m
+        self._bent_m = self._place_m - stretched / robot.tendon_stiffness_n_per_m
         self._coordinates = self._with_slopes(motors.low_pass(self._place_m, self._bandwidth_hz))
         self._through = np.zeros((robot.tendon_count, len(robot.segments)))
         for k, rows in enumerate(robot.tendon_slices):

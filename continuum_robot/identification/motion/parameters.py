@@ -76,7 +76,7 @@ def kinds_in_file(robot: Robot, prior: float = 1.0) -> dict[str, Parameter]:
             "damping": guides,
             "modulus": of("mechanism.youngs_modulus_pa", low=0.0),
         }
-    stiffness = "simulation.tendon_stiffness_n_per_m"
+    stiffness = "tendon_stiffness_n_per_m"
     found = {
         "inertia": inertia,
         "viscous": of("actuators.viscous_friction_nms", usual=_USUAL_VISCOUS_S_PER_M * limits.maximum_n / turns**2),

@@ -61,7 +61,7 @@ class DrivenRod:
         self._parts = RodParts(robot, rod.keys, rod.scale)
         straight = np.zeros(self._parts.rod.n)
         pulls = self._parts.rod.lengths(straight).gradient
-        held = self._parts.rod.arrays.stiffness + robot.simulation.tendon_stiffness_n_per_m * pulls.T @ pulls
+        held = self._parts.rod.arrays.stiffness + pulls.T @ (robot.tendon_stiffnesses_n_per_m[:, None] * pulls)
         squares, modes = eigh(held, self._parts.rod.terms(straight, straight).mass)
         slow = squares < (2 * np.pi * swings_hz) ** 2
         self.swings: Vector = math.sqrt(_SWING_J) * np.array([modes[:, slow] / np.sqrt(squares[slow]), modes[:, slow]])

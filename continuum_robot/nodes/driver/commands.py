@@ -9,7 +9,7 @@ from collections.abc import Callable
 from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep.flow import Flow
-from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
@@ -38,7 +38,7 @@ class CommandInput:
 
     Attributes
     ----------
-    invalid : commands that did not hold one tension a tendon
+    invalid : commands that did not hold one number a tendon, of the kind that the actuators take
     owner : who may write
     """
 
@@ -67,7 +67,11 @@ class CommandInput:
         loop : where they go
         trips : knows when the states left
         """
-        self._layout, self._count = commands_layout(loop.tendon_count), loop.tendon_count
+        displacements, self._count = loop.robot.takes_displacements, loop.tendon_count
+        self._layout = commands_layout(self._count, displacements=displacements)
+        self._taken, self._refused = (
+            conversions.command_field(displacements=kind) for kind in (displacements, not displacements)
+        )
         self.owner = TopicClaim(self._node, TOPIC, SILENCE_FRACTION * loop.safety.limits.command_timeout_s)
         self._loop, self._trips = loop, trips
 
@@ -120,10 +124,11 @@ class CommandInput:
         layout = self._layout
         numbers = layout.numbers(data)
         if numbers:
-            sequence, tension = numbers[layout.place["sequence"]], numbers[layout.place["tension"]]
+            sequence, command = numbers[layout.place["sequence"]], numbers[layout.place[self._taken]]
         else:
             message: TendonCommands = layout.message(data)
-            sequence, tension = message.sequence, tuple(message.tension)
+            other = getattr(message, self._refused)
+            sequence, command = message.sequence, () if len(other) else tuple(getattr(message, self._taken))
         if gid == NOBODY:
             self._writers.command(sequence)
         trip_ns = trips.received(sequence, now_ns)
@@ -131,6 +136,6 @@ class CommandInput:
             if sequence:
                 return  # it answers a state that this driver does not remember
             trip_ns = 0
-        if len(tension) != self._count:
+        if len(command) != self._count:
             self.invalid += 1
-        loop.cycle.command(tension, (now_ns - trip_ns) * 1e-9, sequence)
+        loop.cycle.command(command, (now_ns - trip_ns) * 1e-9, sequence)

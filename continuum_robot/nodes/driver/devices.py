@@ -11,13 +11,13 @@ from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuat
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.stack.choices import ON_WIRES
-from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.actuation import Limits
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.forms import Form
 
 
 def make_actuators(
-    node: ManagedNode, robot: Robot, limits: TensionLimits, form: Form, time: Time | None = None
+    node: ManagedNode, robot: Robot, limits: Limits, form: Form, time: Time | None = None
 ) -> TendonActuators:
     """The actuators, not open yet.
 

@@ -17,7 +17,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.heat_memory import HeatMemory
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE
+from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE, TORQUE_OFF
 from continuum_robot.runtime.cycle.assembly import make_safety
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form
@@ -27,10 +27,11 @@ OWN_REASONS = ("two_writers", "internal_error")
 """Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file states."""
 DOES = {
     "": "",
-    RELEASE: "the tendons go to their safe tension",
+    RELEASE: "the tendons are released",
     HOLD_TENSION: "the tensions are held",
     HOLD_PLACE: "the place is held",
     BRAKE: "the torque goes off, by which the brakes close",
+    TORQUE_OFF: "the torque goes off",
 }
 """What a stop does, in words."""
 
@@ -157,7 +158,7 @@ class DriverFaults:
     # Requests
 
     def estop(self, reason: str, *, held: bool = False) -> str:
-        """Latch the e-stop: the tendons go to their safe tension.
+        """Latch the e-stop: the tendons are released, or what the robot file states.
 
         Parameters
         ----------

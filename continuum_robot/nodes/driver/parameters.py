@@ -10,7 +10,7 @@ from continuum_robot.nodes.base.parameters import ParameterServer
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.recordings.records import declare_record_folder
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, HOMING_POLICIES, SIMULATION_LEVELS, TIP
-from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.actuation import Actuators, Limits
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, RealtimeSettings
@@ -138,7 +138,7 @@ def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> Real
     return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
 
-def declare_limits(parameters: ParameterServer, limits: TensionLimits) -> Settings:
+def declare_limits(parameters: ParameterServer, limits: Limits) -> Settings:
     """Declare the limits of the robot file; a parameter can only lower them.
 
     Parameters

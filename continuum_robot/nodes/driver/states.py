@@ -13,6 +13,7 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import states_layout
+from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 
@@ -36,19 +37,25 @@ class StatePublisher:
         self.newest = 0
 
     def prepare(
-        self, row: CycleRow, tendon_count: int, *, simulated: bool, decimation: int, trips: RoundTripStatistics | None
+        self,
+        row: CycleRow,
+        robot: Robot,
+        *,
+        simulated: bool,
+        decimation: int,
+        trips: RoundTripStatistics | None,
     ) -> None:
         """Make the messages of a robot, before :meth:`publish`.
 
         Parameters
         ----------
         row : where its numbers stand
-        tendon_count : number N of tendons
+        robot : that is being configured
         simulated : what the messages say of the devices
         decimation : every how many states a decimated one
         trips : called with each state; None: nobody answers over a topic
         """
-        layout = states_layout(tendon_count)
+        layout = states_layout(robot.tendon_count, displacements=robot.takes_displacements)
         self._layout, self._row, self._decimation, self._trips = layout, row, decimation, trips
         self._numbers = layout.editable()
         place = layout.place
@@ -56,7 +63,9 @@ class StatePublisher:
         self._sequence, self._sec, self._nanosec = place["sequence"], place["sec"], place["nanosec"]
         names = ("displacement", "velocity", "tension", "current", "temperature", "age")
         self._fields = [(place[name], getattr(row, name)) for name in names]
-        self._fields.append((place["commanded_tension"], row.commanded))
+        self._fields.append(
+            (place[conversions.commanded_field(displacements=robot.takes_displacements)], row.commanded)
+        )
         self._limited = place["limited"]
 
     def publish(self, numbers_of_row: list[float]) -> None:

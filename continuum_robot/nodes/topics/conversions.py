@@ -15,6 +15,7 @@ from rclpy.clock import Clock, ClockType, ROSClock
 from rclpy.serialization import deserialize_message
 
 from continuum_robot.geometry.so3 import matrix_from_quaternion, quaternion_from_matrix
+from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 
 Vector = NDArray[np.float64]
 
@@ -76,6 +77,37 @@ def message_of(data: bytes, kind: Any) -> Any:
         return None
 
 
+def command_field(*, displacements: bool) -> str:
+    """The field of TendonCommands that actuators take.
+
+    Parameters
+    ----------
+    displacements : whether they take displacements
+    """
+    return DISPLACEMENT if displacements else TENSION
+
+
+def commanded_field(*, displacements: bool) -> str:
+    """The field of TendonStates in which the driver says what it sent.
+
+    Parameters
+    ----------
+    displacements : whether the actuators take displacements
+    """
+    return f"commanded_{command_field(displacements=displacements)}"
+
+
+def commanded(states: Any) -> array.array[float]:
+    """What the driver sent to the tendons, N or m, whichever their actuators take.
+
+    Parameters
+    ----------
+    states : a TendonStates message
+    """
+    tension: array.array[float] = states.commanded_tension
+    return tension if len(tension) else states.commanded_displacement
+
+
 def float_array(values: Any) -> array.array[float]:
     """A ``float64[]`` field from numbers or a numpy array of any shape, row-major.
 
@@ -105,14 +137,14 @@ class PowerOn:
         self._since_ns: int | None = None
 
     def update(self, states: Any) -> None:
-        """Take one TendonStates; the driver commands no tension (NaN) while the power is off.
+        """Take one TendonStates; the driver commands nothing (NaN) while the power is off.
 
         Parameters
         ----------
         states : a TendonStates message
         """
-        commanded = states.commanded_tension
-        driven = len(commanded) > 0 and commanded[0] == commanded[0]
+        sent = commanded(states)
+        driven = len(sent) > 0 and sent[0] == sent[0]
         if not driven:
             self._since_ns = None
         elif self._since_ns is None:

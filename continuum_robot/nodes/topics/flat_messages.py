@@ -36,7 +36,7 @@ _SIZES = {
 _ENCAPSULATION = 4
 
 
-_PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age", "commanded_tension")
+_PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age")
 
 
 class FlatLayout:
@@ -180,27 +180,29 @@ class CanonicalBytes:
         return data + bytes(-len(data) % 4)
 
 
-def states_layout(tendon_count: int) -> FlatLayout:
+def states_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayout:
     """The layout of TendonStates; all numbers of the tendons are NaN in it.
 
     Parameters
     ----------
     tendon_count : number N of tendons
+    displacements : what the actuators take; False: tensions
     """
     message = TendonStates()
-    for field in _PER_TENDON:
+    for field in (*_PER_TENDON, conversions.commanded_field(displacements=displacements)):
         conversions.preallocate(message, field, tendon_count)
     conversions.preallocate_bytes(message, "limited", tendon_count)
     return FlatLayout(message)
 
 
-def commands_layout(tendon_count: int) -> FlatLayout:
+def commands_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayout:
     """The layout of TendonCommands.
 
     Parameters
     ----------
     tendon_count : number N of tendons
+    displacements : what the actuators take; False: tensions
     """
     message = TendonCommands()
-    conversions.preallocate(message, "tension", tendon_count)
+    conversions.preallocate(message, conversions.command_field(displacements=displacements), tendon_count)
     return FlatLayout(message)

@@ -54,6 +54,19 @@ class Tendons:
     from_base: bool = quantity(
         "runs from the robot's base; false: from the segment's own start, where its actuators ride", default=True
     )
+    stiffness_n_per_m: tuple[float, ...] = quantity(
+        "axial stiffness of each up to its spool, or of all; none: the robot's tendon_stiffness_n_per_m", default=(),
+        gt=0, le=1e9
+    )  # fmt: skip
+    friction_coefficient: float = quantity(
+        "dry friction of a tendon in guides and disks, the capstan law's mu; of the simulated robot",
+        default=0.0,
+        ge=0,
+        lt=1,
+    )
+    guide_turn_rad: float = quantity(
+        "angle through which each is led between spool and base; makes friction", default=0.0, ge=0, le=20
+    )
     routing: Routing = quantity(
         "path in the cross-section, the same for each from its angle", factory=StraightRouting, door=TENDON_ROUTINGS
     )
@@ -62,6 +75,8 @@ class Tendons:
         angles = self.uneven_angles_rad
         if angles and len(angles) != self.count:
             raise refuse("uneven_angles_rad", angles, f"{self.count} angles, one a tendon")
+        if len(self.stiffness_n_per_m) not in (0, 1, self.count):
+            raise refuse("stiffness_n_per_m", self.stiffness_n_per_m, f"1 value, or {self.count}, one a tendon")
         if angles and self._gaps_rad.min() < _SAME_ANGLE_RAD:
             raise refuse("uneven_angles_rad", angles, "a different angle for each tendon")
         if self.routing.parallel:  # one way to say it, so that all else need not look
@@ -141,6 +156,18 @@ class RoutedTendon:
     pitch_radius_m: float = quantity("distance from the backbone at its start", gt=0, le=1)
     angle_rad: float = quantity("angle from +x at its start", default=0.0, ge=-2 * math.pi, le=2 * math.pi)
     start_m: float = quantity("arc length from the base at which it starts", default=0.0, ge=0, le=10)
+    stiffness_n_per_m: float | None = quantity(
+        "axial stiffness up to its spool; none: the robot's tendon_stiffness_n_per_m", default=None, gt=0, le=1e9
+    )
+    friction_coefficient: float = quantity(
+        "dry friction of the tendon in guides and disks, the capstan law's mu; of the simulated robot",
+        default=0.0,
+        ge=0,
+        lt=1,
+    )
+    guide_turn_rad: float = quantity(
+        "angle through which it is led between spool and base; makes friction", default=0.0, ge=0, le=20
+    )
     routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
 
     def __post_init__(self) -> None:

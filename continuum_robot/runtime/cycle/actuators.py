@@ -48,16 +48,16 @@ class CycleActuators:
         reading.set(found)
         return True
 
-    def write_tensions(self, tension_n: Sequence[float], now_s: float) -> bool:
+    def write_commands(self, command: Sequence[float], now_s: float) -> bool:
         """Write; False where it failed.
 
         Parameters
         ----------
-        tension_n : N values, N
+        command : N values, N or m as the actuators take
         now_s : monotonic or virtual time, s
         """
         try:
-            self._actuators.write(np.array(tension_n), now_s)
+            self._actuators.write(np.array(command), now_s)
         except ContinuumRobotError as error:
             self.error = error
             return False

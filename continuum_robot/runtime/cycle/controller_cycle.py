@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's cycle: a state and the newest reference give tensions, or no answer. Stepped code, without ROS."""
+"""The controller's cycle: a state and the newest reference give a command, or none. Stepped code, without ROS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ControllerCycle:
     """Answers the states of a robot that follows; starts without a jump, and skips what it cannot answer.
 
     One state that is old or not finite skips one answer and nothing else. The controller restarts, from the tensions
-    that are on the tendons,
+    that are on the tendons, or their displacements,
 
     - where the driver did not follow before, or its sequence ran backwards (another driver): at the measured position,
       from which it blends into the reference,
@@ -42,7 +42,7 @@ class ControllerCycle:
 
     Attributes
     ----------
-    tension : answer to the newest state, N; NaN where there is none
+    command : answer to the newest state, N or m; NaN where there is none
     clarke, clarke_rate : Clarke coordinates of the newest state, m, m/s
     generalized_force : that the answer makes, N; NaN where there is none
     received : states while the driver followed
@@ -57,7 +57,7 @@ class ControllerCycle:
     ParameterError : a time that is not positive
     """
 
-    tension = cython.declare(cython.double[::1], visibility="readonly")
+    command = cython.declare(cython.double[::1], visibility="readonly")
     clarke = cython.declare(cython.double[::1], visibility="readonly")
     clarke_rate = cython.declare(cython.double[::1], visibility="readonly")
     generalized_force = cython.declare(cython.double[::1], visibility="readonly")
@@ -70,7 +70,7 @@ class ControllerCycle:
     limited = cython.declare(cython.bint, visibility="public")
     controller: CycleController
     reference: ReferenceInput
-    foreign: object
+    reader: object
     state_timeout_s: cython.double
     period_s: cython.double
     long_gap_s: cython.double
@@ -100,10 +100,10 @@ class ControllerCycle:
             if not value > 0:
                 raise ParameterError(name, value, "a positive number")
         self.controller, self.reference = controller, reference
-        self.foreign = controller if hasattr(controller, "take") else None
+        self.reader = controller if hasattr(controller, "take") else None
         self.state_timeout_s, self.period_s = float(state_timeout_s), float(period_s)
         self.long_gap_s, self.longest_step_periods = float(long_gap_s), float(longest_step_periods)
-        self.tension, self.generalized_force = controller.tension, controller.force
+        self.command, self.generalized_force = controller.command, controller.force
         self.clarke, self.clarke_rate = controller.clarke, controller.clarke_rate
         self.last_sequence, self.last_stamp_s, self.last_answer_s = 0, 0.0, 0.0
         self.reset()
@@ -188,7 +188,7 @@ class ControllerCycle:
     def answer_state(
         self, reading: ReadingBuffer, commanded: Sequence[float], following: bool, now_s: float, sequence: int
     ) -> bool:
-        """:meth:`answer` for Python code: ``commanded`` is any sequence, N; ``now_s`` is the monotonic time, s.
+        """:meth:`answer` for Python code: ``commanded`` is any sequence, N or m; ``now_s`` is the monotonic time, s.
 
         Parameters
         ----------
@@ -197,6 +197,18 @@ class ControllerCycle:
         sequence : number of the state, a count
         """
         return bool(self.answer(reading, vector(commanded), following, now_s, sequence))
+
+    def see(self, clarke: Sequence[float], stamp_s: float) -> None:
+        """Hand coordinates that sensors of the shape measured to a controller that takes them. From any thread.
+
+        Parameters
+        ----------
+        clarke : m
+        stamp_s : monotonic time of the measurement, s
+        """
+        see = getattr(self.controller, "see", None)
+        if see is not None:
+            see(clarke, stamp_s)
 
     @stepped
     def answer(
@@ -207,15 +219,15 @@ class ControllerCycle:
         now_s: cython.double,
         sequence: cython.longlong,
     ) -> cython.bint:
-        """Answer a state; True: ``tension`` is the answer.
+        """Answer a state; True: ``command`` is the answer.
 
-        ``reading`` is what was read, ``commanded`` are the newest tensions on the tendons (N; NaN where torque is off),
+        ``reading`` is what was read, ``commanded`` is the newest command (N or m; NaN where torque is off),
         ``following``: the driver is active and obeys, ``now_s`` is the monotonic time (s), and ``sequence`` the number
         of the state.
         """
         if not cython.compiled:
-            if self.foreign is not None:
-                self.foreign.take(reading)  # type: ignore[attr-defined]
+            if self.reader is not None:
+                self.reader.take(reading)  # type: ignore[attr-defined]
         finite: cython.bint = self.controller.observe(reading.displacement_m, reading.velocity_m_per_s)
         self.count(sequence)
         if not following:
@@ -273,16 +285,19 @@ class ControllerCycle:
 
     @stepped
     def restart(self, reading: ReadingBuffer, commanded: cython.double[::1], gap: cython.bint) -> cython.bint:
-        """Start with the ``commanded`` tensions, N, else those of the ``reading``; False where neither is known.
+        """Start with what is ``commanded``, N or m, else with the ``reading``; False where neither is known.
 
         After a ``gap`` at the reference that was followed, else at the measured position.
         """
         j: cython.int
         known: cython.double = 0.0
         measured: cython.double = 0.0
+        held: cython.double[::1] = reading.tension_n
+        if self.controller.takes_displacements:
+            held = reading.displacement_m
         for j in indices(reading.tendon_count):
             known += commanded[j]
-            measured += reading.tension_n[j]
+            measured += held[j]
         if not isfinite(known) and not isfinite(measured):
             return False
         if gap:
@@ -293,15 +308,15 @@ class ControllerCycle:
         if isfinite(known):
             self.start_from(commanded)
         else:
-            self.start_from(reading.tension_n)
+            self.start_from(held)
         self.aligned = True
         self.restarts += 1
         return True
 
     @stepped
-    def start_from(self, tension: cython.double[::1]) -> cython.void:
-        """Let the controller start with a ``tension`` of all tendons, N."""
-        self.controller.begin(tension, self.reference.position, self.reference.velocity, self.reference.acceleration)
+    def start_from(self, command: cython.double[::1]) -> cython.void:
+        """Let the controller start with a ``command`` of all tendons, N or m."""
+        self.controller.begin(command, self.reference.position, self.reference.velocity, self.reference.acceleration)
 
     @stepped
     def follow(self, reading: ReadingBuffer, step_s: cython.double) -> cython.bint:

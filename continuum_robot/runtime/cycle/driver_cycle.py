@@ -31,13 +31,14 @@ class DriverCycle:
     """Read, control, check, write, in this order; the command that is written answers the state just read.
 
     The commands come from the controller in the cycle, or, where there is none, from :meth:`command`; or the cycle
-    itself holds the tensions, whatever these say (:meth:`hold_now`). An old command is never written again to keep a
-    device content. Where :attr:`cogging` is switched on, the motors get its forces on top of the tensions, and what
-    they measure is less by them: commanded and measured tensions stay those of the tendons.
+    itself holds what was commanded, whatever these say (:meth:`hold_now`). An old command is never written again to
+    keep a device content. Commands are tensions, or displacements from home, as the actuators take. Where
+    :attr:`cogging` is switched on, the motors get its forces on top of the tensions, and what they measure is less by
+    them: commanded and measured tensions stay those of the tendons.
 
     Parameters
     ----------
-    actuators : what has ``read_into``, ``write_tensions`` and ``switch_off``: motor boards, or a
+    actuators : what has ``read_into``, ``write_commands`` and ``switch_off``: motor boards, or a
         :class:`~continuum_robot.runtime.cycle.actuators.CycleActuators` around other actuators
     safety : of the robot
     tendon_count, coordinate_count : N and 2m
@@ -54,7 +55,7 @@ class DriverCycle:
     safety: TendonSafety
     controller: ControllerCycle
     cogging = cython.declare(CoggingCompensation, visibility="readonly")
-    motor_force_n: cython.double[::1]
+    sent: cython.double[::1]
     tendon_count: cython.int
     coordinate_count: cython.int
     reading: ReadingBuffer
@@ -95,7 +96,7 @@ class DriverCycle:
         self.controller = controller  # type: ignore[assignment]
         self.tendon_count, self.coordinate_count = tendon_count, coordinate_count
         self.reading = ReadingBuffer(tendon_count)
-        self.cogging, self.motor_force_n = CoggingCompensation(tendon_count), vector(tendon_count)
+        self.cogging, self.sent = CoggingCompensation(tendon_count), vector(tendon_count)
         self.zero_m, self.take_up_n, self.desired = vector(tendon_count), vector(tendon_count), vector(tendon_count)
         self.held, self.holds, self.held_known = vector(tendon_count), False, False
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
@@ -152,16 +153,16 @@ class DriverCycle:
 
     @stepped
     def control(self, now_s: cython.double) -> cython.void:
-        """Ask the controller in the cycle for the tensions that answer the reading."""
+        """Ask the controller in the cycle for the commands that answer the reading."""
         following: cython.bint = (
             self.controls and self.is_powered and not self.holds and self.safety.state_code == STATE_ACTIVE
         )
         self.controller.limited = self.safety.is_limited() if following else False
         self.answered = self.controller.answer(
-            self.reading, self.safety.command_n if following else self.nothing, following, now_s, self.number
+            self.reading, self.safety.rules.command if following else self.nothing, following, now_s, self.number
         )
         if self.answered:
-            copy_into(self.desired, self.controller.tension, self.tendon_count)
+            copy_into(self.desired, self.controller.command, self.tendon_count)
             self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
 
     @stepped
@@ -176,13 +177,13 @@ class DriverCycle:
 
     @stepped
     def hold(self, now_s: cython.double) -> cython.void:
-        """Command the tensions that were on the tendons when the hold, or the activation, began."""
+        """Command what was commanded when the hold, or the activation, began."""
         if not self.is_powered or self.safety.state_code != STATE_ACTIVE:
             self.held_known = False
             return
         if not self.held_known:
             self.held_known = True
-            copy_into(self.held, self.safety.command_n, self.tendon_count)
+            copy_into(self.held, self.safety.rules.command, self.tendon_count)
         copy_into(self.desired, self.held, self.tendon_count)
         self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
 
@@ -200,7 +201,7 @@ class DriverCycle:
         if self.safety.torque_off_due or (self.takes_up and self.safety.state_code == STATE_SAFE):
             self.switch_off()
         elif self.is_powered and self.safety.write:
-            self.write(self.safety.tension_n, now_s)
+            self.write(self.safety.rules.output, now_s)
         elif self.takes_up:
             self.write(self.take_up_n, now_s)
         if not self.written:
@@ -208,25 +209,29 @@ class DriverCycle:
         self.end_row()
 
     @stepped
-    def write(self, tension: cython.double[::1], now_s: cython.double) -> cython.void:
-        """Send tensions, and note them for the next row."""
+    def write(self, command: cython.double[::1], now_s: cython.double) -> cython.void:
+        """Send a command, and note it for the next row: displacements as the actuators count, without cogging."""
         j: cython.int
-        sent: cython.double[::1] = tension
-        added_n: cython.double[::1] = self.safety.added_n
+        sent: cython.double[::1] = command
+        added_n: cython.double[::1] = self.safety.rules.added
         ahead_n: cython.double[::1] = self.cogging.ahead_n
         acts: cython.bint = self.cogging.acts
         if acts:
             for j in indices(self.tendon_count):
-                self.motor_force_n[j] = tension[j] + ahead_n[j]
-            sent = self.motor_force_n
+                self.sent[j] = command[j] + ahead_n[j]
+            sent = self.sent
+        elif self.safety.rules.displaces:
+            for j in indices(self.tendon_count):
+                self.sent[j] = command[j] + self.zero_m[j]
+            sent = self.sent
         for j in indices(self.tendon_count):
             added_n[j] = ahead_n[j] if acts else 0.0
-        if not self.actuators.write_tensions(sent, now_s):
+        if not self.actuators.write_commands(sent, now_s):
             self.write_failures += 1
         self.written = True
-        copy_into(self.noted, tension, self.tendon_count)
+        copy_into(self.noted, command, self.tendon_count)
         for j in indices(self.tendon_count):
-            self.noted_limits[j] = self.safety.limited[j]
+            self.noted_limits[j] = self.safety.rules.limited[j]
 
     @stepped
     def switch_off(self) -> cython.void:
@@ -308,11 +313,11 @@ class DriverCycle:
         self.step(now_s, elapsed_s, missed)
 
     def step_for(self, commander: Commander, now_s: float, elapsed_s: float, missed: int = 0) -> None:
-        """One cycle in which ``commander`` is asked for the tensions that answer the reading.
+        """One cycle in which ``commander`` is asked for the command that answers the reading.
 
         Parameters
         ----------
-        commander : gets the reading, None where there is none, and ``elapsed_s``; gives tensions, or None
+        commander : gets the reading, None where there is none, and ``elapsed_s``; gives a command, or None
         now_s, elapsed_s, missed : as in :meth:`step_once`
         """
         self.begin(now_s)
@@ -334,17 +339,17 @@ class DriverCycle:
             self.note_written(now_s)
         return bool(self.written)
 
-    def command(self, tension: Sequence[float], born_s: float, sequence: int) -> None:
+    def command(self, command: Sequence[float], born_s: float, sequence: int) -> None:
         """A command of another program, from one thread only; the next cycle hears it.
 
         Parameters
         ----------
-        tension : N values, N; another number of them is a fault
+        command : N values, N or m; another number of them is a fault
         born_s : when the state that it answers was published, s
         sequence : of that state, 0: of none
         """
-        padded = [*tension, *[math.nan] * self.tendon_count][: self.tendon_count]
-        self.commands.post([len(tension), born_s, sequence, *padded])
+        padded = [*command, *[math.nan] * self.tendon_count][: self.tendon_count]
+        self.commands.post([len(command), born_s, sequence, *padded])
 
     def attach(self, controller: ControllerCycle | None) -> None:
         """Put a controller into the cycle, inactive; None: take it out.
@@ -367,7 +372,7 @@ class DriverCycle:
         self.controls = on
 
     def hold_now(self, *, on: bool, now_s: float) -> None:
-        """Hold the tensions as they are, or obey the others again, without a jump in either direction.
+        """Hold the commands as they are, or obey the others again, without a jump in either direction.
 
         Until the first command of the others the safety logic holds; it waits for it as after an activation.
 

@@ -18,6 +18,7 @@ from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSettings
 from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.cycle.loop_reports import DeviceReports, EnabledInSteps, LoopWatcher
@@ -316,7 +317,8 @@ class DriverLoop:
 
         A tendon that is slack when the controller begins would be pulled in at full speed, and jerk when it is tight.
         More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
-        is checked by :meth:`obey`, which says what is wrong when it did not.
+        is checked by :meth:`obey`, which says what is wrong when it did not. Servos that take displacements hold their
+        place instead: their controller pulls in, at the speed of the limits.
 
         Parameters
         ----------
@@ -325,6 +327,9 @@ class DriverLoop:
         """
         safety, limits, count = self.safety, self.safety.limits, self.tendon_count
         if safety.faults:
+            return
+        if not isinstance(limits, TensionLimits):
+            self.pace.wait(lambda: self.reading is not None or bool(safety.faults), TAKE_UP_TIMEOUT_S)
             return
         even_n = min(limits.maximum_n, limits.total_n / count)
         level_n = max(limits.safe_n, limits.minimum_n, fraction * even_n)
@@ -360,7 +365,7 @@ class DriverLoop:
             self._take_up = None
 
     def obey(self) -> None:
-        """Obey commands from now on; the first tensions are the measured ones. Raises :class:`DeviceError`."""
+        """Obey commands from now on; the first ones are what is measured. Raises :class:`DeviceError`."""
 
         def begin() -> None:
             now_s = self.pace.now_s()
@@ -371,7 +376,7 @@ class DriverLoop:
         self.call(begin)
 
     def ramp_down(self, warn: Callable[[str], object]) -> None:
-        """Let the tensions fall to the safe one and the robot come to rest: a bounded time.
+        """Release the tendons and let the robot come to rest: a bounded time.
 
         Parameters
         ----------
@@ -380,7 +385,7 @@ class DriverLoop:
         safety, limits = self.safety, self.safety.limits
         self.call(safety.deactivate)
         if not self.pace.wait(lambda: safety.released, limits.longest_ramp_s + 0.5):
-            warn("the tensions did not reach the safe value in time; the torque goes off now")
+            warn("the tendons were not released in time; the torque goes off now")
             return
         quiet_s = [self.pace.now_s()]
 
@@ -400,7 +405,7 @@ class DriverLoop:
         self.enabled = False
 
     def hold_tensions(self, *, on: bool) -> None:
-        """Hold the tensions as they are in place of the controller, or let it command again; without a jump.
+        """Hold the commands as they are in place of the controller, or let it command again; without a jump.
 
         Parameters
         ----------
@@ -420,8 +425,11 @@ class DriverLoop:
 
         Raises
         ------
-        ParameterError : a table that does not fit the robot, or forces that are not those of cogging
+        ParameterError : a table that does not fit the robot, forces that are not those of cogging, or a robot that
+            takes displacements
         """
+        if self.robot.takes_displacements:
+            raise ParameterError("cogging", "on", "off: servos that take displacements compensate it by their own loop")
         largest_n = float(np.abs(force_n).max(initial=0.0))
         allowed_n = LARGEST_COGGING * self.safety.limits.maximum_n
         if not largest_n <= allowed_n:

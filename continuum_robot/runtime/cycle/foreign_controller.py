@@ -18,11 +18,18 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import RodFeedforward
 from continuum_robot.control.controller import ClarkeOutput, Controller
+from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, LAWS, PID_LAW, ControlSettings
+from continuum_robot.robot.control_settings import (
+    COMPILED_LAWS,
+    INVERSE_DYNAMICS_LAW,
+    PID_LAW,
+    STATICS_LAW,
+    ControlSettings,
+)
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, made
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -50,6 +57,8 @@ def controller_of(
     ParameterError : no controller of the file's name
     """
     law = PID_LAW if robot.control is None else robot.control.law
+    if law == STATICS_LAW:
+        return DisplacementController(robot)
     if law == PID_LAW:
         return parts.ClarkeController(robot, feedforward())
     if law == INVERSE_DYNAMICS_LAW:
@@ -69,7 +78,8 @@ def foreign_law(robot: Robot, settings: Callable[[str, Any], Any] | None = None)
     ------
     ParameterError : no such controller; names those there are
     """
-    own: Controller = made(CONTROLLERS, robot.control_settings.law, "control.law", robot, known=LAWS, settings=settings)
+    law, known = robot.control_settings.law, (STATICS_LAW,) if robot.takes_displacements else COMPILED_LAWS
+    own: Controller = made(CONTROLLERS, law, "control.law", robot, known=known, settings=settings)
     return own
 
 
@@ -84,17 +94,19 @@ class ForeignController:
     Attributes
     ----------
     needs_python : always
+    takes_displacements : whether its answers are displacements, m; their generalised force is not known
     settings : of the robot's file, or those given since
-    tension, clarke, clarke_rate, force : as of :class:`CycleController`
+    command, clarke, clarke_rate, force : as of :class:`CycleController`
     """
 
     needs_python = True
 
     def __init__(self, controller: Controller, robot: Robot) -> None:
         self.controller, self.settings = controller, robot.control
+        self.takes_displacements = robot.takes_displacements
         self.manifold = controlled_manifold(robot)
         coordinates, tendons = self.manifold.coordinate_count, self.manifold.tendon_count
-        self.tension, self.force = [math.nan] * tendons, [math.nan] * coordinates
+        self.command, self.force = [math.nan] * tendons, [math.nan] * coordinates
         self.clarke, self.clarke_rate = [math.nan] * coordinates, [math.nan] * coordinates
         self._reading: TendonReading | None = None
 
@@ -114,14 +126,14 @@ class ForeignController:
         return math.isfinite(sum(self.clarke) + sum(self.clarke_rate))
 
     def begin(
-        self, tension: list[float], position: list[float], velocity: list[float], acceleration: list[float]
+        self, command: list[float], position: list[float], velocity: list[float], acceleration: list[float]
     ) -> None:
-        """Reset at ``tension`` (N) with a reference at ``position``, ``velocity`` and ``acceleration`` (m, m/s,
+        """Reset at ``command`` (N or m) with a reference at ``position``, ``velocity`` and ``acceleration`` (m, m/s,
         m/s^2).
         """
         desired = _desired(position, velocity, acceleration)
         with self._named("reset"):
-            self.controller.reset(self._measured(), np.array(tension), desired)
+            self.controller.reset(self._measured(), np.array(command), desired)
 
     def step(
         self,
@@ -145,35 +157,36 @@ class ForeignController:
         """
         desired = _desired(position, velocity, acceleration)
         with self._named("update"):
-            tension = np.asarray(self.controller.update(self._measured(), desired, dt), float)
-        if tension.shape != (self.manifold.tendon_count,):
+            command = np.asarray(self.controller.update(self._measured(), desired, dt), float)
+        if command.shape != (self.manifold.tendon_count,):
             raise ParameterError(
-                "tension", tension, f"{self.manifold.tendon_count} values of the controller, one a tendon"
+                "command", command, f"{self.manifold.tendon_count} values of the controller, one a tendon"
             )
-        if not np.all(np.isfinite(tension)):
+        if not np.all(np.isfinite(command)):
             self.rest()
             return False
-        self.tension[:] = tension.tolist()
-        self.force[:] = self.manifold.generalized_force(tension).tolist()
+        self.command[:] = command.tolist()
+        if not self.takes_displacements:
+            self.force[:] = self.manifold.generalized_force(command).tolist()
         return True
 
-    def realise(self, tension: list[float]) -> None:
-        """Hand on what the driver's limits left of the last answer, ``tension`` in N, to a controller that takes it."""
+    def realise(self, command: list[float]) -> None:
+        """Hand on what the driver's limits left of the last answer, ``command``, to a controller that takes it."""
         taken = getattr(self.controller, "realised", None)
         if taken is not None:
             with self._named("realised"):
-                taken(np.array(tension))
+                taken(np.array(command))
 
     def rest(self) -> None:
         """Give no answer."""
-        self.tension[:] = [math.nan] * len(self.tension)
+        self.command[:] = [math.nan] * len(self.command)
         self.force[:] = [math.nan] * len(self.force)
 
     def output(self) -> ClarkeOutput:
         """What the last step gave; the terms of a PID, which there are not, are NaN."""
         terms = PidTerms.unknown(self.manifold.coordinate_count)
         return ClarkeOutput(
-            np.array(self.tension), np.array(self.clarke), np.array(self.clarke_rate), np.array(self.force), terms
+            np.array(self.command), np.array(self.clarke), np.array(self.clarke_rate), np.array(self.force), terms
         )
 
     def set_settings(self, settings: ControlSettings) -> None:

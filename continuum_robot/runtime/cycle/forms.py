@@ -138,7 +138,7 @@ def in_cycle(actuators: TendonActuators) -> Any:
 
     Returns
     -------
-    the part with ``read_into``, ``write_tensions`` and ``switch_off``, and the one with ``error`` and ``device_faults``
+    the part with ``read_into``, ``write_commands`` and ``switch_off``, and the one with ``error`` and ``device_faults``
     """
     if isinstance(actuators, OdriTendonActuators):
         return actuators.cycle, BoardReports(actuators)

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import ALL, WITH_CAPSTANS
-from continuum_robot.rod.displaced_statics import STICKING_OVER_TENDON
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
+from continuum_robot.rod.friction.path_friction import PathFriction
+from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium
-from continuum_robot.rod.tendons import tendon_stiffness_n_per_m
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
@@ -47,15 +47,14 @@ class RodBody:
         self._robot, self._motor, self._contacts = robot, motor, contacts
         self.substep_s = robot.simulation.substep_s
         self._friction, settings = CapstanFriction(robot), robot.simulation
-        stiffness, fitted = tendon_stiffness_n_per_m(robot), robot.displaced_tendons
+        stiffness, fitted = robot.tendon_stiffnesses_n_per_m, robot.displaced_tendons
         stiffest = float(stiffness.max())
         # What a fit has found of the tendons' stiffness does not change with their tension.
         stiffening = settings.tendon_stiffening_per_n if fitted is None else 0.0
         springs = Springs(stiffest, stiffening, settings.tendon_damping_ns_per_m)
         self._share = np.ones(robot.tendon_count) if motor is None else stiffness / stiffest
-        rubbing = None
-        if fitted is not None:
-            rubbing = np.array([fitted.friction_fraction, STICKING_OVER_TENDON * stiffness])
+        self._rubs, self._rubbing = PathFriction(robot), np.zeros((2, robot.tendon_count))
+        self._rubbing[1] = STICKING_OVER_TENDON * stiffness
         # With motors the capstans' inertia is that of the rotors.
         parts = WITH_CAPSTANS if motor is None else ALL
         self.moving = MovingRod(
@@ -64,7 +63,7 @@ class RodBody:
             motor=motor,
             friction=self._friction,
             hysteresis=RodHysteresis(robot),
-            rubbing=rubbing,
+            rubbing=self._rubbing if self._rubs.acts else None,
             surfaces=contacts.surface_count,
             linear=not robot.traits.nonlinear_lengths,
             method=settings.method,
@@ -98,6 +97,8 @@ class RodBody:
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
         moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
+        if self._rubs.acts:
+            self._rubbing[0] = self._rubs.fraction(moving.c)
         moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
         if self._motor is None:
             moving.desired[:] = np.maximum(drive.desired, 0.0)

@@ -70,7 +70,7 @@ def spool_step(
     loose = free * loose
     yielding = free * h / (motor.mass_kg * slower)
     # Tension at the end of the step, where the stretch is greater by h times its rate.
-    stiffness, damping = robot.simulation.tendon_stiffness_n_per_m, robot.simulation.tendon_damping_ns_per_m
+    stiffness, damping = robot.tendon_stiffnesses_n_per_m, robot.simulation.tendon_damping_ns_per_m
     slope = fraction * (stiffness * h + damping)
     level = fraction * stiffness * (spooled - displacement - offset) + slope * loose
     return current, level, slope, yielding, loose

@@ -41,9 +41,9 @@ def test_a_proportional_controller_pulls_towards_the_reference(name):
     )
     np.testing.assert_allclose(output.clarke, clarke, atol=1e-15)
     np.testing.assert_allclose(output.generalized_force, 100 * (desired - clarke), atol=1e-12)
-    np.testing.assert_allclose(manifold.generalized_force(output.tension), output.generalized_force, atol=1e-11)
-    assert output.tension.min() == controller.settings.pretension_n
-    assert output.tension.shape == (manifold.tendon_count,)
+    np.testing.assert_allclose(manifold.generalized_force(output.command), output.generalized_force, atol=1e-11)
+    assert output.command.min() == controller.settings.pretension_n
+    assert output.command.shape == (manifold.tendon_count,)
 
 
 def test_velocity_goes_onto_the_manifold_and_damps():
@@ -107,7 +107,7 @@ def test_the_start_is_bumpless(name, seed, strategy, antiwindup, integral, fract
     output = controller.update(displacement, velocity, reference, DT)
     np.testing.assert_allclose(output.generalized_force, manifold.generalized_force(tension), atol=1e-9)
     np.testing.assert_allclose(
-        manifold.generalized_force(output.tension), manifold.generalized_force(tension), atol=1e-9
+        manifold.generalized_force(output.command), manifold.generalized_force(tension), atol=1e-9
     )
     # And the next cycle changes little: no hidden spring that lets go.
     following = controller.update(displacement, velocity, reference, DT)
@@ -137,7 +137,7 @@ def test_unknown_input_gives_unknown_tensions_and_keeps_the_state(what, bad):
     {"displacement": displacement, "velocity": velocity, "reference": position}[what][1] = bad
     with np.errstate(invalid="ignore"):
         output = disturbed.update(displacement, velocity, ClarkeReference.at_rest(position), DT)
-    assert np.isnan(output.tension).all()
+    assert np.isnan(output.command).all()
     assert np.isnan(output.generalized_force).all()
     assert not output.terms.saturated.any()
     displacement, velocity, position = inputs[-1]
@@ -145,7 +145,7 @@ def test_unknown_input_gives_unknown_tensions_and_keeps_the_state(what, bad):
         controller.update(displacement, velocity, ClarkeReference.at_rest(position), DT)
         for controller in (disturbed, undisturbed)
     )
-    np.testing.assert_array_equal(after.tension, expected.tension)
+    np.testing.assert_array_equal(after.command, expected.command)
 
 
 def test_saturation_is_reported():
@@ -162,7 +162,7 @@ def test_a_step_of_zero_repeats_and_a_negative_one_is_an_error():
     desired = ClarkeReference.at_rest(np.full(4, 0.001))
     first = controller.update(np.zeros(10), np.zeros(10), desired, DT)
     again = controller.update(np.full(10, 0.1), np.zeros(10), desired, 0.0)
-    np.testing.assert_array_equal(again.tension, first.tension)
+    np.testing.assert_array_equal(again.command, first.command)
     with pytest.raises(ParameterError, match="dt"):
         controller.update(np.zeros(10), np.zeros(10), desired, -DT)
 
@@ -179,7 +179,7 @@ def test_new_settings_keep_the_state():
     output = controller.update(np.zeros(10), np.zeros(10), desired, DT)
     np.testing.assert_allclose(output.terms.p_term, 0.2)
     np.testing.assert_allclose(output.terms.i_term, before.terms.i_term + DT * 1000 * 0.001)
-    assert output.tension.min() == pytest.approx(2.0)
+    assert output.command.min() == pytest.approx(2.0)
 
 
 def test_what_does_not_fit_the_robot_is_refused():
@@ -210,7 +210,7 @@ def test_the_loop_closes_on_a_mass_and_spring(strategy):
     q, v = np.zeros(4), np.zeros(4)
     for _ in range(3000):
         output = controller.update(manifold.displacement(q), manifold.displacement(v), desired, DT)
-        force = manifold.generalized_force(output.tension) - 580 * q - 23 * v
+        force = manifold.generalized_force(output.command) - 580 * q - 23 * v
         v = v + DT * force / 2.0
         q = q + DT * v
     np.testing.assert_allclose(q, desired.position, atol=2e-5)

@@ -31,13 +31,13 @@ def test_it_goes_there_at_its_rate_without_forcing_a_coordinate(pretension_n):
     asked.ask_pretension(pretension_n)
     cycles = round(abs(pretension_n - ROBOT.control.pretension_n) / RATE / DT) + 2
     outputs, plain = stepped(asked, cycles), stepped(other, cycles)
-    lowest = np.array([ROBOT.control.pretension_n, *(output.tension.min() for output in outputs)])
+    lowest = np.array([ROBOT.control.pretension_n, *(output.command.min() for output in outputs)])
     assert np.abs(np.diff(lowest)).max() <= RATE * DT * (1 + 1e-6)
     assert lowest[-1] == pytest.approx(pretension_n)
     for one, same in zip(outputs, plain, strict=True):
         np.testing.assert_array_equal(one.generalized_force, same.generalized_force)
         np.testing.assert_allclose(
-            asked.manifold.generalized_force(one.tension), same.generalized_force, rtol=1e-9, atol=1e-12
+            asked.manifold.generalized_force(one.command), same.generalized_force, rtol=1e-9, atol=1e-12
         )
 
 

@@ -30,7 +30,7 @@ def by_hand(kind, buffer):
         reported = ()
 
         def update(self, reading, command, command_age_s, now_s, dt, *, command_sequence=None):
-            count = len(self.tension)
+            count = len(self.commanded)
             taken = buffer(count)
             if reading is not None:
                 taken.set(reading)
@@ -44,7 +44,7 @@ def by_hand(kind, buffer):
             faults = self.faults
             new = tuple(name for name in faults if name not in self.reported)
             self.reported = faults
-            tension, limited = np.array(self.tension_n, dtype=float), np.array(self.limited, dtype=np.uint8)
+            tension, limited = np.array(self.rules.output, dtype=float), np.array(self.rules.limited, dtype=np.uint8)
             return Output(tension, limited, self.state, bool(self.write), faults, new)
 
         def reset(self):

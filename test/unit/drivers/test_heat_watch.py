@@ -162,7 +162,7 @@ class Driver:
         self.now_s += dt
         self.sequence += 1
         flicker = MANIFOLD.displacement([1e-6 * (self.sequence % 2), 0])
-        current = self.safety.tension / NEWTON_PER_AMPERE
+        current = self.safety.commanded / NEWTON_PER_AMPERE
         reading = reading_of(self.now_s, current, temperature, flicker)
         desired = np.full(N, command)
         self.output = self.safety.update(reading, desired, 0.0, self.now_s, dt, command_sequence=self.sequence)

@@ -31,7 +31,7 @@ def run(watch, cycles, *, latency_s=3e-4, missed=0, start_s=0.0, judged=True):
 
 
 def test_late_answers_in_a_row_warn_and_then_are_a_fault():
-    settings = SafetySettings(late_cycles=20)
+    settings = SafetySettings(late_time_s=0.02)
     watch = LatenessWatch(LATE_S, settings)
     _, now_s = run(watch, 100)
     found, now_s = run(watch, 19, latency_s=1.01 * LATE_S, start_s=now_s)
@@ -47,7 +47,7 @@ def test_late_answers_in_a_row_warn_and_then_are_a_fault():
 
 def test_an_answer_of_unknown_age_is_not_in_time():
     """Nor is it late: a loop whose controller writes every other cycle is judged by what it writes."""
-    watch = LatenessWatch(LATE_S, SafetySettings(late_cycles=20))
+    watch = LatenessWatch(LATE_S, SafetySettings(late_time_s=0.02))
     now_s, slow = 0.0, []
     for k in range(42):
         now_s += DT
@@ -133,7 +133,7 @@ class Loop:
             elapsed_s = DT * (1 + missed)
             self.now_s += elapsed_s
             self.safety.latency_s, self.safety.missed = latency_s, missed
-            reading = reading_at(self.now_s, self.safety.tension)
+            reading = reading_at(self.now_s, self.safety.commanded)
             output = self.safety.update(
                 reading, np.full(N, 3.0), 0.0, self.now_s, elapsed_s, command_sequence=self.count
             )
@@ -150,7 +150,7 @@ def test_late_commands_latch_and_ramp_down():
     assert output.new_faults == (LOOP_TOO_SLOW,)
     assert output.state == "safe"
     assert loop.safety.worst_latency_s == 0.005
-    before = loop.safety.tension
+    before = loop.safety.commanded
     output = loop.cycles(100)
     assert (output.tension < before).all()
     assert loop.safety.released
@@ -188,7 +188,7 @@ def test_who_gives_no_times_is_not_judged():
     safety.activate(reading_at(now_s, np.full(N, 3.0)), now_s)
     for k in range(1, 1500):
         now_s += DT
-        output = safety.update(reading_at(now_s, safety.tension), np.full(N, 3.0), 0.0, now_s, DT, command_sequence=k)
+        output = safety.update(reading_at(now_s, safety.commanded), np.full(N, 3.0), 0.0, now_s, DT, command_sequence=k)
     assert output.faults == ()
 
 
@@ -223,7 +223,7 @@ def test_a_command_of_unknown_age_is_never_fresh(age_s, sequence):
     for k in range(1, 120):
         now_s += DT
         output = safety.update(
-            reading_at(now_s, safety.tension),
+            reading_at(now_s, safety.commanded),
             np.full(N, 6.0),
             age_s,
             now_s,
@@ -240,7 +240,9 @@ def test_a_command_from_the_future_does_not_delay_the_timeout(age_s):
     safety.activate(reading_at(now_s, np.full(N, 3.0)), now_s)
     for _ in range(120):
         now_s += DT
-        output = safety.update(reading_at(now_s, safety.tension), np.full(N, 3.0), age_s, now_s, DT, command_sequence=1)
+        output = safety.update(
+            reading_at(now_s, safety.commanded), np.full(N, 3.0), age_s, now_s, DT, command_sequence=1
+        )
     assert output.faults == (COMMAND_TIMEOUT,)
 
 
@@ -259,8 +261,8 @@ def test_a_stall_is_no_credit_for_the_rate_limit(periods, period_s, stall_s):
     safety, now_s = TendonSafety(ROBOT, SafetySettings(credit_periods=periods), period_s), 1.0
     safety.activate(reading_at(now_s, np.full(N, 3.0)), now_s)
     now_s += period_s
-    safety.update(reading_at(now_s, safety.tension), np.full(N, 3.0), 0.0, now_s, period_s, command_sequence=1)
-    before = safety.tension
+    safety.update(reading_at(now_s, safety.commanded), np.full(N, 3.0), 0.0, now_s, period_s, command_sequence=1)
+    before = safety.commanded
     now_s += stall_s
     high = 0.5 * ROBOT.limits.maximum_n
     output = safety.update(reading_at(now_s, before), np.full(N, high), 0.0, now_s, stall_s, command_sequence=2)
@@ -274,8 +276,8 @@ def test_cycles_without_a_command_are_no_credit_either():
     loop.cycles(3)
     for _ in range(40):
         loop.now_s += DT
-        loop.safety.update(reading_at(loop.now_s, loop.safety.tension), None, 0.0, loop.now_s, DT)
-    before = loop.safety.tension
+        loop.safety.update(reading_at(loop.now_s, loop.safety.commanded), None, 0.0, loop.now_s, DT)
+    before = loop.safety.commanded
     loop.now_s += DT
     output = loop.safety.update(
         reading_at(loop.now_s, before), np.full(N, 10.0), 0.0, loop.now_s, DT, command_sequence=99
@@ -287,7 +289,7 @@ def test_the_ramp_to_the_safe_tension_follows_real_time():
     loop = Loop()
     loop.cycles(5)
     loop.safety.deactivate()
-    before = loop.safety.tension
+    before = loop.safety.commanded
     loop.now_s += 0.01
     output = loop.safety.update(reading_at(loop.now_s, before), None, 0.0, loop.now_s, 0.01)
     fall_n = min(0.01 * ROBOT.limits.safe_rate_n_per_s, before[0] - ROBOT.limits.safe_n)
@@ -316,3 +318,15 @@ def test_an_estop_that_no_step_came_for_is_neither_lost_nor_obeyed_twice():
     safety.ask_estop("again")
     assert safety.reset() == ()  # what was asked for before the reset is part of it
     assert safety.update(None, None, 0.0, 1.0, DT).state == "inactive"
+
+
+@pytest.mark.parametrize(("period_s", "cycles"), [(0.001, 20), (0.005, 4), (0.01, 4)])
+def test_lateness_is_counted_in_time_at_any_rate_and_names_the_rate(period_s, cycles):
+    watch = LatenessWatch(LATE_S, SafetySettings(), period_s)
+    now_s, slow = 0.0, []
+    for _ in range(30):
+        now_s += period_s
+        slow.append(watch.step(now_s, 1.5 * LATE_S, 0, True))
+    assert slow.index(True) == cycles  # the first shows nothing yet
+    assert f"({1e3 * LATE_S:.2f} ms allowed, {cycles} times in a row)" in watch.text
+    assert watch.text.endswith(f"lower rate_hz = {1 / period_s:g}")

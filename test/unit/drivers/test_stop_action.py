@@ -39,10 +39,10 @@ class Driver:
         self.safety.activate(self.reading(), self.now_s)
         for _ in range(100):
             self.cycle(COMMAND_N)
-        np.testing.assert_allclose(self.safety.tension, COMMAND_N)
+        np.testing.assert_allclose(self.safety.commanded, COMMAND_N)
 
     def reading(self, **changes):
-        tension = self.safety.tension
+        tension = self.safety.commanded
         values = {
             "stamp_s": self.now_s,
             "displacement_m": MANIFOLD.displacement(self.clarke + np.array([next(self.flicker), 0.0])),
@@ -137,14 +137,14 @@ def test_holding_the_place_pulls_back_with_stiffness_damping_and_no_more_than_it
     expected = -MASS_KG * 20.0**2 * MANIFOLD.displacement([2e-4, -1e-4]) - 2 * MASS_KG * 20.0 * MANIFOLD.displacement(
         driver.rate
     )
-    np.testing.assert_allclose(driver.safety.tension - COMMAND_N, expected, atol=2e-3)
+    np.testing.assert_allclose(driver.safety.commanded - COMMAND_N, expected, atol=2e-3)
     # The tendon that was pulled in pulls less.
     assert np.sign(expected[0]) == -1 == -np.sign(MANIFOLD.displacement([2e-4, -1e-4])[0])
     driver.rate = np.zeros(2)
     for _ in range(40):
         driver.clarke = driver.clarke + np.array([1e-4, 0.0])
         driver.cycle()
-    change = driver.safety.tension - COMMAND_N
+    change = driver.safety.commanded - COMMAND_N
     assert np.abs(change).max() == pytest.approx(1.5)
     assert driver.safety.faults == (tendon_faults.ESTOP,)
 
@@ -155,7 +155,7 @@ def test_without_a_number_the_authority_is_a_tenth_of_the_greatest_tension():
     for _ in range(20):
         driver.clarke = driver.clarke + np.array([1e-4, 0.0])
         driver.cycle()
-    assert np.abs(driver.safety.tension - COMMAND_N).max() == pytest.approx(0.1 * LIMITS.maximum_n)
+    assert np.abs(driver.safety.commanded - COMMAND_N).max() == pytest.approx(0.1 * LIMITS.maximum_n)
 
 
 def test_a_missing_reading_leaves_the_tensions_of_a_held_place_and_too_long_a_gap_ends_it():
@@ -164,7 +164,7 @@ def test_a_missing_reading_leaves_the_tensions_of_a_held_place_and_too_long_a_ga
     driver.cycles(0.01)
     driver.clarke = np.array([1e-4, 0.0])
     driver.cycle()
-    before = driver.safety.tension
+    before = driver.safety.commanded
     for _ in range(10):
         driver.now_s += DT
         output = driver.safety.update(None, None, 0.0, driver.now_s, DT)
@@ -197,7 +197,7 @@ def test_another_fault_during_a_hold_latches_and_releases_at_once(action, change
     assert driver.safety.stop_action == "release"
     assert not driver.safety.fallback_holds
     driver.cycles(driver.safety.settings.safe_within_s + 2 * DT)
-    np.testing.assert_allclose(driver.safety.tension, LIMITS.safe_n)
+    np.testing.assert_allclose(driver.safety.commanded, LIMITS.safe_n)
 
 
 def test_the_e_stop_ends_the_fallback_where_its_own_action_is_a_release_and_not_where_it_holds():
@@ -206,7 +206,7 @@ def test_the_e_stop_ends_the_fallback_where_its_own_action_is_a_release_and_not_
         driver.lose_controller()
         driver.safety.estop("test")
         driver.cycles(0.05)
-        assert bool(np.all(driver.safety.tension == COMMAND_N)) == held
+        assert bool(np.all(driver.safety.commanded == COMMAND_N)) == held
         assert driver.safety.stop_action == ("hold_tension" if held else "release")
 
 
@@ -219,7 +219,7 @@ def test_an_e_stop_of_the_driver_itself_and_procedures_always_release():
     driver.safety.estop("test")
     assert driver.safety.stop_action == "release"
     driver.cycles(driver.safety.settings.safe_within_s + 2 * DT)
-    np.testing.assert_allclose(driver.safety.tension, LIMITS.safe_n)
+    np.testing.assert_allclose(driver.safety.commanded, LIMITS.safe_n)
 
 
 def test_a_reset_and_a_deactivation_end_a_hold_with_the_slow_ramp():
@@ -252,7 +252,7 @@ def test_an_e_stop_in_the_ramp_of_a_deactivation_is_as_fast_as_any_other():
     driver.cycles(5 * DT)
     driver.safety.estop("test")
     driver.cycles(driver.safety.settings.safe_within_s + 2 * DT)
-    np.testing.assert_allclose(driver.safety.tension, LIMITS.safe_n)
+    np.testing.assert_allclose(driver.safety.commanded, LIMITS.safe_n)
     assert driver.safety.faults == (tendon_faults.ESTOP,)
 
 
@@ -304,7 +304,7 @@ def test_an_e_stop_after_a_hold_ran_out_hastens_the_slow_ramp_and_a_second_fault
     driver.cycle(device_faults=("board 1",))
     assert driver.safety.faults == (tendon_faults.COMMAND_TIMEOUT, tendon_faults.ESTOP, tendon_faults.DEVICE_FAULT)
     driver.cycles(0.5 * driver.safety.settings.safe_within_s + 2 * DT)
-    np.testing.assert_allclose(driver.safety.tension, LIMITS.safe_n)
+    np.testing.assert_allclose(driver.safety.commanded, LIMITS.safe_n)
 
 
 def test_further_faults_latch_in_the_safe_state_while_there_is_power_and_slack_tendons_are_none():
@@ -353,7 +353,7 @@ def test_the_torque_goes_off_at_the_end_of_a_release_where_the_robot_file_wants_
     for _ in range(300):
         driver.cycle()
         due.append(bool(driver.safety.torque_off_due))
-        assert due[-1] == np.allclose(driver.safety.tension, LIMITS.safe_n, rtol=0, atol=1e-9)
+        assert due[-1] == np.allclose(driver.safety.commanded, LIMITS.safe_n, rtol=0, atol=1e-9)
     assert due[-1]
     driver.safety.torque_off()
     driver.cycle()
@@ -377,9 +377,9 @@ def test_whatever_is_measured_a_hold_stays_within_its_authority_and_the_limits(a
     driver.cycle()
     for re, im, speed in moves:
         driver.clarke = np.array([re, im])
-        before = driver.safety.tension
+        before = driver.safety.commanded
         driver.cycle(velocity_m_per_s=np.full(N, speed))
-        tension = driver.safety.tension
+        tension = driver.safety.commanded
         if driver.safety.stop_action == "release":
             return  # another fault was found
         assert np.all(np.abs(tension - COMMAND_N) <= (authority_n if action == "hold_place" else 0.0) + 1e-9)

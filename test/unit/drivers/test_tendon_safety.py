@@ -58,7 +58,7 @@ class Driver:
         """One cycle with a fresh command (None: without), and a reading that may be spoilt."""
         self.now_s += dt
         self.sequence += 1
-        changes.setdefault("tension", self.safety.tension)
+        changes.setdefault("tension", self.safety.commanded)
         # An encoder that flickers by a count, as of a robot that is alive.
         changes.setdefault("displacement", MANIFOLD.displacement([1e-6 * (self.sequence % 2), 0]))
         reading = reading_at(changes.pop("stamp_s", self.now_s), **changes)
@@ -119,7 +119,7 @@ def test_without_a_sequence_the_arrival_counts(driver):
     for k in range(300):
         driver.now_s += DT
         age_s = (k % 50) * DT  # a new command every 50 ms
-        reading = reading_at(driver.now_s, MANIFOLD.displacement([1e-6 * (k % 2), 0]), driver.safety.tension)
+        reading = reading_at(driver.now_s, MANIFOLD.displacement([1e-6 * (k % 2), 0]), driver.safety.commanded)
         output = driver.safety.update(reading, np.full(N, 2.0), age_s, driver.now_s, DT, command_sequence=0)
         states.append((output.state, output.write))
     assert all(state == "active" for state, _ in states)
@@ -307,7 +307,7 @@ def with_friction(friction_n, stiffness_n_per_m=2e4, **limits):
     friction_nm = friction_n / ROBOT.actuators.motor_rad_per_m
     return ROBOT.changed(
         actuators=dataclasses.replace(ROBOT.actuators, coulomb_friction_nm=friction_nm, cogging_amplitude_nm=0.0),
-        simulation=dataclasses.replace(ROBOT.simulation, tendon_stiffness_n_per_m=stiffness_n_per_m),
+        tendon_stiffness_n_per_m=stiffness_n_per_m,
         limits=dataclasses.replace(LIMITS, **limits),
     )
 
@@ -427,7 +427,7 @@ def test_activation_starts_at_the_measured_tension():
     measured = np.array([5.0, 0.0, 1.0, 0.3, 2.0])
     safety = TendonSafety(ROBOT)
     safety.activate(reading_at(1.0, tension=measured), 1.0)
-    np.testing.assert_array_equal(safety.tension, np.maximum(measured, LIMITS.minimum_n))
+    np.testing.assert_array_equal(safety.commanded, np.maximum(measured, LIMITS.minimum_n))
     output = safety.update(reading_at(1.001, tension=measured), np.full(N, 20.0), 0.0, 1.001, DT, command_sequence=1)
     start = np.maximum(measured, LIMITS.minimum_n)
     assert np.abs(output.tension - start).max() <= LIMITS.rate_n_per_s * DT * (1 + 1e-9)
@@ -437,10 +437,10 @@ def test_unknown_tensions_come_from_the_currents():
     safety = TendonSafety(ROBOT)
     unknown = np.full(N, np.nan)
     safety.activate(reading_at(1.0, tension_n=unknown, current_a=np.full(N, 3.0 / NEWTON_PER_AMPERE)), 1.0)
-    np.testing.assert_allclose(safety.tension, 3.0)
+    np.testing.assert_allclose(safety.commanded, 3.0)
     safety = TendonSafety(ROBOT)
     safety.activate(reading_at(1.0, tension_n=unknown, current_a=unknown), 1.0)
-    np.testing.assert_allclose(safety.tension, LIMITS.minimum_n)
+    np.testing.assert_allclose(safety.commanded, LIMITS.minimum_n)
 
 
 @pytest.mark.parametrize(
@@ -531,7 +531,7 @@ def test_reset_names_what_is_not_neutral_and_keeps_the_last_fault(driver):
     assert driver.safety.last_fault == tendon_faults.DEVICE_FAULT
     assert driver.output.state == "safe"
     assert driver.cycle().state == "inactive"
-    driver.safety.activate(reading_at(driver.now_s, tension=driver.safety.tension), driver.now_s)
+    driver.safety.activate(reading_at(driver.now_s, tension=driver.safety.commanded), driver.now_s)
     assert driver.cycle(2.0).state == "active"
 
 
@@ -552,7 +552,7 @@ def test_every_fault_has_a_meaning():
 
 def test_a_robot_without_limits_is_refused():
     with pytest.raises(ParameterError, match="limits"):
-        TendonSafety(load_robot("ftdcr_v4"))
+        TendonSafety(dataclasses.replace(ROBOT, limits=None))
 
 
 @pytest.mark.parametrize("dt", [-1.0, math.nan, 0.0, math.inf])
@@ -603,7 +603,7 @@ def test_whatever_happens_the_output_is_finite_and_within_the_limits(robot, data
     now_s = 100.0
     values = (0.0, 0.0, 1.0, 1.0 / NEWTON_PER_AMPERE, 0.0, 0.0)
     safety.activate(TendonReading(now_s, *(np.full(count, value) for value in values)), now_s)
-    previous, was = safety.tension, "active"
+    previous, was = safety.commanded, "active"
     for reading_parts, command, age_s, dt, action in data.draw(st.lists(cycles(count), max_size=15)):
         now_s += dt
         reading = None
@@ -626,14 +626,14 @@ def test_whatever_happens_the_output_is_finite_and_within_the_limits(robot, data
             except DeviceError:
                 assert safety.state != "active" or was == "active"
         if action in ("activate", "off"):
-            previous = safety.tension  # a new start from the measured tension, or from none
+            previous = safety.commanded  # a new start from the measured tension, or from none
         output = safety.update(reading, command, age_s, now_s, dt)
         assert np.isfinite(output.tension).all()
         assert output.tension.min() >= (-limits.maximum_n if output.state == "safe" else 0)
         assert output.tension.max() <= limits.maximum_n
         assert output.tension.sum() <= limits.total_n * (1 + 1e-12)
         # What brakes is no part of the ramp.
-        ramp = safety.tension
+        ramp = safety.commanded
         assert (output.tension <= ramp).all()
         quickest = max(limits.safe_rate_n_per_s, limits.maximum_n / safety.settings.safe_within_s)
         rate = limits.rate_n_per_s if output.state == "active" else quickest
@@ -726,7 +726,7 @@ def test_a_tension_approaches_its_maximum_slowly_and_reaches_it():
     seen = []
     for number in range(1, 800):
         now_s = number * 1e-3
-        current = safety.tension
+        current = safety.commanded
         swaying = MANIFOLD.displacement([1e-6 * (number % 2), 0])
         moving = dataclasses.replace(
             reading,

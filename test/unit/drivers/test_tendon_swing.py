@@ -17,7 +17,7 @@ SETTINGS = SafetySettings()
 DT = 1e-3
 MAXIMUM_N = ROBOT.limits.maximum_n
 SOFT_N = SETTINGS.soft_fraction * MAXIMUM_N
-W = math.sqrt(ROBOT.simulation.tendon_stiffness_n_per_m / ROBOT.actuators.reflected_mass_kg)
+W = math.sqrt(ROBOT.tendon_stiffness_n_per_m / ROBOT.actuators.reflected_mass_kg)
 
 
 class Motor:

@@ -43,7 +43,7 @@ class Detected:
     def cycle(self):
         plant, robot = self.plant, self.robot
         plant.advance(self.tension, DT_S)
-        spooled = self.rod.displacement(plant.c) + plant.tension / robot.simulation.tendon_stiffness_n_per_m
+        spooled = self.rod.displacement(plant.c) + plant.tension / robot.tendon_stiffness_n_per_m
         shape = self.estimator.update(
             spooled, np.zeros(len(spooled)), self.rod.strings.displacement(plant.c), DT_S, plant.tension
         )
@@ -95,7 +95,7 @@ def at_equilibrium(robot, tension, *loads, **settings):
     estimator = ShapeEstimator(robot)
     rod = Rod(robot)
     c = rod.loaded(loads).equilibrium(tension).c
-    spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    spooled = rod.displacement(c) + tension / robot.tendon_stiffness_n_per_m
     monitor = ContactMonitor(robot, replace(default_settings(robot), known_arc_length_m=robot.length_m, **settings))
     for _ in range(100):
         shape = estimator.update(spooled, np.zeros(len(spooled)), rod.strings.displacement(c), DT_S, tension)
@@ -141,7 +141,7 @@ def test_forces_elsewhere_that_are_known_are_no_contact():
     estimator, monitor = detected.estimator, detected.monitor
     monitor.reset()
     spooled = (
-        detected.rod.displacement(plant.c) + plant.tension / detected.robot.simulation.tendon_stiffness_n_per_m
+        detected.rod.displacement(plant.c) + plant.tension / detected.robot.tendon_stiffness_n_per_m
     )
     for _ in range(100):
         shape = estimator.update(spooled, np.zeros(8), detected.rod.strings.displacement(plant.c), DT_S, plant.tension)

@@ -124,7 +124,7 @@ def test_a_load_that_nobody_told_shows_in_the_curvatures(name):
     load = PointWrench(s_m=0.5 * rod.length_m, force_n=(0.15, 0.1, 0.0))
     loaded = rod.loaded([load]).equilibrium(tension).c
     true_m = rod.poses(loaded, [rod.length_m])[0, :3, 3]
-    spools = rod.displacement(loaded) + tension / robot.simulation.tendon_stiffness_n_per_m
+    spools = rod.displacement(loaded) + tension / robot.tendon_stiffness_n_per_m
     strings = rod.strings.displacement(loaded)
     missed_m = []
     for curvature in (None, curvature_matrix(robot) @ loaded):

@@ -49,7 +49,7 @@ def test_a_shape_estimator_by_statics_carries_it():
     tension = np.append(np.full(robot.tendon_count, 4.0), np.zeros(len(robot.strings)))
     c = rod.equilibrium(tension).c
     drawn = rod.displacement(c)
-    stretch_m = tension[: robot.tendon_count] / robot.simulation.tendon_stiffness_n_per_m
+    stretch_m = tension[: robot.tendon_count] / robot.tendon_stiffness_n_per_m
     told, made, before = ShapeEstimator(robot), ShapeEstimator(heavy), ShapeEstimator(robot)
     told.set_payload(PAYLOAD_KG)
     tips = []

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from displacement_robots import fitted, stiffer, with_servos, with_tendons
 
+from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
@@ -17,6 +19,7 @@ from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 ROBOT = replace(load_robot("rucker_helical"), strings=())
 WITH_STRINGS = load_robot("rucker_helical")
@@ -28,7 +31,7 @@ def spooled(estimator: ShapeEstimator, tension: np.ndarray) -> tuple[np.ndarray,
     """Coefficients at tensions, and how far the spools have to turn for them."""
     rod = Rod(ROBOT)
     c = rod.equilibrium(tension).c
-    return c, rod.displacement(c) + tension / ROBOT.simulation.tendon_stiffness_n_per_m
+    return c, rod.displacement(c) + tension / ROBOT.tendon_stiffness_n_per_m
 
 
 def test_it_finds_the_equilibrium_that_made_the_displacements():
@@ -93,7 +96,7 @@ def pushed(estimator, *loads):
     """Coefficients under loads, and what the sensors read."""
     c = Rod(ROBOT, loads=loads).equilibrium(TENSION).c
     taken, extension = np.split(estimator.fit.rod.displacement(c), [4])
-    return c, taken + TENSION / ROBOT.simulation.tendon_stiffness_n_per_m, extension
+    return c, taken + TENSION / ROBOT.tendon_stiffness_n_per_m, extension
 
 
 def missed_m(estimator, found, c):
@@ -123,7 +126,7 @@ def test_errors_of_the_sensors_stay_errors_and_do_not_bend_the_rod():
     estimator, rod = ShapeEstimator(robot), Rod(robot)
     tension = np.full(robot.tendon_count, 2.0)
     c = rod.equilibrium(tension).c
-    spooled = rod.displacement(c) + tension / robot.simulation.tendon_stiffness_n_per_m
+    spooled = rod.displacement(c) + tension / robot.tendon_stiffness_n_per_m
     rng, sigma_m = np.random.default_rng(5), estimator.fit.modes.sigma_m
     errors = []
     for _ in range(40):
@@ -157,7 +160,7 @@ def test_rates_follow_the_readings_at_a_constant_speed():
         fraction = k / 200
         c = slow + fraction * (fast - slow)
         pull = TENSION + fraction * np.array([0.3, 0.0, 0.0, 0.0])
-        spooled = rod.displacement(c) + pull / ROBOT.simulation.tendon_stiffness_n_per_m
+        spooled = rod.displacement(c) + pull / ROBOT.tendon_stiffness_n_per_m
         found = estimator.update(spooled, REST, rod.strings.displacement(c), 0.01, pull)
     modes = estimator.fit.modes.coordinates
     rate = modes @ (fast - slow) / 2.0
@@ -191,3 +194,29 @@ def test_a_fit_of_the_tendons_is_known_to_the_estimator():
         assert found.tip == pytest.approx(rod.moved(rest.c)[0], abs=1e-5)
     plain = ShapeEstimator(robot.changed(displaced_tendons=None)).update(wound, np.zeros(9))
     assert np.linalg.norm(plain.tip[:3, 3] - found.tip[:3, 3]) > 1e-3
+
+
+def test_strings_see_what_held_tendons_do_not():
+    """Other stiffness of rod and tendons than the file's, and no load measured: the strings show the shape."""
+    strings = tuple(
+        String(name=f"{anchor_m}/{angle_rad}", anchor_m=anchor_m, pitch_radius_m=0.008, angle_rad=angle_rad)
+        for anchor_m in (0.2, 0.4)
+        for angle_rad in (0.1, 1.7)
+    )
+    robot = with_tendons(with_servos().changed(strings=strings), 2e3)
+    true = Rod(with_tendons(stiffer(robot, 1.2), 1.6e3))
+    displacement = controlled_manifold(robot).displacement([0.006, -0.003, 0.004, 0.008]) + 3 / 2e3
+    c = true.equilibrium(stiffness=1.6e3, spooled=displacement).c
+    extension = Rod(robot, paths=[one.path for one in strings]).displacement(c)
+    seen, blind = (ShapeEstimator(robot).update(displacement, np.zeros(10), one, 0.01) for one in (extension, None))
+    assert seen.coefficients == pytest.approx(c, abs=1e-5)
+    assert np.abs(blind.coefficients - c).max() > 0.1
+
+
+def test_readings_of_servos_count_with_gain_and_zero():
+    robot = fitted(friction_fraction=0.0)
+    control = DisplacementController(robot)
+    reading = np.full(9, 1e-3)
+    assert control.observe(reading.tolist(), [0.0] * 9)
+    found = ShapeEstimator(robot).update(reading, np.zeros(9))
+    assert found.coefficients == pytest.approx(control._held, abs=1e-6)

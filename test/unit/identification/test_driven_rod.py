@@ -115,5 +115,5 @@ def test_values_of_a_robot_with_routed_tendons_are_found():
             if name.endswith(kind) and name.startswith("segments"):
                 assert case.fit.shown[place], name
                 assert abs(case.error[place]) < percent / 100, name
-    tendons = names.index("simulation.tendon_stiffness_n_per_m")
+    tendons = names.index("tendon_stiffness_n_per_m")
     assert abs(case.error[tendons]) < 0.01

@@ -94,7 +94,7 @@ BAD = [
     ("name: small", "name: ''", "name", "name: ''", "text that is not empty"),
     ("amplitude_m: [0.01, 0.0]", "amplitude_m: 0.01", "reference.amplitude_m", "amplitude_m", "a list, each entry"),
     ("kind: chirp", "kind: [chirp]", "reference.kind", "kind: [chirp]", "one of chirp, steps"),
-    ("strings:", "actuators: 5\nstrings:", "actuators", "actuators: 5", "a mapping with the keys command, spool_rad"),
+    ("strings:", "actuators: 5\nstrings:", "actuators", "actuators: 5", "a mapping with the keys command"),
     # impossible
     ("count: 5", "count: 1 # few", "segments[0].tendons.count", "count: 1 # few", "at least 3"),
     ("minimum_n: 0.2", "minimum_n: 21", "limits.minimum_n", "minimum_n: 21", "less than maximum_n = 20 N"),
@@ -128,6 +128,15 @@ BAD = [
     ("  frequency_hz: [0.1]\n", "", "reference.frequency_hz", "reference:", "at least one value"),
     ("kind: chirp", "kind: csv", "reference.file", "reference:", "the path of a CSV file"),
     ("strings:", "assumed: ['segments[3].length_m']\nstrings:", "assumed[0]", "assumed", "the dotted key of a value"),
+    # what earlier releases had elsewhere, and lists of a wrong length
+    (
+        "strings:",
+        "simulation: {tendon_stiffness_n_per_m: 2.0e4}\nstrings:",
+        "simulation.tendon_stiffness_n_per_m",
+        "simulation",
+        "at the top of the file",
+    ),
+    ("count: 5", "count: 5\n      stiffness_n_per_m: [1, 2]", "segments[0].tendons.stiffness_n_per_m", "stiff", "or 5"),
     ("strings:", "gravity_m_per_s2: [0, 9.81]\nstrings:", "gravity_m_per_s2", "gravity", "3 values"),
     # not numbers
     ("length_m: 0.2", "length_m: .nan", "segments[0].length_m", "length_m: .nan", "(0, 10] m"),

@@ -73,7 +73,7 @@ def test_a_pair_bends_in_its_plane_by_its_tensions():
 def test_the_shape_of_a_pair_is_estimated_by_statics():
     tension, rod = np.array([5.0, 3.0]), Rod(PAIR)
     c = rod.equilibrium(tension).c
-    spooled = rod.displacement(c) + tension / PAIR.simulation.tendon_stiffness_n_per_m
+    spooled = rod.displacement(c) + tension / PAIR.tendon_stiffness_n_per_m
     found = ShapeEstimator(PAIR).update(spooled, np.zeros(2), tension=tension)
     assert found.coefficients == pytest.approx(c, abs=0.01)
 

@@ -36,7 +36,7 @@ def test_the_section_is_read():
         ("mechanics", "hold_tension", "one of release, brake: a motor whose tendon snapped"),
         ("devices", "hold_place", "one of release, brake: a motor may be off"),
         ("motor_hot", "hold_tension", "one of release, brake: the motor must cool"),
-        ("operator", "freeze", "one of release, hold_tension, hold_place, brake"),
+        ("operator", "freeze", "one of release, hold_tension, hold_place, brake, torque_off"),
     ],
 )
 def test_an_action_that_cannot_be_is_refused_with_its_line_and_the_reason(key, action, reason):

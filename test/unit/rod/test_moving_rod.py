@@ -374,7 +374,7 @@ def test_both_libraries_move_a_robot_to_the_same_bits(name, monkeypatch):
 def motor_robot(robot) -> MovingRod:
     friction, settings = CapstanFriction(robot), robot.simulation
     motor = MotorModel.from_actuators(robot.actuators, robot.tendon_count, np.random.default_rng(1))
-    springs = Springs(settings.tendon_stiffness_n_per_m, damping_ns_per_m=settings.tendon_damping_ns_per_m)
+    springs = Springs(robot.tendon_stiffness_n_per_m, damping_ns_per_m=settings.tendon_damping_ns_per_m)
     rod = Rod(robot, stations_m=friction.stations_m.tolist())
     moving = MovingRod(rod, springs=springs, motor=motor, friction=friction)
     moving.reset(np.zeros(rod.n))

@@ -25,7 +25,7 @@ def by_hand(gain_n_per_m=None):
     """Straight, weightless: rod and tendons in parallel against the bending angle, on a lever of half the length."""
     segment = ROBOT.segments[0]
     rod = segment.backbone.youngs_modulus_pa * np.pi / 64 * segment.backbone.outer_diameter_m**4 / segment.length_m
-    per_coordinate = 2.5 * ROBOT.simulation.tendon_stiffness_n_per_m  # n/2 of the tendons
+    per_coordinate = 2.5 * ROBOT.tendon_stiffness_n_per_m  # n/2 of the tendons
     if gain_n_per_m is not None:
         per_coordinate = 1 / (1 / per_coordinate + 1 / gain_n_per_m)
     held = rod + segment.tendons.pitch_radius_m**2 * per_coordinate

@@ -19,7 +19,7 @@ from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 
 
 def assert_same(found, expected):
-    for name in ("tension", "clarke", "clarke_rate", "generalized_force"):
+    for name in ("command", "clarke", "clarke_rate", "generalized_force"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-12, atol=1e-12, err_msg=name)
     for field in dataclasses.fields(found.terms):
         np.testing.assert_allclose(

@@ -46,7 +46,7 @@ def test_without_known_commands_it_starts_with_the_measured_tensions():
 def test_without_any_known_tension_it_does_not_start():
     loop = Loop()
     assert not loop.state(commanded=np.full(5, np.nan), tension_n=np.full(5, np.nan))
-    assert np.isnan(loop.cycle.tension).all()
+    assert np.isnan(loop.cycle.command).all()
     assert loop.counters() == (1, 0, 0, 1, 0, 0)
 
 
@@ -64,12 +64,12 @@ def test_one_bad_state_skips_one_answer_and_nothing_else(fault):
                 assert loop.state(place)
             elif loop is disturbed:
                 assert not loop.state(place, **SKIPPED[fault])
-                assert np.isnan(loop.cycle.tension).all()
+                assert np.isnan(loop.cycle.command).all()
                 assert np.isnan(loop.force()).all()
             else:
                 loop.now_s, loop.sequence = disturbed.now_s, disturbed.sequence
         if not bad:
-            np.testing.assert_array_equal(disturbed.cycle.tension, undisturbed.cycle.tension)
+            np.testing.assert_array_equal(disturbed.cycle.command, undisturbed.cycle.command)
     received, answered, stale, not_finite, _lost, restarts = disturbed.counters()
     assert (received, answered, restarts) == (60, 59, 1)
     assert (stale, not_finite) == ((0, 1) if "displacement" in fault or "velocity" in fault else (1, 0))
@@ -104,9 +104,9 @@ def test_a_stamp_that_runs_backwards_takes_no_time():
     loop = Loop()
     loop.state()
     loop.state()
-    last = np.array(loop.cycle.tension)
+    last = np.array(loop.cycle.command)
     assert loop.state(PLACE_M + 1e-3, stamp_s=loop.now_s - 1e-3)
-    np.testing.assert_array_equal(loop.cycle.tension, last)
+    np.testing.assert_array_equal(loop.cycle.command, last)
 
 
 @pytest.mark.parametrize("gap_s", [0.05, 0.2])
@@ -170,7 +170,7 @@ def test_after_the_driver_did_not_follow_it_starts_at_the_measured_place():
         loop.follow(PLACE_M + 5e-3)
         loop.state()
     assert not loop.state(following=False)
-    assert np.isnan(loop.cycle.tension).all()
+    assert np.isnan(loop.cycle.command).all()
     elsewhere, tension = PLACE_M - 2e-3, TENSION_N[::-1]
     assert loop.state(elsewhere, commanded=tension)
     np.testing.assert_allclose(loop.reference.position, elsewhere, atol=1e-15)
@@ -219,7 +219,7 @@ def test_new_settings_keep_the_state_and_those_that_do_not_fit_change_nothing():
     after = loop.cycle.output()
     np.testing.assert_allclose(after.terms.p_term, 2 * before.p_term)
     np.testing.assert_allclose(after.terms.i_term, before.i_term + 1000 * 1e-4 * 1e-3 * np.ones(2), atol=1e-2)
-    assert after.tension.min() == 1.25
+    assert after.command.min() == 1.25
     assert loop.cycle.restarts == 1
     kept = loop.cycle.settings
     with pytest.raises(ParameterError, match="rod_feedforward"):
@@ -258,13 +258,13 @@ def test_a_controller_of_ones_own_takes_the_place_of_the_clarke_controller():
     loop = Loop(robot, ForeignController(own, robot))
     assert loop.cycle.needs_python
     assert loop.state()
-    np.testing.assert_allclose(loop.cycle.tension, np.ones(5), atol=1e-12)
+    np.testing.assert_allclose(loop.cycle.command, np.ones(5), atol=1e-12)
     assert len(own.resets) == 1
     np.testing.assert_array_equal(own.resets[0][1], TENSION_N)
     np.testing.assert_allclose(own.resets[0][2], PLACE_M, atol=1e-15)
     assert loop.state(PLACE_M - 1e-3)
     expected = 1.0 + 500 * loop.manifold.displacement([1e-3, 1e-3])
-    np.testing.assert_allclose(loop.cycle.tension, expected, atol=1e-12)
+    np.testing.assert_allclose(loop.cycle.command, expected, atol=1e-12)
     np.testing.assert_allclose(loop.force(), loop.manifold.generalized_force(expected), atol=1e-12)
     np.testing.assert_allclose(own.steps_s, PERIOD_S)
     assert not loop.state(age_s=np.ones(5))
@@ -274,7 +274,7 @@ def test_a_controller_of_ones_own_takes_the_place_of_the_clarke_controller():
     assert loop.cycle.not_finite == 1
     assert np.isnan(loop.cycle.output().terms.p_term).all()
     own.answer = np.ones(4)
-    with pytest.raises(ParameterError, match="tension"):
+    with pytest.raises(ParameterError, match="command"):
         loop.state()
     own.answer = {}
     with pytest.raises(RuntimeError, match=r"Spring\.update raised TypeError"):

@@ -51,7 +51,7 @@ def test_the_compiled_form_refuses_a_feedforward_in_python(compiled, monkeypatch
 def everything(loop):
     """All that a cycle computes, as one array."""
     output = loop.cycle.output()
-    parts = [output.tension, output.clarke, output.clarke_rate, output.generalized_force]
+    parts = [output.command, output.clarke, output.clarke_rate, output.generalized_force]
     parts += [getattr(output.terms, one.name) for one in dataclasses.fields(output.terms)]
     parts += [loop.reference.position, loop.reference.velocity, loop.reference.acceleration]
     return np.concatenate([np.asarray(part, dtype=float) for part in [*parts, loop.counters()]])

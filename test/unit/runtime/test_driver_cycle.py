@@ -52,7 +52,7 @@ class Device:
         reading.set(TendonReading(now_s, displacement, zeros, self.held, current, zeros + 30, self.age_s, ()))
         return True
 
-    def write_tensions(self, tension, now_s):
+    def write_commands(self, tension, now_s):
         self.events.append("write")
         self.written.append(list(tension))
         self.held = np.array(tension)
@@ -68,7 +68,7 @@ class Echo:
 
     def __init__(self, events):
         self.events, self.seen = events, []
-        self.tension = [2.0] * N
+        self.command = [2.0] * N
         self.clarke = self.clarke_rate = self.generalized_force = [0.0] * ROBOT.coordinate_count
 
     @staticmethod
@@ -78,8 +78,8 @@ class Echo:
     def answer(self, reading, commanded, following, now_s, number):
         self.events.append("control")
         self.seen.append((bool(reading.valid), list(commanded), following, now_s, number))
-        self.tension = self.of(reading.displacement_m)
-        return following and math.isfinite(sum(self.tension))
+        self.command = self.of(reading.displacement_m)
+        return following and math.isfinite(sum(self.command))
 
 
 class Watched(TendonSafety):
@@ -225,7 +225,7 @@ def test_slack_is_taken_up_while_nothing_else_is_written():
     desk.safety.activate(desk.cycle.newest_reading(), desk.now_s)
     desk.cycle.power(on=True)
     desk.step()
-    assert desk.device.written[-1] == desk.safety.tension.tolist(), "the safety logic goes first"
+    assert desk.device.written[-1] == desk.safety.commanded.tolist(), "the safety logic goes first"
     desk.cycle.power(on=False)
     desk.step()
     assert len(desk.device.written) == 3
@@ -386,7 +386,7 @@ def test_switching_to_holding_and_back_makes_no_jump_of_the_tensions(back_m):
     desk.device.clarke = np.array([5e-4, 0.0])
     desk.step(200)
     for switch in range(6):
-        before = desk.safety.tension
+        before = desk.safety.commanded
         desk.cycle.hold_now(on=switch % 2 == 0, now_s=desk.now_s)
         if switch % 2:  # meanwhile the robot was moved by hand: the controller starts where it stands now
             desk.device.clarke = desk.device.clarke + np.array(back_m)

@@ -14,8 +14,9 @@ from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
-from continuum_robot.rod.displaced_statics import STICKING_OVER_TENDON, DisplacedStatics
+from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.moving_rod import MovingRod, Springs

@@ -165,7 +165,7 @@ def test_the_motors_come_to_rest_with_the_commanded_tensions():
     np.testing.assert_allclose(plant.tension, command, rtol=2e-3)
     np.testing.assert_allclose(plant.current, command / plant.motor.newton_per_ampere, rtol=1e-6)
     stretch_m = plant.displacement - plant.rod_displacement
-    np.testing.assert_allclose(stretch_m, plant.tension / robot.simulation.tendon_stiffness_n_per_m, rtol=2e-3)
+    np.testing.assert_allclose(stretch_m, plant.tension / robot.tendon_stiffness_n_per_m, rtol=2e-3)
     body = ChainBody(robot, None, links=10)
     chain_equilibrium(body, plant.tension)
     np.testing.assert_allclose(plant.c, body.c, rtol=5e-3, atol=1e-3)

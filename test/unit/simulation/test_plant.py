@@ -40,7 +40,7 @@ def total_energy(plant, rod):
     return (
         rod.energies(state.c, state.c_rate).total_j
         + plant.motor.mass_kg / 2 * state.motor_velocity_m_per_s @ state.motor_velocity_m_per_s
-        + plant.robot.simulation.tendon_stiffness_n_per_m / 2 * stretch @ stretch
+        + plant.robot.tendon_stiffness_n_per_m / 2 * stretch @ stretch
     )
 
 
@@ -55,7 +55,7 @@ def test_it_settles_where_the_statics_say(actuation):
     np.testing.assert_allclose(plant.tension, TENSION, rtol=1e-5)
     if actuation == "motors":
         stretch = plant.displacement - plant.rod_displacement
-        np.testing.assert_allclose(stretch, TENSION / robot.simulation.tendon_stiffness_n_per_m, rtol=1e-4)
+        np.testing.assert_allclose(stretch, TENSION / robot.tendon_stiffness_n_per_m, rtol=1e-4)
         np.testing.assert_allclose(plant.current, TENSION / plant.motor.newton_per_ampere)
 
 
@@ -186,8 +186,21 @@ def test_stuck_motors_and_cut_tendons(smooth):
     assert smooth.stiffness_fraction.min() == 1.0
 
 
+def test_each_tendon_has_the_stiffness_of_the_file():
+    stiffness = (1e4, 2e4, 3e4, 4e4, 5e4)
+    tendons = dataclasses.replace(SMOOTH.segments[0].tendons, stiffness_n_per_m=stiffness)
+    robot = SMOOTH.changed(segments=(dataclasses.replace(SMOOTH.segments[0], tendons=tendons),))
+    np.testing.assert_array_equal(robot.tendon_stiffnesses_n_per_m, stiffness)
+    np.testing.assert_array_equal(SMOOTH.tendon_stiffnesses_n_per_m, SMOOTH.tendon_stiffness_n_per_m)
+    plant = Plant(robot)
+    for _ in range(3000):
+        plant.advance(np.full(5, 4.0), 1e-3)
+    stretch = plant.displacement - plant.rod_displacement
+    np.testing.assert_allclose(stretch * stiffness, plant.tension, rtol=1e-3)
+
+
 def test_tendons_however_stiff_need_no_shorter_steps():
-    plant = Plant(changed(simulation={"tendon_stiffness_n_per_m": 2e6, "substep_s": 2e-3}))
+    plant = Plant(changed(tendon_stiffness_n_per_m=2e6, simulation={"substep_s": 2e-3}))
     for _ in range(50):
         plant.advance(TENSION, 2e-3)
     stretch = plant.displacement - plant.rod_displacement
@@ -228,7 +241,7 @@ def test_an_external_force_bends_it(smooth):
         lambda plant: plant.advance(np.ones(5), -1e-3),
         lambda plant: plant.reset(np.array([np.nan, 0.0])),
         lambda _plant: Plant(ROBOT, actuation="springs"),
-        lambda _plant: Plant(load_robot("ftdcr_v4")),
+        lambda _plant: Plant(load_robot("opencr_five_tendon").changed(actuators=None, hardware=None)),
     ],
 )
 def test_bad_input_is_refused(smooth, call):
@@ -252,7 +265,7 @@ def test_tendons_that_stiffen_pull_as_the_law_of_their_stiffness_says():
     stretch, steps = plant.displacement - plant.rod_displacement, 20000
     tension = np.zeros(5)
     for _ in range(steps):
-        tension += robot.simulation.tendon_stiffness_n_per_m * (1 + 0.1 * tension) * stretch / steps
+        tension += robot.tendon_stiffness_n_per_m * (1 + 0.1 * tension) * stretch / steps
     np.testing.assert_allclose(plant.tension, tension, rtol=1e-3)
     plant.advance(np.zeros(5), 0.3)
     assert plant.tension.min() >= 0.0

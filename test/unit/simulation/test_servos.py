@@ -95,7 +95,7 @@ def test_a_servo_without_torque_gives_no_current_and_can_be_turned():
 def test_servos_are_stable_with_any_gear_and_tendon(inertia, stiffness, bandwidth):
     servo = dataclasses.replace(ROBOT.actuators.servo, bandwidth_hz=bandwidth)
     robot = servo_robot(rotor_inertia_kg_m2=inertia, servo=servo)
-    robot = robot.changed(simulation=dataclasses.replace(robot.simulation, tendon_stiffness_n_per_m=stiffness))
+    robot = robot.changed(tendon_stiffness_n_per_m=stiffness)
     plant, loop = Plant(robot), PositionLoop.of(robot.actuators, servo)
     goal = BENT + min(1e-2, 15 / stiffness + 15 / loop.stiffness_n_per_m)
     settle(plant, goal)

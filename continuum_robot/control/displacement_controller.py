@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller of servos that hold displacements: the rod's statics the other way round, and an integral.
+
+A reference in Clarke coordinates (or tendon modes) becomes displacements by the equilibrium that has them: coefficients
+c and a generalised force u with
+
+    gradient of elastic energy, weight and payload at c = J(c)^T T(u),    C (lengths that the paths lost at c) = q_ref
+
+where T(u) are the tensions of muhmann (26) and the strategy, none below the pretension. The servos then hold what the
+paths are shorter by and what T stretches the tendons by: muhmann (4), (13) and T / k for parallel tendons. Force
+shifting (28) becomes a common displacement, at which the same tensions hang on the tendons. Friction of the paths is
+added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
+stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
+loop: so much it is told more, and earlier by the reference's velocity.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import deque
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.blending import quintic
+from continuum_robot.control.cycle_controller import CycleController
+from continuum_robot.control.pid_parameters import PidTerms
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.traits import ROD
+from continuum_robot.rod.friction.dry import moved_anchor, stop_force
+from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.payload import Payload
+from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance, Held, Stops, at_rest, equilibrium
+from continuum_robot.stepped.buffers import vector
+
+Vector = NDArray[np.float64]
+
+BLEND_S = 1.0
+"""In which displacements go from where a start found them to those of the model, s."""
+LARGEST_CORRECTION = 0.2
+"""The integral's bound, a fraction of ``limits.maximum_displacement_m``."""
+LATEST_SEEN_S = 0.5
+"""Age up to which a measured shape is integrated, s."""
+_ITERATIONS = 12
+_TOLERANCE = 1e-9  # of a step: rad, relative stretch
+_LENGTH_TOLERANCE_M = 1e-10
+_FORCE_TOLERANCE_N = 1e-6
+_LARGEST_TURN_RAD = 0.5
+
+
+class DisplacementController(CycleController):
+    """Displacements that hold the reference, for the interpreted cycle at the servos' rate.
+
+    Where the loads of all tendons are measured, :attr:`clarke` are those of the measured displacements less the stretch
+    under these loads; else those of the model's equilibrium that the measured displacements hold.
+
+    Parameters
+    ----------
+    robot : a rod whose actuators take displacements, with ``control`` settings
+
+    Attributes
+    ----------
+    takes_displacements : True
+    rod : the model, with the payload that is asked for
+    coefficients : of the shape that is asked for, (n,)
+    tension : on the paths at that shape, (N,), N
+    load : at the servos: with the friction of the paths, (N,), N
+    unsolved : steps whose reference no tensions hold; the command stays then, a count
+
+    Raises
+    ------
+    ParameterError : another robot
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        if not robot.takes_displacements or robot.traits.kind != ROD:
+            raise ParameterError("robot", robot.name, "a rod with actuators.command: displacement")
+        super().__init__(robot)
+        self.needs_python = self.takes_displacements = True
+        self.rod = Rod(robot)
+        self.payload = Payload(self.rod)
+        self.tendons = HeldTendons.of(robot)
+        self._rubs = bool(self.tendons.friction_fraction.any())
+        self._balance = Balance(self.rod)
+        self._C = np.array(self.manifold.clarke_matrix)
+        self._give_m_per_n, self._behind_s = _of_servos(robot)
+        limits = robot.limits
+        self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
+        count, size = self.tendon_count, self.coordinate_count
+        self.coefficients, self._u = self._rest(), np.zeros(size)
+        self.tension, self.load, self._anchor = np.zeros(count), np.zeros(count), np.zeros(count)
+        self._path = self._path_at(self.coefficients)
+        self._held, self._held_anchor, self._held_load = self.coefficients.copy(), self._path.copy(), np.zeros(count)
+        self._measured_n = np.full(count, np.nan)
+        self._offset, self._blended_s = np.zeros(count), BLEND_S
+        self._integral, self._short = np.zeros(size), np.zeros(size)
+        self._position, self._error = np.full(size, np.nan), np.zeros(size)
+        self._wanted: deque[tuple[float, Vector]] = deque(maxlen=512)
+        self._seen: tuple[float, Vector] | None = None
+        self._stamp_s, self.unsolved, self._saturated = 0.0, 0, False
+        self.set_settings(robot.control_settings)
+
+    def _rest(self) -> Vector:
+        return np.array(equilibrium(self.rod, balance=self._balance).c)
+
+    def _path_at(self, c: Vector) -> Vector:
+        return np.asarray(self.rod.displacement(c))
+
+    def _check(self, settings: ControlSettings) -> None:
+        """Whatever the robot's file may say fits."""
+
+    # --- what is measured
+
+    def take(self, reading: ReadingBuffer) -> None:
+        """Hear of a reading before :meth:`observe`.
+
+        Parameters
+        ----------
+        reading : of the cycle
+        """
+        self._measured_n = np.array(reading.tension_n, dtype=float)
+        self._stamp_s = float(reading.stamp_s)
+
+    def see(self, clarke: Vector, stamp_s: float) -> None:
+        """Hear of coordinates that sensors of the shape measured. From any thread.
+
+        Parameters
+        ----------
+        clarke : shape (2m,), m; not finite: forgotten
+        stamp_s : of the measurement, on the clock of the readings, s
+        """
+        self._seen = (stamp_s, np.array(clarke)) if np.isfinite(clarke).all() else None
+
+    def observe(self, displacement: list[float], velocity: list[float]) -> bool:
+        """Coordinates of the shape, and their rates; False where an input is not finite or holds no equilibrium."""
+        reading = np.array(displacement)
+        rate = self._C @ (self.tendons.gain * np.array(velocity))
+        self.clarke[:], self.clarke_rate[:] = [math.nan] * self.coordinate_count, rate.tolist()
+        if not np.isfinite(reading).all():
+            return False
+        if np.isfinite(self._measured_n).all():
+            path = self.tendons.path(reading, self._measured_n)
+        else:
+            try:
+                path = self._held_path(self.tendons.spooled(reading))
+            except ConvergenceError:
+                return False
+        self.clarke[:] = (self._C @ path).tolist()
+        return bool(np.isfinite(rate).all())
+
+    def _held_path(self, spooled: Vector) -> Vector:
+        """What the paths are shorter by in the equilibrium with what is taken in, friction and its memory included."""
+        held = Held(self.tendons.stiffness_n_per_m, spooled, self._stops(self._held_anchor, self._held_load))
+        try:
+            self._held = at_rest(self._balance, self._held, held).c
+        except ConvergenceError:
+            self._held = equilibrium(self.rod, stiffness=held.stiffness, spooled=spooled, balance=self._balance).c
+        path = self._path_at(self._held)
+        if held.stops is not None:
+            self._held_anchor = moved_anchor(path, held.stops.anchor_m, held.stops.limit_n, held.stops.stiffness)
+        self._held_load = self.tendons.stiffness_n_per_m * np.maximum(spooled - path, 0.0)
+        return path
+
+    def _stops(self, anchor: Vector, load: Vector) -> Stops | None:
+        """Friction of the paths, its limits those of the load of the step before."""
+        if not self._rubs:
+            return None
+        return Stops(self.tendons.sticking_n_per_m, anchor, self.tendons.friction_fraction * load)
+
+    # --- what is commanded
+
+    def begin(
+        self, command: list[float], position: list[float], _velocity: list[float], _acceleration: list[float]
+    ) -> None:
+        """Start with the given displacements, ``command`` (m), at a ``position`` of the reference (m).
+
+        The integral starts at 0, and what the model would command otherwise goes away within :data:`BLEND_S`.
+        """
+        self._integral[:], self._short[:], self._blended_s = 0.0, 0.0, 0.0
+        self._wanted.clear()
+        self._seen = None
+        self._solve(np.array(position))
+        self._anchor = self._path.copy()
+        self.load = self.tension.copy()
+        self._offset = np.array(command) - self._goal()
+
+    def step(
+        self,
+        position: list[float],
+        velocity: list[float],
+        _acceleration: list[float],
+        _measured_tension: list[float],
+        _rate_measured: bool,
+        dt: float,
+    ) -> bool:
+        """Answer the observed state by displacements; False, and NaN, where the reference is not finite.
+
+        ``position`` (m) and ``velocity`` (m/s) of the reference and ``dt``, s, since the state before count; the
+        servos see to the rest.
+        """
+        self._position = np.array(position)
+        if not np.isfinite(self._position).all() or not np.isfinite(self.clarke).all():
+            self.rest()
+            return False
+        self.forces.approach(self.asked_pretension_n, self.pretension_rate_n_per_s * dt)
+        self.payload.step(dt)
+        self._wanted.append((self._stamp_s, self._position))
+        self._integrate(dt)
+        ahead = self._behind_s * np.nan_to_num(np.array(velocity))
+        self._saturated = not self._solve(self._position + ahead + self._integral)
+        self.unsolved += self._saturated
+        stops, self.load = self._stops(self._anchor, self.load), self.tension
+        if stops is not None:
+            at = (self._path, stops.anchor_m, stops.limit_n, stops.stiffness)
+            self.load = np.maximum(self.tension + stop_force(*at).force, 0.0)
+            self._anchor = moved_anchor(*at)
+        command = self._goal()
+        if self._blended_s < BLEND_S:
+            command = command + (1.0 - quintic(self._blended_s / BLEND_S)) * self._offset
+            self._blended_s += dt
+        self._short[:] = 0.0
+        self.command[:], self.force[:] = command.tolist(), self._u.tolist()
+        return True
+
+    def _goal(self) -> Vector:
+        """What the servos are told so that they hold the load on the path, (N,), m."""
+        return self.tendons.reading(self._path, self.load) + self._give_m_per_n * self.load
+
+    def realise(self, command: list[float]) -> None:
+        """The driver limited the last answer to this ``command`` of all tendons, m: the integral goes no further."""
+        self._short = self._C @ (self.tendons.gain * (np.array(command) - np.array(self.command)))
+
+    def _integrate(self, dt: float) -> None:
+        """Advance the integral by the error of the newest shape that was seen, against the reference of its time."""
+        seen, rate = self._seen, self.settings.integral_per_s
+        if seen is None or not rate or self._stamp_s - seen[0] > LATEST_SEEN_S:
+            return
+        at = min(bisect_left(self._wanted, seen[0], key=lambda one: one[0]), len(self._wanted) - 1)
+        self._error = self._wanted[at][1] - seen[1]
+        further = rate * dt * self._error
+        further[self._error * self._short < 0] = 0.0  # it is limited that way
+        self._integral = np.clip(self._integral + further, -self._largest_m, self._largest_m)
+
+    def _solve(self, clarke: Vector) -> bool:
+        """Find shape and tensions with these coordinates by Newton's method, from the last ones; False: these stay.
+
+        The strategy's slope is taken as that of the least tensions (26): what it adds forces no coordinate but for
+        terms of second order, which the next iterations correct.
+        """
+        balance, C, rod = self._balance, self._C, self.rod
+        c, u, n = self.coefficients, self._u, self.rod.n
+        matrix = np.zeros((n + len(u), n + len(u)))
+        for _ in range(_ITERATIONS):
+            self.forces.step(vector(u))
+            tension = np.array(self.forces.tension)
+            state = balance.pulled(c, tension)
+            path = rod.rest_m - state.length_m
+            moved = -C @ state.gradient
+            matrix[:n, :n], matrix[:n, n:], matrix[n:, :n] = state.own_hessian, -moved.T, moved
+            missed = clarke - C @ path
+            step = np.linalg.solve(matrix, np.concatenate([-balance.root @ state.force, missed]))
+            size = float(np.abs(rod.scale * step[:n]).max())
+            settled = np.abs(step[n:]).max() <= _FORCE_TOLERANCE_N and np.abs(missed).max() <= _LENGTH_TOLERANCE_M
+            if size <= _TOLERANCE and settled:
+                self.coefficients, self._u, self._path, self.tension = c, u, path, tension
+                return True
+            if not math.isfinite(size):
+                break
+            step *= min(1.0, _LARGEST_TURN_RAD / max(size, _TOLERANCE))
+            c, u = c + step[:n], u + step[n:]
+        return False
+
+    def terms(self) -> PidTerms:
+        """Error and integral of the last step, m; what other laws have besides is NaN."""
+        nothing = np.full(self.coordinate_count, np.nan)
+        return PidTerms(
+            self._position - np.array(self.clarke),
+            nothing,
+            self._integral.copy(),
+            nothing,
+            self._position,
+            self._position + self._integral,
+            np.full(self.coordinate_count, self._saturated),
+        )
+
+
+def _of_servos(robot: Robot) -> tuple[float, float]:
+    """By what a servo gives way to a newton, m, and the time by which it is behind, s."""
+    actuators = robot.actuators
+    if actuators is None or actuators.servo is None:
+        raise ParameterError("robot.actuators.servo", None, "position loops, whose actuators take displacements")
+    w = 2 * math.pi * actuators.servo.bandwidth_hz
+    return 1 / (actuators.reflected_mass_kg * w**2), 2 / w

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for actuators that take displacements: limits, lag, slack, holding the place and paying out.
+
+Interpreted only, at the rate of a servo bus.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.displacement_limits import DisplacementLimiter
+from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.drivers.safety.actuation_rules import ActuationRules
+from continuum_robot.drivers.safety.fault_codes import (
+    DISPLACEMENT_LAG_BIT,
+    SLACK_TENDON_BIT,
+    TENSION_OUT_OF_RANGE_BIT,
+)
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import ServoThresholds
+
+Vector = NDArray[np.float64]
+# Within which a release has paid out.
+_RELEASED_M = 1e-6
+
+
+class DisplacementRules(ActuationRules):
+    """Commands are displacements, m, as :class:`DisplacementLimiter` lets them through.
+
+    A stop pays out: after a fault no tendon is pulled in, each goes out to ``limits.pay_out_m`` below the straight
+    robot; without one all go there together, so that the robot straightens. A hold leaves the servos where they are.
+    A place that is held needs no reading.
+
+    Parameters
+    ----------
+    robot : that takes displacements
+    thresholds : as derived from its file
+    lasting_s : how long a servo must lag, an overload last, or a tendon be slack, s
+    longest_step_s : time without a command after which servos have come to rest, s
+    """
+
+    def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float, longest_step_s: float) -> None:
+        super().__init__(robot.tendon_count)
+        limits, count = robot.displacement_limits, robot.tendon_count
+        self.displaces = True
+        self._limits, self._thresholds = limits, thresholds
+        self._lasting_s, self._longest_step_s = lasting_s, longest_step_s
+        self._limiter = DisplacementLimiter(limits, count)
+        self._begin, self._middle = np.zeros(count), np.zeros(count)
+        self._idle_s = 0.0
+        self._target: Vector | None = None
+        self._since_s = {
+            bit: np.zeros(count) for bit in (DISPLACEMENT_LAG_BIT, TENSION_OUT_OF_RANGE_BIT, SLACK_TENDON_BIT)
+        }
+        self._taut = np.zeros(count, dtype=bool)
+        self._measured: Vector | None = None
+        self._stamp_s = np.nan
+        self.forget()
+
+    # --- between two cycles
+
+    def prepare(self, reading: TendonReading, known: bool) -> list[str]:
+        """The first output is the measured displacement.
+
+        Parameters
+        ----------
+        reading : new
+        known : displacements count from home, so that their range is
+        """
+        self._begin = np.array(reading.displacement_m, dtype=float)
+        self._middle = np.zeros(self._count) if known else self._begin.copy()
+        load_n = np.asarray(reading.tension_n, dtype=float)
+        if np.any(load_n > self._limits.maximum_n):
+            return [f"measured load {np.nanmax(load_n):.3g} N > maximum_n = {self._limits.maximum_n:g} N"]
+        return []
+
+    def start(self) -> None:
+        """From the displacements of :meth:`prepare`; none counts as taut yet."""
+        self._limiter.reset(self._begin, self._middle)
+        self._idle_s, self._target = 0.0, None
+        self._taut[:] = False
+        for since_s in self._since_s.values():
+            since_s[:] = 0.0
+        self._put()
+
+    def accepted(self, fraction: float, known: bool) -> tuple[float, float]:
+        """As :class:`ActuationRules`: a fraction of the range beyond it.
+
+        Parameters
+        ----------
+        fraction : of the range
+        known : where not, every command is limited around the start
+        """
+        farthest_m = (1.0 + fraction) * self._limits.maximum_displacement_m if known else np.inf
+        return -farthest_m, farthest_m
+
+    # --- in the cycle
+
+    def elapse(self, dt: float) -> None:
+        """Servos come to rest where no command follows.
+
+        Parameters
+        ----------
+        dt : s
+        """
+        self._idle_s += dt
+        if self._idle_s > self._longest_step_s:
+            self._limiter.rest()
+
+    def check(self, reading: ReadingBuffer, dt: float, engaged: bool, obeys: bool) -> int:
+        """Whether servos lag, and whether loads are too high or too low where they are known; each for a while.
+
+        Parameters
+        ----------
+        reading : of this cycle
+        dt, engaged, obeys : as of :class:`ActuationRules`
+        """
+        limits, thresholds = self._limits, self._thresholds
+        load_n = np.array(reading.tension_n)
+        # What no servo reports may be as much as the tendon carries.
+        self.motor_n[:] = np.where(np.isfinite(load_n), load_n, limits.maximum_n).tolist()
+        if not reading.valid or not engaged or reading.stamp_s == self._stamp_s:
+            return 0
+        self._stamp_s = reading.stamp_s
+        measured = np.array(reading.displacement_m)
+        self._measured = measured if np.isfinite(measured).all() else None
+        # A comparison with a load that is not known is false.
+        self._taut |= load_n >= limits.slack_n
+        wrong = {
+            DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
+            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n,
+            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0),
+        }
+        found = 0
+        for bit, where in wrong.items():
+            since_s = self._since_s[bit]
+            since_s[:] = np.where(where, since_s + min(dt, self._lasting_s), 0.0)
+            if obeys and (since_s > self._lasting_s).any():
+                found |= bit
+        return found
+
+    def limit(self, command: list[float], since_s: float) -> None:
+        """As :class:`ActuationRules`.
+
+        Parameters
+        ----------
+        command : N displacements, m
+        since_s : s
+        """
+        self._limiter.step(np.array(command), since_s)
+        self._idle_s = 0.0
+        self._put()
+        self.limited[:] = self._limiter.limited.tolist()
+
+    def begin_stop(self, found: int, holds: bool) -> None:
+        """Hold, or pay out: from where a servo is that does not reach its command, since that pulls.
+
+        Parameters
+        ----------
+        found : bits of the faults
+        holds : hold first
+        """
+        if not holds:
+            if self._measured is not None and found & (DISPLACEMENT_LAG_BIT | TENSION_OUT_OF_RANGE_BIT):
+                self._limiter.reset(np.minimum(self._limiter.command, self._measured), self._middle)
+            self._target = np.minimum(self._limiter.command, self._slack_m)
+        else:
+            self._target = None
+
+    def begin_slowly(self) -> None:
+        """Pay all tendons out together."""
+        self._target = self._slack_m
+
+    def hold(self, reading: ReadingBuffer, place: bool, dt: float) -> None:  # noqa: ARG002
+        """The servos stay at the last command.
+
+        Parameters
+        ----------
+        reading, place : not needed
+        dt : s
+        """
+        self._limiter.brake(dt)
+        self._put()
+
+    def release(self, dt: float) -> None:
+        """Pay out.
+
+        Parameters
+        ----------
+        dt : s
+        """
+        if self._target is None:  # a hold has ended
+            self._target = np.minimum(self._limiter.command, self._slack_m)
+        self._limiter.step(self._target, dt, self._limits.pay_out_speed_m_per_s)
+        self._put()
+
+    def finish_stop(self, reading: ReadingBuffer, engaged: bool, dt: float) -> None:  # noqa: ARG002
+        """The command is what is sent.
+
+        Parameters
+        ----------
+        reading, engaged, dt : not needed
+        """
+        self._idle_s = 0.0
+        self.output[:] = self.command
+
+    def is_released(self) -> bool:
+        """Whether all tendons are paid out."""
+        return self._target is not None and bool((np.abs(self._limiter.command - self._target) < _RELEASED_M).all())
+
+    def forget(self) -> None:
+        """Servos without torque hold nothing: no command is known."""
+        self.command[:] = self.output[:] = [float("nan")] * self._count
+        self._measured = None
+
+    @property
+    def _slack_m(self) -> Vector:
+        """Where tendons are slack, (N,), m: below the straight robot, or below where a procedure began."""
+        return self._middle - self._limits.pay_out_m
+
+    def _put(self) -> None:
+        self.command[:] = self._limiter.command.tolist()

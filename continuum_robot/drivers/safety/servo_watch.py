@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks for what is wrong with the readings of servos that hold displacements. Interpreted only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.drivers.safety.reading_watch import ReadingWatch
+from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.robot.actuation import DisplacementLimits
+from continuum_robot.robot.reading_thresholds import ServoThresholds
+
+
+class ServoWatch(ReadingWatch):
+    """As :class:`ReadingWatch`, but for what a servo's readings cannot say.
+
+    - They are where the servos were sent, whatever the tendons do: they need not fit the Clarke manifold, which elastic
+      tendons under pretension miss, and say nothing of a tendon that broke. Loads do.
+    - A load may be unknown, and below zero while a geared motor pays out. How high it may be, and for how long, is
+      judged beside the commands.
+    - A reading is frozen where displacement and load repeat bit by bit while the command moves on. A servo that is
+      stalled still measures a load that changes; for one without a load, :attr:`ServoThresholds.lag_m` is all.
+
+    Parameters
+    ----------
+    limits : of the robot
+    tendon_count : N
+    settings : further thresholds
+    thresholds : that follow from the robot's file
+    """
+
+    def __init__(
+        self, limits: DisplacementLimits, tendon_count: int, settings: SafetySettings, thresholds: ServoThresholds
+    ) -> None:
+        super().__init__(limits, tendon_count, settings)
+        self._thresholds = thresholds
+        self._stood_s, self._left_behind_s = np.zeros(tendon_count), np.zeros(tendon_count)
+        self._command_at_change = np.zeros(tendon_count)
+
+    def _frozen(self, reading: ReadingBuffer, command: list[float], moving: bool) -> bool:
+        before = self._previous
+        elapsed_s = reading.stamp_s - before.stamp_s if self._started else 0.0
+        place, load = np.array(reading.displacement_m), np.array(reading.tension_n)
+        repeats = (place == np.array(before.displacement_m)) & (load == np.array(before.tension_n))
+        if not moving:
+            repeats[:] = False
+        self._stood_s = np.where(repeats, self._stood_s + elapsed_s, 0.0)
+        self._command_at_change = np.where(repeats, self._command_at_change, command)
+        left = repeats & (np.abs(np.array(command) - self._command_at_change) > self._thresholds.frozen_motion_m)
+        self._left_behind_s = np.where(left, self._left_behind_s + elapsed_s, 0.0)
+        return bool(
+            ((self._stood_s >= self._frozen_time_s) & (self._left_behind_s >= self._thresholds.frozen_begin_s)).any()
+        )
