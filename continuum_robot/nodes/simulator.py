@@ -27,6 +27,7 @@ from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import ContactLoad
@@ -35,6 +36,7 @@ from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
+from continuum_robot.simulation.truth import true_robot, truth_file
 from continuum_robot.simulation.truth_ring import TruthRingWriter
 from continuum_robot.srv import InjectFault
 
@@ -184,6 +186,13 @@ class SimulatorNode(ManagedNode):
             read_only=True,
         )
         declare("world", "", "file of obstacles around the robot, at level mujoco; empty: none", read_only=True)
+        declare(
+            "true_robot",
+            "",
+            "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth; empty:"
+            " simulation.truth of the robot file; none: the robot itself",
+            read_only=True,
+        )
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
             "truth",
@@ -224,7 +233,7 @@ class SimulatorNode(ManagedNode):
         level = str(get("simulation_level"))
         if get("contacts") and level == MIRROR:
             raise ParameterError("contacts", get("contacts"), _NO_PLANT)
-        robot = self.load_robot()
+        robot = self._true_robot()
         if get("truth") and (level == MIRROR or robot.traits.without_boards):
             raise ParameterError("truth", get("truth"), _NO_PLANT)
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
@@ -262,6 +271,15 @@ class SimulatorNode(ManagedNode):
             realtime=simulator_settings() if self._own_process else None,
         )
         self.loop.start()
+
+    def _true_robot(self) -> Robot:
+        believed, given = self.load_robot(), str(self.parameters.get("true_robot"))
+        truth = true_robot(believed, given)
+        if truth is not believed:
+            self.say(f"simulates {truth_file(believed, given)} in place of {believed.file_name or believed.name}")
+            if float(self.parameters.get("payload_kg")) >= 0:
+                truth = truth.carrying(believed.payload_kg)
+        return truth
 
     def carry(self, payload_kg: float) -> None:
         """Hang another payload, kg, at the simulated robot; the models are told by parameters of their own nodes."""

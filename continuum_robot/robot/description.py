@@ -124,6 +124,7 @@ class Robot:
             self._check_reference(self.reference)
         if self.displaced_tendons is not None:
             self.displaced_tendons.check_count(self.tendon_count)
+        self.simulation.wiring_errors.check_count(self.tendon_count)
         if self.recording is not None:
             for key in ("displacement_columns", "displacement_signs"):
                 value = getattr(self.recording, key)
