@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -47,7 +47,9 @@ Vector = NDArray[np.float64]
 DISPLACEMENT_FRACTION = 0.3
 """Amplitude of the move, as a fraction of limits.maximum_displacement_m."""
 STALL_S = 0.3
-PUSH_N = 5.0
+PUSH_N = 2.0
+SLACK_N = 1.0
+WEAK_A = 0.02
 COOL_C = 30.0
 PULL_IN_M = 1e-7
 """By how much a command may grow in a cycle by rounding."""
@@ -169,6 +171,7 @@ class ServoFault:
     reaction : "safe", "tolerated", or either, where it depends on the moment
     after_s : from when on it can be known, by the robot, s
     stop : of the robot file
+    slack_n : of the robot file
     spared : its tendon may keep a load
     runs : in virtual time
     """
@@ -180,6 +183,7 @@ class ServoFault:
     reaction: str = SAFE
     after_s: Callable[[Robot], float] = lambda _robot: 0.0
     stop: StopPolicy = field(default_factory=StopPolicy)
+    slack_n: float = 0.0
     spared: bool = False
     runs: str = VIRTUAL
 
@@ -329,16 +333,17 @@ KINDS: tuple[ServoFault, ...] = (
     ),
     ServoFault(
         name="servo_weak",
-        cause="a servo gives only a twentieth of its current",
-        action=_injected(faults.SATURATE_CURRENT, 0.065),
+        cause=f"a servo gives {1e3 * WEAK_A:g} mA at most",
+        action=_injected(faults.SATURATE_CURRENT, WEAK_A),
         found=("displacement_lag", "slack_tendon"),
         reaction=EITHER,
         after_s=_evidence,
     ),
     ServoFault(
         name="tendon_snaps",
-        cause="a tendon snaps",
+        cause=f"a tendon snaps, and the robot file states `limits.slack_n: {SLACK_N:g}`",
         action=_injected(faults.SNAPPED_TENDON),
+        slack_n=SLACK_N,
         found=("slack_tendon",),
         reaction=EITHER,
         after_s=_evidence,
@@ -358,7 +363,10 @@ KINDS: tuple[ServoFault, ...] = (
         found=("device_fault",),
     ),
     ServoFault(
-        name="servo_hot", cause="a servo reports 95 degC", action=_injected(faults.HOT_MOTOR, 95.0), found=("motor_hot",)
+        name="servo_hot",
+        cause="a servo reports 95 degC",
+        action=_injected(faults.HOT_MOTOR, 95.0),
+        found=("motor_hot",),
     ),
 )
 """Every kind."""
@@ -437,7 +445,7 @@ def run_one(robot: Robot, plant: Plant, kind: ServoFault, injection_time: str, s
     injection_time : a key of :data:`INJECTION_TIMES`
     seed : of noise, and of the tendon that is hit
     """
-    robot = robot.changed(stop=kind.stop)
+    robot = robot.changed(stop=kind.stop, limits=replace(robot.displacement_limits, slack_n=kind.slack_n))
     limits, tendon = robot.displacement_limits, int(np.random.default_rng(seed).integers(robot.tendon_count))
     stand = VirtualServos(robot, plant, seed)
     try:
