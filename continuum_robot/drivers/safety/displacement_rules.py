@@ -126,12 +126,14 @@ class DisplacementRules(ActuationRules):
         self._stamp_s = reading.stamp_s
         measured = np.array(reading.displacement_m)
         self._measured = measured if np.isfinite(measured).all() else None
+        speed = np.abs(np.array(reading.velocity_m_per_s))
+        friction_n = thresholds.viscous_ns_per_m * np.where(np.isfinite(speed), speed, limits.speed_m_per_s)
         # A comparison with a load that is not known is false.
         self._taut |= load_n >= limits.slack_n
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
-            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0),
+            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
+            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n),
         }
         found = 0
         for bit, where in wrong.items():
