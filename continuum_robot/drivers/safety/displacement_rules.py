@@ -69,7 +69,7 @@ class DisplacementRules(ActuationRules):
         reading : new
         known : displacements count from home, so that their range is
         """
-        self._begin, self._middle = np.array(reading.displacement_m, dtype=float), 0.0
+        self._begin, self._middle, self._known = np.array(reading.displacement_m, dtype=float), 0.0, known
         if not known:
             self._middle = self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
@@ -132,7 +132,7 @@ class DisplacementRules(ActuationRules):
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0),
+            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0) & self._known,
         }
         found = 0
         for bit, where in wrong.items():
