@@ -263,8 +263,8 @@ def _stiffness(robot: Robot, parts: int) -> tuple[float, ...]:
 
 def _first_settings(robot: Robot) -> ControlSettings:
     """Settings for a robot whose file has none; p, i and d are of no meaning."""
-    motor, limits = robot.actuators, robot.limits
-    if motor is None or limits is None:
+    motor, limits = robot.actuators, robot.tension_limits
+    if motor is None:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and limits")
     friction_n = motor.coulomb_n + motor.cogging_n
     pretension_n = min(max(limits.minimum_n, 1.5 * friction_n, 0.1 * limits.maximum_n), 0.5 * limits.maximum_n)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.robot_model import RigidPart, RobotModel
-from continuum_robot.robot.actuation import TensionLimits
+from continuum_robot.robot.actuation import Limits
 
 Array = NDArray[np.float64]
 
@@ -106,7 +106,7 @@ def _add_joint(root: ElementTree.Element, parent: str, child: str) -> None:
 
 
 def _add_tendon(
-    root: ElementTree.Element, parent: str, name: str, place_m: Array, limits: TensionLimits | None
+    root: ElementTree.Element, parent: str, name: str, place_m: Array, limits: Limits | None
 ) -> None:
     ElementTree.SubElement(root, "link", name=name)
     joint = ElementTree.SubElement(root, "joint", name=name, type="prismatic")

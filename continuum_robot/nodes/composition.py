@@ -281,6 +281,7 @@ class _CommandLine(Node):
             simulated=alias == "true" if alias in ("true", "false") else simulated,
             simulation_level=str(declare("simulation_level", "dynamics", "how much of the robot is simulated")),
             world=str(declare("world", "", "file of obstacles around the robot, at simulation_level mujoco")),
+            truth=str(declare("truth", "", "robot file of what is simulated; empty: as the robot file states")),
             namespace=self.get_namespace(),
             prefix=str(declare("prefix", "", "put in front of every tf frame")),
             record_directory=directory if record else None,

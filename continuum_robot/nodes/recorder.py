@@ -43,6 +43,7 @@ TOPICS: dict[str, str] = {
     "shape": "continuum_robot/msg/Shape",
     "contact": "continuum_robot/msg/Contact",
     "simulated_contact": "continuum_robot/msg/Contact",
+    "simulated_shape": "continuum_robot/msg/Shape",
     "clarke_state": "continuum_robot/msg/ClarkeState",
     "clarke_reference": "continuum_robot/msg/ClarkeState",
     "reference_writer": "std_msgs/msg/String",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node that simulates a robot and its devices; the drivers talk to it over sockets, as to wires.
 
-It publishes the true contact as messages like those of the contact monitor.
+It publishes the true shape and contact as messages like those of shape estimator and contact monitor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.msg import Contact
+from continuum_robot.msg import Contact, Shape
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
@@ -27,6 +27,7 @@ from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
 from continuum_robot.simulation.contact import ContactLoad
@@ -35,12 +36,45 @@ from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
+from continuum_robot.simulation.truth import true_robot, truth_file
 from continuum_robot.simulation.truth_ring import TruthRingWriter
 from continuum_robot.srv import InjectFault
 
 METHOD = "truth"
 PERIOD_NS = 10_000_000
 _NO_LOAD = ContactLoad("", math.nan, False, np.zeros(6), np.zeros(3), 0.0)
+
+
+class TrueShape:
+    """Publishes the shape of the plant, a hundred times a second of its time.
+
+    Parameters
+    ----------
+    plant : that moves
+    base_frame : frame_id of the messages
+    publisher : of them
+    """
+
+    def __init__(self, plant: Plant, base_frame: str, publisher: Any) -> None:
+        self._plant, self._publisher = plant, publisher
+        message = Shape(simulated=True, residual=math.nan)
+        message.header.frame_id = base_frame
+        count = len(plant.c)
+        self._coefficients = conversions.preallocate(message, "coefficients", count)
+        self._rates = conversions.preallocate(message, "coefficient_rates", count)
+        self._message, self._due_ns = message, 0
+
+    def publish(self, now_ns: int, stamp_ns: int) -> None:
+        """Publish the shape of now, where it is time for it; arguments as of :meth:`TrueContacts.publish`."""
+        if now_ns < self._due_ns:
+            return
+        self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
+        plant, message = self._plant, self._message
+        self._coefficients[:], self._rates[:] = plant.c, plant.c_rate
+        conversions.set_stamp(message.header.stamp, stamp_ns)
+        message.sequence += 1
+        message.tip = conversions.pose_message(plant.pose(plant.robot.length_m))
+        self._publisher.publish(message)
 
 
 class TrueContacts:
@@ -152,6 +186,13 @@ class SimulatorNode(ManagedNode):
             read_only=True,
         )
         declare("world", "", "file of obstacles around the robot, at level mujoco; empty: none", read_only=True)
+        declare(
+            "true_robot",
+            "",
+            "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth; empty:"
+            " simulation.truth of the robot file; none: the robot itself",
+            read_only=True,
+        )
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
             "truth",
@@ -164,10 +205,12 @@ class SimulatorNode(ManagedNode):
         self.loop: PeriodicThread | None = None
         self._lockstep: LockstepServer | None = None
         self._contacts: TrueContacts | None = None
+        self._shape: TrueShape | None = None
         self._ring: TruthRingWriter | None = None
         self._activated_ns = self._started_ns = 0
         self._before: tuple[float, SimulatorReport] | None = None
         self._truth = self.flow.create_publisher(Contact, "simulated_contact", qos.state_publisher())
+        self._shapes = self.flow.create_publisher(Shape, "simulated_shape", qos.state_publisher())
         self._obstacles = self.create_publisher(MarkerArray, OBSTACLES_TOPIC, qos.latched())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
@@ -190,7 +233,7 @@ class SimulatorNode(ManagedNode):
         level = str(get("simulation_level"))
         if get("contacts") and level == MIRROR:
             raise ParameterError("contacts", get("contacts"), _NO_PLANT)
-        robot = self.load_robot()
+        robot = self._true_robot()
         if get("truth") and (level == MIRROR or robot.traits.without_boards):
             raise ParameterError("truth", get("truth"), _NO_PLANT)
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
@@ -210,6 +253,8 @@ class SimulatorNode(ManagedNode):
             self._obstacles.publish(obstacle_markers(simulator.plant, str(get("base_frame"))))
         if contacts or world is not None:
             self._contacts = TrueContacts(simulator.plant, str(get("base_frame")), self._truth)
+        if level != MIRROR and not robot.traits.without_boards:
+            self._shape = TrueShape(simulator.plant, str(get("base_frame")), self._shapes)
         if get("truth"):
             self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)
         if self.clock.stepped:
@@ -227,6 +272,15 @@ class SimulatorNode(ManagedNode):
         )
         self.loop.start()
 
+    def _true_robot(self) -> Robot:
+        believed, given = self.load_robot(), str(self.parameters.get("true_robot"))
+        truth = true_robot(believed, given)
+        if truth is not believed:
+            self.say(f"simulates {truth_file(believed, given)} in place of {believed.file_name or believed.name}")
+            if float(self.parameters.get("payload_kg")) >= 0:
+                truth = truth.carrying(believed.payload_kg)
+        return truth
+
     def carry(self, payload_kg: float) -> None:
         """Hang another payload, kg, at the simulated robot; the models are told by parameters of their own nodes."""
         if self.simulator is not None:
@@ -243,7 +297,7 @@ class SimulatorNode(ManagedNode):
         if lockstep is not None:
             lockstep.stop()
         simulator, self.simulator = self.simulator, None
-        self._contacts = self._ring = None
+        self._contacts = self._shape = self._ring = None
         if simulator is not None:
             simulator.close()
 
@@ -273,19 +327,21 @@ class SimulatorNode(ManagedNode):
             plant = simulator.plant
             motor_n = plant.current * simulator.robot.newton_per_ampere
             ring.write(now_ns * 1e-9, simulator.report().simulated_s, plant.tension, motor_n, plant.rod_displacement)
-        self._publish_contacts(now_ns)
+        self._publish(now_ns)
 
-    def _publish_contacts(self, now_ns: int) -> None:
-        contacts = self._contacts
+    def _publish(self, now_ns: int) -> None:
+        contacts, shape = self._contacts, self._shape
+        stamp_ns = now_ns
+        if self._lockstep is None:
+            stamp_ns += conversions.now_ns(self.get_clock()) - time.monotonic_ns()
+        if shape is not None:
+            shape.publish(now_ns, stamp_ns)
         if contacts is None:
             return
         if self._activated_ns != self._started_ns:
             self._started_ns = self._activated_ns
             late_s = float(self.parameters.get("contacts_after_s"))
             contacts.start((now_ns - self._activated_ns) * 1e-9 - late_s)
-        stamp_ns = now_ns
-        if self._lockstep is None:
-            stamp_ns += conversions.now_ns(self.get_clock()) - time.monotonic_ns()
         contacts.publish(now_ns, stamp_ns)
 
     def _on_failure(self, error: BaseException) -> None:

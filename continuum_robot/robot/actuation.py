@@ -182,7 +182,7 @@ class ActuationLimits:
     reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.05, ge=0.002, le=5)
     frozen_motion_m: float = quantity(
         "how far the other tendons say that one moved which reads the same, beyond their stretch, until it is frozen;"
-        " or how far the command of a servo leaves it behind; 0: derived (docs/safety.md)",
+        " or how far the command of a servo moves meanwhile; 0: derived (docs/safety.md)",
         default=0.0,
         ge=0,
         le=0.1,
@@ -254,14 +254,15 @@ class DisplacementLimits(ActuationLimits):
     speed_m_per_s: float = quantity("fastest change of a commanded displacement", gt=0, le=10)
     acceleration_m_per_s2: float = quantity("fastest change of that speed", gt=0, le=1e4)
     slack_n: float = quantity(
-        "load below which a tendon counts as slack while active, where loads are known; 0: none does",
+        "load below which a tendon counts as slack while active, where loads are known, beyond the motor's friction;"
+        " 0: none does",
         default=0.0,
         ge=0,
         le=1e4,
     )
     lag_m: float = quantity(
-        "largest distance between a commanded and a measured displacement; 0: derived from the servo's bandwidth, the"
-        " fastest command, the bus and the encoders",
+        "largest distance between a commanded and a measured displacement; 0: derived from the servo's bandwidth and"
+        " stiffness, the fastest command, the largest load, the bus and the encoders",
         default=0.0,
         ge=0,
         le=1,

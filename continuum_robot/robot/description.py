@@ -124,6 +124,7 @@ class Robot:
             self._check_reference(self.reference)
         if self.displaced_tendons is not None:
             self.displaced_tendons.check_count(self.tendon_count)
+        self.simulation.wiring_errors.check_count(self.tendon_count)
         if self.recording is not None:
             for key in ("displacement_columns", "displacement_signs"):
                 value = getattr(self.recording, key)
@@ -216,14 +217,15 @@ class Robot:
                         f"at most {self.actuators.maximum_speed_m_per_s:.4g} m/s, which the servo's"
                         " maximum_speed_rad_per_s makes on the spool",
                     )
-        for key in ("minimum_n", "safe_n") if isinstance(limits, TensionLimits) else ():
-            least = getattr(limits, key) * self.tendon_count
-            if limits.total_n < least:
-                raise refuse(
-                    "limits.total_n",
-                    limits.total_n,
-                    f"at least {least:g} N, which {self.tendon_count} tendons at {key} need",
-                )
+        if isinstance(limits, TensionLimits):
+            for key in ("minimum_n", "safe_n"):
+                least = getattr(limits, key) * self.tendon_count
+                if limits.total_n < least:
+                    raise refuse(
+                        "limits.total_n",
+                        limits.total_n,
+                        f"at least {least:g} N, which {self.tendon_count} tendons at {key} need",
+                    )
         if self.control is not None and self.control.pretension_n > limits.maximum_n:
             raise refuse(
                 "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
@@ -411,6 +413,20 @@ class Robot:
     def takes_displacements(self) -> bool:
         """Whether its actuators are told displacements instead of tensions."""
         return self.actuators is not None and self.actuators.command == DISPLACEMENT
+
+    @property
+    def tension_limits(self) -> TensionLimits:
+        """Its limits. Raises :class:`ParameterError` where it has none, or takes displacements."""
+        if not isinstance(self.limits, TensionLimits):
+            raise ParameterError("robot.limits", None, f"limits of tensions in the file of robot {self.name!r}")
+        return self.limits
+
+    @property
+    def displacement_limits(self) -> DisplacementLimits:
+        """Its limits. Raises :class:`ParameterError` where it has none, or takes tensions."""
+        if not isinstance(self.limits, DisplacementLimits):
+            raise ParameterError("robot.limits", None, f"limits of displacements in the file of robot {self.name!r}")
+        return self.limits
 
     @property
     def newton_per_ampere(self) -> Vector:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.actuation import DisplacementLimits, TensionLimits
 from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 
@@ -29,10 +28,9 @@ _BEGIN_PERIODS = 4.0
 _CURRENT_COUNTS = 2.0
 _CURRENT_FRACTION = 0.05
 # Servos: dead band and dry friction of a position loop are on no data sheet.
-_SERVO_MARGIN = 2.0
+_SERVO_MARGIN = 1.5
 _SERVO_STEPS = 2.0
 _BUS_PERIODS = 2.0
-_LEAST_LAG_M = 5e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,25 +84,28 @@ class ServoThresholds:
     Attributes
     ----------
     lag_m : largest distance between a commanded and a measured displacement, m
-    highest_n : greatest load of a tendon as its motor measures it, with its friction and inertia, N
-    slack_n : load below which a tendon is slack, N
-    frozen_motion_m : how far a command may leave a reading behind that stands, m
+    highest_n : greatest load of a tendon as its motor measures it slowly, with its dry friction and inertia, N
+    lowest_n : load below which a tendon is slack all the same, with that friction against it, N; -inf: none is
+    viscous_ns_per_m : by how much both move apart with the speed, N.s/m
+    frozen_motion_m : how far a command may move while a reading repeats bit by bit, m
     frozen_begin_s : for how long, s
     """
 
     lag_m: float
     highest_n: float
-    slack_n: float
+    lowest_n: float
+    viscous_ns_per_m: float
     frozen_motion_m: float
     frozen_begin_s: float
 
     @property
     def sentence(self) -> str:
         """For people."""
-        slack = f" below {self.slack_n:.3g} N, or" if self.slack_n else ""
+        slack = f" below {self.lowest_n:.3g} N, or" if math.isfinite(self.lowest_n) else ""
         return (
             f"Faults from: a servo {1e3 * self.lag_m:.3g} mm from its command; a load{slack} above"
-            f" {self.highest_n:.3g} N; a reading that repeats {1e3 * self.frozen_motion_m:.3g} mm from its command"
+            f" {self.highest_n:.3g} N; a reading that repeats while its command moves {1e3 * self.frozen_motion_m:.3g}"
+            " mm"
         )
 
 
@@ -131,19 +132,22 @@ def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
     ------
     ParameterError : a robot without such limits
     """
-    limits, actuators = robot.limits, robot.actuators
-    if not isinstance(limits, DisplacementLimits) or actuators is None or actuators.servo is None:
-        raise ParameterError("robot.limits", None, f"limits of displacements in the file of robot {robot.name!r}")
-    # A servo follows with the lag of its loop; it hears a command in the next cycle and is read in the one after that.
-    delay_s = 1 / (2 * math.pi * actuators.servo.bandwidth_hz) + _BUS_PERIODS * period_s
-    moving_m = _SERVO_MARGIN * (limits.speed_m_per_s * delay_s + _SERVO_STEPS * actuators.meter_per_count)
-    lag_m = limits.lag_m or max(moving_m, _LEAST_LAG_M)
-    inertia_n = actuators.reflected_mass_kg * limits.acceleration_m_per_s2
+    limits, actuators = robot.displacement_limits, robot.actuators
+    if actuators is None or actuators.servo is None:
+        raise ParameterError("robot.actuators", None, f"servos in the file of robot {robot.name!r}")
+    # A proportional loop, critically damped, is 2 v / w behind, and by the load over its stiffness m w^2; it hears a
+    # command in the next cycle and is read in the one after that.
+    rad_per_s, mass_kg = 2 * math.pi * actuators.servo.bandwidth_hz, actuators.reflected_mass_kg
+    delay_s, stiffness_n_per_m = 2 / rad_per_s + _BUS_PERIODS * period_s, mass_kg * rad_per_s**2
+    friction_n, steps_m = actuators.coulomb_n, _SERVO_STEPS * actuators.meter_per_count
+    behind_m = limits.speed_m_per_s * delay_s + (limits.maximum_n + friction_n) / stiffness_n_per_m + steps_m
+    sticks_m = _TURN * _BREAKAWAY * friction_n / stiffness_n_per_m + steps_m
     return ServoThresholds(
-        lag_m=lag_m,
-        highest_n=limits.maximum_n + actuators.coulomb_n + inertia_n,
-        slack_n=limits.slack_n,
-        frozen_motion_m=limits.frozen_motion_m or 0.5 * lag_m,
+        lag_m=limits.lag_m or _SERVO_MARGIN * behind_m,
+        highest_n=limits.maximum_n + friction_n + mass_kg * limits.acceleration_m_per_s2,
+        lowest_n=limits.slack_n - friction_n if limits.slack_n else -math.inf,
+        viscous_ns_per_m=actuators.viscous_ns_per_m,
+        frozen_motion_m=limits.frozen_motion_m or max(sticks_m, _LEAST_MOTION_M),
         frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, 2 * delay_s),
     )
 
@@ -160,9 +164,7 @@ def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThreshol
     ------
     ParameterError : a robot without limits of tensions
     """
-    limits, actuators = robot.limits, robot.actuators
-    if not isinstance(limits, TensionLimits):
-        raise ParameterError("robot.limits", None, f"limits of tensions in the file of robot {robot.name!r}")
+    limits, actuators = robot.tension_limits, robot.actuators
     tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
     step_m = friction_n = mass_kg = largest_a = 0.0
     if actuators is not None:

@@ -3,9 +3,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import quantity, refuse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiringErrors:
+    """What is otherwise on a simulated robot than its driver believes; lists in the order of the driver's tendons.
+
+    An empty list: as believed.
+    """
+
+    pulls_tendon: tuple[int, ...] = quantity(
+        "number from 1 of the tendon that each motor really pulls; each once", default=(), ge=1, le=1000
+    )
+    polarity: tuple[int, ...] = quantity("-1 where a motor turns the other way, else 1", default=(), ge=-1, le=1)
+    spool_ratio: tuple[float, ...] = quantity(
+        "tendon that a turn really winds over what is believed: a wrong spool or gear ratio", default=(), gt=0, le=100
+    )
+    current_gain: tuple[float, ...] = quantity("measured over true current", default=(), gt=0, le=10)
+    current_offset_a: tuple[float, ...] = quantity("what comes on top of it", default=(), ge=-10, le=10)
+    slack_m: tuple[float, ...] = quantity(
+        "length that each tendon has too much on the straight robot at the start", default=(), ge=-0.1, le=0.1
+    )
+
+    def __post_init__(self) -> None:
+        if any(one not in (-1, 1) for one in self.polarity):
+            raise refuse("polarity", self.polarity, "-1 or 1 for each motor")
+        if self.pulls_tendon and sorted(self.pulls_tendon) != list(range(1, len(self.pulls_tendon) + 1)):
+            raise refuse("pulls_tendon", self.pulls_tendon, "each number of a tendon once")
+
+    def check_count(self, tendon_count: int) -> None:
+        """Refuse lists that do not have one value for each of ``tendon_count`` tendons (RobotFileError)."""
+        for field in fields(self):
+            if len(getattr(self, field.name)) not in (0, tendon_count):
+                key = f"simulation.wiring_errors.{field.name}"
+                raise refuse(key, getattr(self, field.name), f"{tendon_count} values, one a tendon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +72,13 @@ class SimulationSettings:
     string_counts_per_turn: int = quantity("positions of a turn of a string's encoder", default=4096, ge=4, le=2**24)
     reading_delay_s: float = quantity("delay of the actuators' readings", default=0.0, ge=0, le=1)
     command_delay_s: float = quantity("delay of the commands on the wire", default=0.0, ge=0, le=1)
+    command_jitter_s: float = quantity(
+        "by how much more a command may be late, each by another time; at levels dynamics and mirror",
+        default=0.0,
+        ge=0,
+        le=1,
+    )
+    truth: str = quantity(
+        "robot file of what is simulated in place of this one, beside this file or by name; empty: this one", default=""
+    )
+    wiring_errors: WiringErrors = quantity("what its driver does not know", factory=WiringErrors)

@@ -34,7 +34,7 @@ _OF_DISPLACEMENTS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPolicy:
-    """What a stop does by class of fault.
+    """What a stop does by class of fault; what each kind of actuators may do: docs/safety.md.
 
     release ramps to limits.safe_n, or pays out by limits.pay_out_m; hold_tension, hold_place and brake; torque_off for
     actuators that take displacements.

@@ -83,7 +83,7 @@ class MovingRod:
     friction : of its capstans; None: no capstans
     hysteresis : of its backbone; None: none
     rubbing : dry friction of the tendons in the robot: fractions of their tensions, and stiffness where it sticks, N/m,
-        (2, N); None: none
+        (2, N), which may be written; None: none
     surfaces : number of walls and spheres that may touch it
     linear : whether the tendons' lengths are linear in the coefficients
     method : "sdirk": Alexander's L-stable method, in which vibrations faster than the step die out; or "midpoint",
@@ -141,7 +141,7 @@ class MovingRod:
         self.stiffness_fraction[:] = self.motor_free[:] = 1.0
         self._slip = None if motor is None else motor.slip(self.spooled_m)
         self._anchors = np.zeros((ELEMENTS, count))
-        self._rubbing = rubbing if rubbing is not None and rubbing[0].any() else None
+        self._rubbing = rubbing
         self._stops = np.zeros((3, count))  # stiffness, anchors, limits
         self._stops[0] = 1.0 if rubbing is None else rubbing[1]
         self._lost_before: tuple[Vector | None, float] = None, 1.0

@@ -17,6 +17,7 @@ from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
 from continuum_robot.simulation.bodies.rod_body import RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.wiring import Wiring
 
 Vector = NDArray[np.float64]
 
@@ -53,6 +54,9 @@ class Plant:
     With ``actuation="ideal"`` the tension is the command at once, and a negative command is 0, as in muhmann's
     simulation. On a robot with capstans the wires' friction in the disks resists the spools, johnston (32)-(37), or the
     rod with ideal actuation. Deterministic for the generator and the sequence of calls.
+
+    Motors are counted, and their displacements and currents seen, as the driver believes them; where the robot's
+    ``simulation.wiring_errors`` differ, commands and readings do, not the tensions of its tendons.
 
     Parameters
     ----------
@@ -94,6 +98,8 @@ class Plant:
         self.robot, self.actuation = robot, actuation
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._contacts = PlantContacts(robot, contacts)
+        self._wiring = Wiring(robot)
+        self._wired = actuation == "motors" and not self._wiring.right
         self._no_force = np.zeros(self._size)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
@@ -160,19 +166,23 @@ class Plant:
             force = force + np.asarray(generalized_force, dtype=float)
         if self._push is not None:
             force = force + self._pushed()
-        self._input = given if self.has_servos else self._limit(given)
+        self._input = self._limit(given)
         if duration_s > 0:
             self._body.advance(self._drive(force), duration_s)
             self._time_s += duration_s
 
     def _drive(self, force: Vector) -> Drive:
+        free, largest_a, offset_m = self.motor_free, self.current_limit_a, self.tendon_offset_m
+        if self._wired:
+            free, largest_a = self._wiring.to_tendons(free), self._wiring.to_tendons(largest_a)
+            offset_m = offset_m + self._wiring.slack_m
         return Drive(
             self._input,
             force,
-            self.tendon_offset_m,
+            offset_m,
             self.stiffness_fraction,
-            self.motor_free,
-            self.current_limit_a,
+            free,
+            largest_a,
             self._time_s,
             self.contacts_from_s,
         )
@@ -232,14 +242,16 @@ class Plant:
         return jacobian[:3].T @ (rotation.T @ push[1])
 
     def _limit(self, command: Vector) -> Vector:
-        """What the motors (currents, A) or ideal tendons (tensions, N) make of a command."""
+        """What the motors (currents, A, or places of servos, m) or ideal tendons (tensions, N) make of a command."""
         if self.motor is None:
             self.limited = command < 0
             return np.maximum(command, 0.0)  # a tendon cannot push
+        if self.has_servos:
+            return self._wiring.pulled(command) if self._wired else command
         current = command / self.motor.newton_per_ampere
         allowed = np.minimum(np.maximum(current, -self.current_limit_a), self.current_limit_a)
         self.limited = allowed != current
-        return allowed
+        return self._wiring.driven(allowed) if self._wired else allowed
 
     # --- what can be seen
 
@@ -276,17 +288,23 @@ class Plant:
     @property
     def displacement(self) -> Vector:
         """Displacement of the tendons at the spools, which the motors' encoders see, shape (N,), m."""
-        return self._body.rod_displacement if self.motor is None else self._body.spools[0]
+        return self._body.rod_displacement if self.motor is None else self._seen(self._body.spools[0])
 
     @property
     def velocity(self) -> Vector:
         """Its rate, shape (N,), m/s."""
-        return self._body.rod_velocity if self.motor is None else self._body.spools[1]
+        return self._body.rod_velocity if self.motor is None else self._seen(self._body.spools[1])
+
+    def _seen(self, displacement: Vector) -> Vector:
+        return self._wiring.seen(displacement) if self._wired else displacement
 
     @property
     def current(self) -> Vector:
         """Motor currents, shape (N,), A; NaN with ideal actuation."""
-        return np.full(self._tendons, np.nan) if self.motor is None else self._body.spools[2]
+        if self.motor is None:
+            return np.full(self._tendons, np.nan)
+        current: Vector = self._body.spools[2]
+        return self._wiring.measured(current) if self._wired else current
 
     @property
     def rod_displacement(self) -> Vector:

@@ -143,9 +143,7 @@ class ProcessRobot:
         self.file = self._written(robot_file)
         self.robot = load_robot(str(self.file))
         boards_of(self.robot)
-        if self.robot.limits is None:
-            raise ParameterError("robot.limits", None, "limits")
-        self.limits = self.robot.limits
+        self.limits = self.robot.tension_limits
         self._devices = subprocess.Popen(
             [sys.executable, "-m", "continuum_robot.app.campaign.devices", str(self.file), str(folder), str(seed)],
             stdin=subprocess.PIPE,

@@ -167,8 +167,7 @@ class UpStand(StackStand):
         robot = load_robot(str(self.file))
         boards_of(robot)
         amplitude_m = np.zeros(robot.coordinate_count)
-        if robot.limits is not None:
-            amplitude_m[0] = DISPLACEMENT_FRACTION * robot.limits.maximum_displacement_m
+        amplitude_m[0] = DISPLACEMENT_FRACTION * robot.tension_limits.maximum_displacement_m
         motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
         self._parameters[SOURCE] = {**motion, "blend_s": 0.0}
         self._parameters["clarke_controller"] = {"reference.blend_s": 0.0}
@@ -359,7 +358,7 @@ def _stale_file(stand: UpStand, _rng: Rng) -> Effect:
     data = yaml.safe_load(stand.text)
     data["limits"]["maximum_n"] = LOWERED * stand.limits.maximum_n
     stand.file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    lowered = load_robot(str(stand.file)).limits
+    lowered = load_robot(str(stand.file)).tension_limits
     stand.link.manage(ManageStack.Request.SHUTDOWN)
     stand.link.manage(ManageStack.Request.STARTUP)
     begin_s = time.monotonic()

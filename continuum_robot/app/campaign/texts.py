@@ -89,13 +89,13 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "the controller runs in a program of its own, or waits for another one",
             "the CAN adapter or its driver holds frames back",
         ),
-        "While active, `safety.late_cycles` commands in a row were written later after the state that they answer than "
+        "While active, every command of `safety.late_time_s` was written later after the state that it answers than "
         "the control loop bears (`safety.late_latency_s`), or more than `safety.missed_fraction` of the cycles of the "
-        "last second were missed. A procedure only needs 200 cycles a second. At half of either limit `/diagnostics` "
-        "warns; the warning, the log and a procedure's answer have both numbers.",
+        "last second were missed. A procedure only needs 200 cycles a second, or the bus's rate if that is lower. At "
+        "half of either limit `/diagnostics` warns; the warning, the log and a procedure's answer have both numbers.",
         (
             "End other programs, or give the loop priority and a processor of its own.",
-            "Run the controller inside the driver's cycle, or lower the rate.",
+            "Run the controller inside the driver's cycle, or lower `rate_hz`.",
             RESET,
         ),
     ),
@@ -122,18 +122,23 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ),
     ),
     "command_wrong_size": (
-        ("the program that writes `tendon_commands` was made for a robot with another number of tendons",),
-        "At once: a command must hold one tension a tendon.",
+        (
+            "the program that writes `tendon_commands` was made for a robot with another number of tendons",
+            "it fills `tension` where the actuators take displacements, or `displacement` where they take tensions",
+        ),
+        "At once: a command must hold one number a tendon in the array that `actuators.command` of the robot file "
+        "names; the other array is empty.",
         ("Stop the program that writes `tendon_commands`, or give it this robot's file.", RESET),
     ),
     "command_out_of_range": (
         (
             "gains that make the loop unstable",
-            "a controller that works in another unit than N",
+            "a controller that works in another unit than N or m",
             "a defect of its sender",
         ),
-        "A tension outside of [0, `limits.maximum_n`] by more than `safety.command_fraction` of it. What is "
-        "less far off is limited, and reported in `limited`.",
+        "A tension outside of [0, `limits.maximum_n`] by more than `safety.command_fraction` of it, or a displacement "
+        "beyond `limits.maximum_displacement_m` by more than that fraction. What is less far off is limited, and "
+        "reported in `limited`.",
         ("Lower the gains, or mend the program that writes `tendon_commands`.", RESET),
     ),
     "reading_timeout": (
@@ -153,7 +158,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ("an encoder's cable is loose", "a board repeats its last values", "a motor is stuck"),
         "A displacement repeats bit by bit for `safety.frozen_time_s`, and does not change within "
         "`limits.frozen_begin_s` after the other tendons moved by `limits.frozen_motion_m` or the commanded "
-        "generalised force changed by `limits.frozen_force_n`. These follow from the robot file unless it states them; "
+        "generalised force changed by `limits.frozen_force_n`. A servo's reading is frozen if its load repeats too, "
+        "while its command moves by `limits.frozen_motion_m`. These follow from the robot file unless it states them; "
         "`continuum-robot check` prints them.",
         (
             "Turn the motor by hand with the power off and look at its displacement.",
@@ -180,7 +186,9 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "tension_out_of_range": (
         ("something blocks or pulls the robot", "the loop swings", "a wrong torque constant or gear ratio"),
-        "A measured tension exceeds `limits.maximum_n`, or lies below zero, by more than `safety.tension_margin_n`.",
+        "A measured tension exceeds `limits.maximum_n`, or lies below zero, by more than `safety.tension_margin_n`. "
+        "The load of a servo that takes displacements exceeds `limits.maximum_n` by more than its friction and inertia "
+        "for `safety.current_mismatch_time_s`; an unknown load is no fault.",
         ("Free the robot.", "Lower the gains where it swings.", "Check the motors' constants.", RESET),
     ),
     "current_mismatch": (
@@ -188,6 +196,38 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         "Measured and commanded current differ by more than `limits.current_mismatch_a` for "
         "`safety.current_mismatch_time_s`: by default 5 % of the largest current, 20 % and two counts for servos.",
         ("Check the motor's cable and the supply.", "Open the stop input.", RESET),
+    ),
+    "displacement_lag": (
+        (
+            "something blocks the robot, or a tendon is caught",
+            "a servo is overloaded and has limited its torque, or switched it off",
+            "the servos' supply is weak: they are slower than `actuators.servo.maximum_speed_rad_per_s`",
+            "`actuators.servo.bandwidth_hz` is higher than the servo's",
+        ),
+        "A measured displacement is farther than `limits.lag_m` from the commanded one for "
+        "`safety.current_mismatch_time_s`. By default 1.5 times what the servo's bandwidth, its stiffness under "
+        "`limits.maximum_n`, the fastest command and the bus make; `continuum-robot check` prints it. The release "
+        "begins where the servo is, so that it pulls no further.",
+        (
+            "Free the robot, and look at the servo that `/diagnostics` names by its load.",
+            "Measure the supply while it moves; lower `limits.speed_m_per_s` or `actuators.servo.bandwidth_hz`.",
+            RESET,
+        ),
+    ),
+    "slack_tendon": (
+        (
+            "a tendon broke, or slipped on its spool",
+            "the pretension is too low for this shape",
+            "the load that a servo reports is offset: `limits.slack_n` is within its friction",
+        ),
+        "The load of a tendon that was taut since the activation is below `limits.slack_n` by more than its motor's "
+        "friction for `safety.current_mismatch_time_s`. Only where loads are known.",
+        (
+            "Look at the tendon, and mend it.",
+            "Raise the pretension, or lower `limits.slack_n`.",
+            HOME_IF_LOST,
+            RESET,
+        ),
     ),
     "device_fault": (
         ("a motor board or servo reports a fault of its own, with its name in `/diagnostics`",),

@@ -86,6 +86,16 @@ PayloadOption = Annotated[
     float | None,
     typer.Option(metavar="KG", min=0, max=100, help="What the tip carries, instead of the file's payload_kg."),
 ]
+TruthOption = Annotated[
+    str,
+    typer.Option(
+        "--truth",
+        metavar="FILE",
+        help="Robot file of what is simulated in place of the robot, or the name of a shipped truth; none: the robot "
+        "itself. Without it as the robot file states (simulation.truth).",
+        show_default=False,
+    ),
+]
 ViewOption = Annotated[
     bool, typer.Option("--view/--no-view", help="Also show the robot on a page in the browser, at 127.0.0.1 only.")
 ]
@@ -152,6 +162,7 @@ def demo(
         int, typer.Option(metavar="N", min=-1, help="Of everything drawn at random; -1: the robot file's.")
     ] = -1,
     payload_kg: PayloadOption = None,
+    truth: TruthOption = "",
     view: ViewOption = True,
     view_only: ViewOnlyOption = False,
     allow_origin: AllowOriginOption = None,
@@ -186,6 +197,7 @@ def demo(
             clock=clock.value,
             seed=seed,
             payload_kg=-1.0 if payload_kg is None else payload_kg,
+            truth=truth,
         )
     )
 
@@ -228,6 +240,7 @@ def up(
         ),
     ] = "",
     payload_kg: PayloadOption = None,
+    truth: TruthOption = "",
     params_file: Annotated[
         Path | None,
         typer.Option(metavar="YAML", help="ROS parameters of the nodes, as for launch files; over the robot file's."),
@@ -285,6 +298,7 @@ def up(
             "with --hardware",
             {
                 "--world": bool(world),
+                "--truth": bool(truth),
                 "--clock lockstep": clock is ClockChoice.lockstep,
                 "--simulation-level": simulation_level is not SimulationLevel.auto,
             },
@@ -310,6 +324,7 @@ def up(
         predictive=predictive,
         reaction=reaction,
         payload_kg=-1.0 if payload_kg is None else payload_kg,
+        truth=truth,
         params_file=params_file,
         processes=processes,
         controller=controller.value,

@@ -141,6 +141,12 @@ def stack_arguments(simulated: bool) -> list[LaunchArgument]:
             description="What the robot does when something touches it; empty: as the robot file states",
         ),
         LaunchArgument(
+            "truth",
+            default="",
+            description="Robot file of what is simulated in place of robot, or the name of a shipped truth; empty: as the"
+            " robot file states (simulation.truth); none: the robot itself",
+        ),
+        LaunchArgument(
             "payload_kg", default="-1.0", description="What the tip carries, kg; negative: as the robot file states"
         ),
         LaunchArgument("tracker", default="false", choices=BOOLEAN, description="Simulate a tracker of the tip"),

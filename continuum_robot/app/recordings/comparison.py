@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 COMPARED: dict[str, dict[str, str]] = {
     SHAPE: {"coefficients": "per_m", "coefficient_rates": "per_m_s", "residual": "m"},
     CLARKE: {"position": "m", "velocity": "m_per_s", "generalized_force": "n"},
-    COMMANDS: {"tension": "n"},
+    COMMANDS: {"tension": "n", "displacement": "m"},
     CONTACT: {"residual": "nm2", "contact_threshold": "nm2", "ratio": "", "arc_length": "m", "wrench": "n"},
 }
 """Fields that are compared, with the units of their keys."""
@@ -103,7 +103,7 @@ def compare(
         differences = [
             _difference((topic, name, unit), recorded[name][old], again[name][new], later)
             for name, unit in fields.items()
-            if name in recorded.fields and name in again.fields and recorded[name].shape[1] == again[name].shape[1]
+            if name in recorded.fields and name in again.fields and recorded[name].shape[1] == again[name].shape[1] > 0
         ]
         found.append(
             TopicComparison(

@@ -181,9 +181,8 @@ def _states(topics: _Topics) -> list[State]:
         sequence = message.sequence
         known = ((COMMANDS, computed_ns), (SHAPE, shapes_ns), (CONTACT, contacts))
         # A busy controller takes the newest state only. Where it is not to command, it makes no difference.
-        controlled = sequence in both and (
-            sequence in seen or not math.isfinite(message.commanded_tension[0]) or not computed_ns
-        )
+        sent = message.commanded_tension if len(message.commanded_tension) else message.commanded_displacement
+        controlled = sequence in both and (sequence in seen or not math.isfinite(sent[0]) or not computed_ns)
         taken: list[bytes] = []
         if sequence in shapes_ns:
             # A shape without strings has the stamp of its state; in lock-step one with strings may have that too.

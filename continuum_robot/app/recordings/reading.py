@@ -29,7 +29,8 @@ class Series:
     stamp_s : time in the header, from the recording's origin, shape (messages,), s
     received_s : when the recorder took it, same clock and origin, shape (messages,), s
     sequence : number of each message, shape (messages,)
-    fields : name -> values, shape (messages, entries); NaN where a message had fewer entries than others
+    fields : name -> values, shape (messages, entries); NaN where a message had fewer entries than others; of a pose
+        place, m, and quaternion x, y, z, w
     texts : name -> texts of a field that is not numeric, one a message
     """
 
@@ -149,6 +150,8 @@ def _series(rows: list[tuple[int, Any]], origin_ns: int) -> Series:
         first = getattr(messages[0], name)
         if isinstance(first, (bool, int, float, np.ndarray, np.generic)):
             fields[name] = _stack([np.atleast_1d(getattr(message, name)) for message in messages])
+        elif hasattr(first, "orientation"):  # a pose: place, and turn as quaternion with w last
+            fields[name] = np.array([_pose(getattr(message, name)) for message in messages])
         elif isinstance(first, str):
             texts[name] = [getattr(message, name) for message in messages]
     return Series(
@@ -158,6 +161,11 @@ def _series(rows: list[tuple[int, Any]], origin_ns: int) -> Series:
         fields=fields,
         texts=texts,
     )
+
+
+def _pose(pose: Any) -> list[float]:
+    place, turn = pose.position, pose.orientation
+    return [place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w]
 
 
 def _stack(values: list[NDArray[Any]]) -> Vector:

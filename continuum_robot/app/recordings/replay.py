@@ -27,6 +27,7 @@ from continuum_robot.msg import Shape, TendonStates
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
 
 Vector = NDArray[np.float64]
@@ -43,20 +44,21 @@ class ReplaySource(Node):
 
     Parameters
     ----------
-    tendon_count : number of tendons
+    robot : that was recorded
     namespace : ROS namespace
     """
 
-    def __init__(self, tendon_count: int, namespace: str = "") -> None:
+    def __init__(self, robot: Robot, namespace: str = "") -> None:
         super().__init__("replay_source", namespace=namespace, cli_args=[])
-        self.repeated = 0
+        self.repeated, tendon_count = 0, robot.tendon_count
         self._answered = threading.Event()
         self._desired = 0
         self._tip: Vector = np.full((4, 4), math.nan)
         self._message = TendonStates(simulated=True)
         self._displacement = conversions.preallocate(self._message, "displacement", tendon_count)
         self._velocity = conversions.preallocate(self._message, "velocity", tendon_count)
-        for unknown in ("tension", "current", "temperature", "commanded_tension"):
+        commanded = conversions.commanded_field(displacements=robot.takes_displacements)
+        for unknown in ("tension", "current", "temperature", commanded):
             conversions.preallocate(self._message, unknown, tendon_count)
         conversions.preallocate(self._message, "age", tendon_count, 0.0)
         conversions.preallocate_bytes(self._message, "limited", tendon_count)
@@ -151,7 +153,7 @@ def run_replay(file: Path, robot: str, realtime: bool, json_file: Path | None, c
         initialize(args=[])
         with shut_down_at_end(), StopRequest() as stop:
             estimator = ShapeEstimatorNode(overrides={"robot": str(robot_file), "rate_hz": ESTIMATOR_RATE_HZ})
-            source = ReplaySource(loaded.tendon_count)
+            source = ReplaySource(loaded)
             spinner = Spinner([estimator, source])
             spinner.start()
             try:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.recordings.reading import Recording, Series
 from continuum_robot.errors import RecordingError
+from continuum_robot.models.making import robot_model
+from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
@@ -67,20 +69,65 @@ def track(state: Series, reference: Series, blend_s: float) -> Tracking:
     return Tracking(time_s, state["position"], desired, time_s >= blend_s)
 
 
-def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TipTracking:
+    """True and desired place of the tip in the base frame on the stamps of the true one.
+
+    Attributes
+    ----------
+    time_s : from the recording's origin, shape (k,), s
+    measured, desired : true tip of the simulated robot, and that of the robot file's model at the reference, (k, 3), m
+    evaluated : which samples the error is computed from, shape (k,): the start-up blend is left out
+    """
+
+    time_s: Vector
+    measured: Vector
+    desired: Vector
+    evaluated: NDArray[np.bool_]
+
+    @property
+    def rmse_m(self) -> float:
+        """Root mean square distance over the evaluated samples, m."""
+        away = (self.desired - self.measured)[self.evaluated]
+        return float(np.sqrt(np.mean((away**2).sum(axis=1)))) if len(away) else math.nan
+
+
+def track_tip(truth: Series, reference: Series, robot: Robot, blend_s: float) -> TipTracking:
+    """Where the tip of a simulated robot is, and where the reference means it to be.
+
+    Parameters
+    ----------
+    truth : simulated_shape
+    reference : clarke_reference, interpolated linearly to its stamps
+    robot : whose model has the reference's shape
+    blend_s : how long after the first reference the evaluation begins, s
+    """
+    first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
+    truth, drawing = truth.between(first_s, last_s), robot_model(robot).drawing()
+    clarke = np.stack(
+        [np.interp(truth.stamp_s, reference.stamp_s, column) for column in reference["position"].T], axis=1
+    )
+    desired = [drawing.pose(drawing.coefficients(row), robot.length_m)[:3, 3] for row in clarke]
+    return TipTracking(
+        truth.stamp_s, truth["tip"][:, :3], np.reshape(desired, (-1, 3)), truth.stamp_s - first_s >= blend_s
+    )
+
+
+def metrics(recording: Recording, tracking: Tracking | None, tip: TipTracking | None = None) -> dict[str, Any]:
     """Numbers of a run, flat, units in the keys.
 
     Parameters
     ----------
     recording : of the topics of a report
     tracking : from :func:`track`, None where no reference was recorded
+    tip : from :func:`track_tip`, None where there is no true tip or no reference
 
     Returns
     -------
     ``loop_rate_hz``, ``missed_cycles_percent``: from the stamps of tendon_states; ``response_*_us``: from the
     acquisition of a state to the stamp of the command that answers it; ``rmse_q_re_m``, ``rmse_q_im_m``: root mean
     square over segments and time, and each segment's own where there are several; ``rmse_q_m`` where there is one
-    coordinate only; tensions while references came
+    coordinate only; ``tip_rmse_m``: distance of the true tip from that of the reference; tensions while references came
     """
     states = recording.series("tendon_states")
     active = active_states(recording, states)
@@ -95,6 +142,8 @@ def metrics(recording: Recording, tracking: Tracking | None) -> dict[str, Any]:
     numbers["min_tension_n"] = float(known.min()) if known.size else math.nan
     numbers["max_tension_n"] = float(known.max()) if known.size else math.nan
     numbers["limited_cycles_percent"] = 100.0 * float(np.mean((active["limited"] > 0).any(axis=1)))
+    if tip is not None:
+        numbers["tip_rmse_m"] = tip.rmse_m
     if tracking is None:
         return numbers
     rmse = tracking.rmse

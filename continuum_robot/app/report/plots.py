@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recordings.reading import Recording
-from continuum_robot.app.report.numbers import WITH_INSERTION, Tracking, active_states, periods_s, responses_s
+from continuum_robot.app.report.numbers import (
+    WITH_INSERTION,
+    TipTracking,
+    Tracking,
+    active_states,
+    periods_s,
+    responses_s,
+)
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -95,6 +102,27 @@ def mark_faults(axes: Any, faults: Moments) -> None:
         )  # fmt: skip
 
 
+def draw_tip(tip: TipTracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+    """Plot the true place of the tip, the reference's, and their distance, to ``tip.png``.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    faults : time and name of each, s from the recording's origin
+    """
+    figure, axes = plt.subplots(4, 1, figsize=(10, 8), sharex=True, layout="constrained")
+    for index, (axis, name) in enumerate(zip(axes, "xyz", strict=False)):
+        axis.plot(tip.time_s, 1e3 * tip.desired[:, index], color=WANTED, lw=1, ls="--", label="reference")
+        axis.plot(tip.time_s, 1e3 * tip.measured[:, index], color=MEASURED, lw=1, label="true")
+        axis.set_ylabel(f"{name} [mm]")
+    axes[3].plot(tip.time_s, 1e3 * np.linalg.norm(tip.desired - tip.measured, axis=1), color=MEASURED, lw=1)
+    axes[3].set(xlabel=TIME, ylabel="distance [mm]")
+    axes[0].legend(loc="upper right", ncols=2, frameon=False)
+    axes[0].set_title(f"{robot.name}: true tip of the simulated robot, RMSE {1e3 * tip.rmse_m:.2f} mm", loc="left")
+    mark_faults(axes, faults)
+    return save_figure(figure, folder / "tip.png")
+
+
 def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
     """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``.
 
@@ -103,8 +131,43 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
     folder : where the picture goes
     faults : time and name of each, s from the recording's origin
     """
-    states, groups = recording.series("tendon_states"), robot.tendon_groups
-    time_s = states.stamp_s
+    states, limits = recording.series("tendon_states"), robot.limits
+    measured, commanded = states["tension"], states["commanded_tension"]
+    lines = [] if limits is None else [limits.least_n]
+    highest = float(np.nanmax([*measured.ravel(), *commanded.ravel(), 0.0]))
+    if limits is not None and highest > 0.5 * limits.maximum_n:
+        lines.append(limits.maximum_n)
+    figure, axes = _draw_tendons(states.stamp_s, measured, commanded, robot, lines)
+    for axis in axes:
+        axis.set_ylabel("tension [N]")
+    axes[0].set_ylim(bottom=0, top=axes[0].get_ylim()[1] * 1.25)  # of all: they have one scale
+    mark_faults(axes, faults)
+    return save_figure(figure, folder / "tensions.png")
+
+
+def draw_displacements(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+    """Plot measured and commanded displacement of every tendon, a panel a segment, to ``displacements.png``.
+
+    Parameters
+    ----------
+    recording : of a robot whose actuators take displacements
+    folder : where the picture goes
+    faults : time and name of each, s from the recording's origin
+    """
+    states = recording.series("tendon_states")
+    measured, commanded = 1e3 * states["displacement"], 1e3 * states["commanded_displacement"]
+    figure, axes = _draw_tendons(states.stamp_s, measured, commanded, robot, [])
+    for axis in axes:
+        axis.set_ylabel("displacement [mm]")
+    mark_faults(axes, faults)
+    return save_figure(figure, folder / "displacements.png")
+
+
+def _draw_tendons(
+    time_s: Vector, measured: Vector, commanded: Vector, robot: Robot, limits: Sequence[float]
+) -> tuple[Any, Any]:
+    """Figure and panels, one a segment, of (k, N) values; ``commanded`` without values is not drawn."""
+    groups = robot.tendon_groups
     figure, axes = plt.subplots(
         len(groups),
         1,
@@ -115,26 +178,21 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
         layout="constrained",
     )
     colours = mpl.colormaps["viridis"]
-    highest = float(np.nanmax([*states["tension"].ravel(), *states["commanded_tension"].ravel(), 0.0]))
+    shown = ", commanded (dotted)" if commanded.size else ""
     for axis, (part, tendons) in zip(axes[:, 0], groups.items(), strict=True):
         count = tendons.stop - tendons.start
-        measured, commanded = states["tension"][:, tendons], states["commanded_tension"][:, tendons]
         for tendon in range(count):
-            colour = colours(0.9 * tendon / max(1, count - 1))
-            axis.plot(time_s, measured[:, tendon], color=colour, lw=0.8, label=f"{tendon + 1}")
-            axis.plot(time_s, commanded[:, tendon], color=colour, lw=0.8, ls=":")
-        if robot.limits is not None:
-            axis.axhline(robot.limits.minimum_n, color=LIMIT, lw=1, ls="--")
-            if highest > 0.5 * robot.limits.maximum_n:
-                axis.axhline(robot.limits.maximum_n, color=LIMIT, lw=1, ls="--")
-        axis.set_ylabel("tension [N]")
-        axis.set_title(f"{part}: measured (solid), commanded (dotted), limits (dashed)", loc="left")
+            colour, index = colours(0.9 * tendon / max(1, count - 1)), tendons.start + tendon
+            axis.plot(time_s, measured[:, index], color=colour, lw=0.8, label=f"{tendon + 1}")
+            if commanded.size:
+                axis.plot(time_s, commanded[:, index], color=colour, lw=0.8, ls=":")
+        for limit in limits:
+            axis.axhline(limit, color=LIMIT, lw=1, ls="--")
+        axis.set_title(f"{part}: measured (solid){shown}{', limits (dashed)' if limits else ''}", loc="left")
         axis.legend(title="tendon", loc="upper right", ncols=count, frameon=False)
         axis.margins(x=0.01)
-    axes[0, 0].set_ylim(bottom=0, top=axes[0, 0].get_ylim()[1] * 1.25)  # of all: they have one scale
-    mark_faults(axes[:, 0], faults)
     axes[-1, 0].set_xlabel(TIME)
-    return save_figure(figure, folder / "tensions.png")
+    return figure, axes[:, 0]
 
 
 def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:

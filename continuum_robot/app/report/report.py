@@ -14,15 +14,16 @@ from continuum_robot.app.output import write_json
 from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
-from continuum_robot.app.report.numbers import metrics, track
-from continuum_robot.app.report.plots import draw_tensions, draw_timing, draw_tracking
+from continuum_robot.app.report.numbers import metrics, track, track_tip
+from continuum_robot.app.report.plots import draw_displacements, draw_tensions, draw_timing, draw_tip, draw_tracking
 from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.app.running.simulation_level import LOCKSTEP
 from continuum_robot.errors import RecordingError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.whole_file import make_folder
 
-TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH)
+TRUE_SHAPE = "simulated_shape"
+TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH, TRUE_SHAPE)
 _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
@@ -89,14 +90,21 @@ def write_report(
     tracking = None
     if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
         tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
-    numbers = {"robot": robot.name, **metrics(recording, tracking), **contact_numbers(recording), **facts}
+    tip = None
+    if TRUE_SHAPE in recording.topics and "clarke_reference" in recording.topics:
+        tip = track_tip(recording.series(TRUE_SHAPE), recording.series("clarke_reference"), robot, blend_s)
+    numbers = {"robot": robot.name, **metrics(recording, tracking, tip), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
     faults = fault_moments(bag, recording.origin_ns, recording.namespace)
     plots = [draw_tensions(recording, robot, folder, faults)]
+    if robot.takes_displacements:
+        plots.append(draw_displacements(recording, robot, folder, faults))
     if timed:
         plots.append(draw_timing(recording, numbers, folder))
     if tracking is not None:
         plots.insert(0, draw_tracking(tracking, robot, folder, faults))
+    if tip is not None:
+        plots.append(draw_tip(tip, robot, folder, faults))
     if len(seen_shapes(recording)[0]):
         plots.append(draw_shapes(recording, robot, folder))
     if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
@@ -175,6 +183,7 @@ def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str
         + ("round trip p50 {:.0f}, p99 {:.0f}, max {:.0f} µs".format(*trip) if timed else "round trip not measured"),
         f"tracking  RMSE {_tracking_errors(numbers)} over {get('evaluated_s', 0.0):.1f} s "
         f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
+        *([f"tip       RMSE {1e3 * numbers['tip_rmse_m']:.2f} mm, of the true tip"] if "tip_rmse_m" in numbers else []),
         f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",
         *contact_lines(numbers),
         f"faults    {', '.join(get('faults', [])) or 'none'}",

@@ -19,7 +19,7 @@ from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import processor_time_s
 from continuum_robot.app.running.simulation_level import AUTO, LOCKSTEP, choose_clock, choose_level
-from continuum_robot.app.running.stack import load_for_stack, with_world
+from continuum_robot.app.running.stack import load_for_stack, tell_truth, with_world
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -34,6 +34,7 @@ from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.runtime.cycle.forms import compiled_form
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.contact_file import load_contacts
+from continuum_robot.simulation.truth import truth_file
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5
@@ -109,6 +110,7 @@ def run_demo(
     clock: str = AUTO,
     seed: int = -1,
     payload_kg: float = -1.0,
+    truth: str = "",
 ) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
@@ -127,6 +129,7 @@ def run_demo(
     clock : real; lockstep: as fast as it can, the same on every machine; auto: real where this machine keeps up
     seed : of the simulation; -1: the robot file's
     payload_kg : what the tip carries, of the simulated robot and of its model, kg; negative: the robot file's
+    truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
 
     Returns
     -------
@@ -138,8 +141,9 @@ def run_demo(
     ParameterError : a robot file without a reference
     """
     console = console or Console()
-    options = StackOptions(robot=robot, payload_kg=payload_kg)
+    options = StackOptions(robot=robot, payload_kg=payload_kg, truth=truth)
     loaded = load_for_stack(options)
+    tell_truth(options, loaded, console)
     if loaded.reference is None:
         raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
     simulation_level, world = with_world(simulation_level, world)
@@ -177,6 +181,7 @@ def run_demo(
             clock=clock,
             seed=seed,
             payload_kg=payload_kg,
+            truth=truth,
             run_s=duration_s if clock == LOCKSTEP else 0.0,
             start_motion=True,
             parameters=_parameters(loaded, touching, world),
@@ -187,6 +192,8 @@ def run_demo(
         with StopRequest() as stop, page_process as page:
             stack = ProcessStack(options, server)
             outcome = _track(stack, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
+    if file := truth_file(loaded, truth):
+        outcome.facts["truth"] = file
     reported = _report(outcome, loaded, folder, console)
     if outcome.problem:
         console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)

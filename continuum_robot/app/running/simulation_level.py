@@ -87,6 +87,12 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
         fraction = LARGEST_FRACTION_WORLD if world else LARGEST_FRACTION_GENERAL
         return SimulationLevel(MUJOCO, "mujoco, wire", us_per_ms, fraction * 1000.0)
     uneven = bool(robot.traits.nonlinear_lengths)
+    if robot.takes_displacements and robot.hardware is None:
+        if desired in (WIRE, MUJOCO):
+            expected = f"{DYNAMICS} or {AUTO}: the robot file names no servos"
+            raise ParameterError("simulation_level", desired, expected)
+        if desired == AUTO:
+            desired = DYNAMICS
     if not on_wires(robot):
         kind = "" if robot.hardware is None else robot.hardware.tendon_actuators.kind
         if desired in (WIRE, MUJOCO):

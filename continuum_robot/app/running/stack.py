@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from rich.console import Console
+
 from continuum_robot.app.running.simulation_level import (
     AUTO,
     DYNAMICS,
@@ -23,6 +25,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.simulation.mujoco.world import load_world
+from continuum_robot.simulation.truth import true_robot, truth_file
 
 SUPERVISOR = "supervisor"
 STOP_S = 2 * BRING_DOWN_S
@@ -53,6 +56,24 @@ def load_for_stack(options: StackOptions) -> Robot:
     if not options.simulated:
         backends.hardware_of(robot)
     return robot
+
+
+def tell_truth(options: StackOptions, robot: Robot, console: Console) -> None:
+    """Say which robot is simulated in place of the robot file's, if another one is.
+
+    Parameters
+    ----------
+    options : what is to be brought up
+    robot : of :func:`load_for_stack`
+    console : where to print
+
+    Raises
+    ------
+    ContinuumRobotError : a file that cannot be used
+    """
+    if options.simulated and true_robot(robot, options.truth) is not robot:
+        line = f"simulated is {truth_file(robot, options.truth)}, which driver and controller do not know"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def with_simulation_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str, str]:

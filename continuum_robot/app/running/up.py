@@ -21,7 +21,7 @@ from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import RESPAWNS
 from continuum_robot.app.running.simulation_level import AUTO
-from continuum_robot.app.running.stack import SUPERVISOR, load_for_stack, with_simulation_level
+from continuum_robot.app.running.stack import SUPERVISOR, load_for_stack, tell_truth, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.nodes.base.params_file import ParamsFile
@@ -41,6 +41,7 @@ class UpOptions:
     simulated : simulated hardware, else the robot on its bus
     simulation_level : wire, dynamics, mirror, mujoco or auto
     world : file of obstacles, with mujoco; empty: none
+    truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
     processes : nodes in groups, each group a process, else all in one
     controller : clarke, tip, hold_tension, topic or none
     clock : real, lockstep, or auto: real where this machine keeps up
@@ -82,6 +83,7 @@ class UpOptions:
     allow_origins: tuple[str, ...] = ()
     respawns: int = RESPAWNS
     world: str = ""
+    truth: str = ""
     tracker: bool = False
     predictive: bool = False
     reaction: str = ""
@@ -101,6 +103,7 @@ class UpOptions:
             simulated=self.simulated,
             simulation_level=self.simulation_level,
             world=self.world,
+            truth=self.truth,
             force_sensor=self.force_sensor,
             tracker=self.tracker,
             predictive=self.predictive,
@@ -138,6 +141,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
     console = console or Console()
     options = up.stack()
     robot = load_for_stack(options)
+    tell_truth(options, robot, console)
 
     def prepare() -> None:
         if options.simulated:

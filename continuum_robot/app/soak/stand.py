@@ -23,7 +23,7 @@ from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.soak.stack import PIDS, TRUTH
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -108,9 +108,7 @@ class StackStand:
         look: Callable[[Mapping[str, int]], None] = lambda _pids: None,
     ) -> None:
         self.robot = load_robot(robot)
-        if self.robot.limits is None:
-            raise ParameterError("robot.limits", None, f"limits in the file of robot {self.robot.name!r}")
-        self.limits = self.robot.limits
+        self.limits = self.robot.tension_limits
         self.peak_n = self.lived_s = 0.0
         self._overloads: list[Overload] = []
         self._robot_name, self._folder = robot, folder

@@ -153,14 +153,14 @@ class SafetyCycle:
         self._maximum_step_s = max(settings.maximum_step_s, 2.0 * period_s)
         mismatch_s = max(settings.current_mismatch_time_s, _MISMATCH_PERIODS * period_s)
         if robot.takes_displacements:
-            thresholds = servo_thresholds(robot, period_s)
-            self.rules = DisplacementRules(robot, thresholds, mismatch_s, self._credit_s)
-            self._watch = ServoWatch(limits, count, settings, thresholds)
+            servos = servo_thresholds(robot, period_s)
+            self.rules = DisplacementRules(robot, servos, mismatch_s, self._credit_s)
+            self._watch = ServoWatch(robot.displacement_limits, count, settings, servos)
         else:
             thresholds = reading_thresholds(robot, period_s)
             tolerated_a = thresholds.current_mismatch_a
             self.rules = TensionRules(robot, settings, tolerated_a, mismatch_s, self._maximum_step_s)
-            self._watch = ManifoldWatch(limits, tendon_manifold(robot), settings, thresholds)
+            self._watch = ManifoldWatch(robot.tension_limits, tendon_manifold(robot), settings, thresholds)
         self._commands = CommandWatch(limits, count, settings)
         self._commands.accept(*self.rules.accepted(settings.command_fraction, True))
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s

@@ -43,12 +43,12 @@ class DisplacementRules(ActuationRules):
 
     def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float, longest_step_s: float) -> None:
         super().__init__(robot.tendon_count)
-        limits, count = robot.limits, robot.tendon_count
+        limits, count = robot.displacement_limits, robot.tendon_count
         self.displaces = True
         self._limits, self._thresholds = limits, thresholds
         self._lasting_s, self._longest_step_s = lasting_s, longest_step_s
         self._limiter = DisplacementLimiter(limits, count)
-        self._begin = np.zeros(count)
+        self._begin, self._middle = np.zeros(count), np.zeros(count)
         self._idle_s = 0.0
         self._target: Vector | None = None
         self._since_s = {
@@ -69,9 +69,8 @@ class DisplacementRules(ActuationRules):
         reading : new
         known : displacements count from home, so that their range is
         """
-        self._begin, self._middle, self._known = np.array(reading.displacement_m, dtype=float), 0.0, known
-        if not known:
-            self._middle = self._begin.copy()
+        self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
+        self._middle = np.zeros(self._count) if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
         if np.any(load_n > self._limits.maximum_n):
             return [f"measured load {np.nanmax(load_n):.3g} N > maximum_n = {self._limits.maximum_n:g} N"]
@@ -127,12 +126,14 @@ class DisplacementRules(ActuationRules):
         self._stamp_s = reading.stamp_s
         measured = np.array(reading.displacement_m)
         self._measured = measured if np.isfinite(measured).all() else None
+        speed = np.abs(np.array(reading.velocity_m_per_s))
+        friction_n = thresholds.viscous_ns_per_m * np.where(np.isfinite(speed), speed, limits.speed_m_per_s)
         # A comparison with a load that is not known is false.
         self._taut |= load_n >= limits.slack_n
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
-            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0) & self._known,
+            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
+            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
         found = 0
         for bit, where in wrong.items():
@@ -219,7 +220,7 @@ class DisplacementRules(ActuationRules):
     @property
     def _slack_m(self) -> Vector:
         """Where tendons are slack, (N,), m: below the straight robot, or below where a procedure began."""
-        return np.zeros(self._count) + self._middle - self._limits.pay_out_m
+        return self._middle - self._limits.pay_out_m
 
     def _put(self) -> None:
         self.command[:] = self._limiter.command.tolist()

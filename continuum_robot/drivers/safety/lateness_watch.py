@@ -15,14 +15,16 @@ LATENESS_SLOTS = cython.declare(cython.int, 20)
 """Parts of the sliding second, each with sums of its own."""
 LATENESS_SLOT_S = cython.declare(cython.double, 0.05)
 PROCEDURE_RATE_HZ = 200.0
-"""Cycles a second that a procedure needs; how old a state or a command may be is the timeouts' matter there."""
+"""Cycles a second that a procedure needs, where the bus has more; how old a state or a command may be is the timeouts'
+matter there."""
+_FEWEST_LATE = 4
 
 
 @cython.cclass
 class LatenessWatch:
     """Counts missed deadlines and late answers, warns, and says when the loop is too slow to go on.
 
-    Too slow is an answer later than ``late_latency_s`` in ``settings.late_cycles`` cycles in a row, or more than
+    Too slow is an answer later than ``late_latency_s`` in all cycles of ``settings.late_time_s``, or more than
     ``settings.missed_fraction`` of all cycles missed over a sliding second; a warning begins at half of the latency or
     of the fraction. Nothing is concluded from less than a second. Cycles without an answer neither end nor lengthen a
     row of late ones.
@@ -44,6 +46,7 @@ class LatenessWatch:
     late_warning = cython.declare(cython.bint, visibility="readonly")
     procedure = cython.declare(cython.bint, visibility="public")
     _late_cycles: cython.int
+    _rate_hz: cython.double
     _missed_fraction: cython.double
     _procedure_missed_fraction: cython.double
     _late_in_a_row: cython.int
@@ -62,7 +65,8 @@ class LatenessWatch:
     def __init__(self, late_latency_s: float, settings: SafetySettings, period_s: float = 0.001) -> None:
         self.late_latency_s, self.procedure = late_latency_s, False
         self._procedure_missed_fraction = max(settings.missed_fraction, 1.0 - PROCEDURE_RATE_HZ * period_s)
-        self._late_cycles, self._missed_fraction = settings.late_cycles, settings.missed_fraction
+        self._late_cycles = max(_FEWEST_LATE, round(settings.late_time_s / period_s))
+        self._rate_hz, self._missed_fraction = 1.0 / period_s, settings.missed_fraction
         self._slot_cycles, self._slot_missed = integers(LATENESS_SLOTS), integers(LATENESS_SLOTS)
         self._slot_worst_s = vector(LATENESS_SLOTS)
         self.restart()
@@ -82,7 +86,8 @@ class LatenessWatch:
         )
         return (
             f"{100.0 * self.missed_fraction:.1f} % of the cycles missed over a second ({100.0 * allowed:.0f} % allowed)"
-            f"{answered}. Relieve this computer, give the loop real-time priority (docs/realtime.md), or lower the rate"
+            f"{answered}. Relieve this computer, give the loop real-time priority (docs/realtime.md), or lower rate_hz"
+            f" = {self._rate_hz:g}"
         )
 
     @property

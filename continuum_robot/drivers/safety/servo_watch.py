@@ -19,8 +19,8 @@ class ServoWatch(ReadingWatch):
       tendons under pretension miss, and say nothing of a tendon that broke. Loads do.
     - A load may be unknown, and below zero while a geared motor pays out. How high it may be, and for how long, is
       judged beside the commands.
-    - A reading is frozen where displacement and load repeat bit by bit, and the command has left them behind. A servo
-      that is stalled still measures a load that changes; of one without a load, :attr:`ServoThresholds.lag_m` is all.
+    - A reading is frozen where displacement and load repeat bit by bit while the command moves on. A servo that is
+      stalled still measures a load that changes; for one without a load, :attr:`ServoThresholds.lag_m` is all.
 
     Parameters
     ----------
@@ -35,7 +35,8 @@ class ServoWatch(ReadingWatch):
     ) -> None:
         super().__init__(limits, tendon_count, settings)
         self._thresholds = thresholds
-        self._stood_s, self._left_behind_s = np.zeros(self._count), np.zeros(self._count)
+        self._stood_s, self._left_behind_s = np.zeros(tendon_count), np.zeros(tendon_count)
+        self._command_at_change = np.zeros(tendon_count)
 
     def _frozen(self, reading: ReadingBuffer, command: list[float], moving: bool) -> bool:
         before = self._previous
@@ -45,7 +46,8 @@ class ServoWatch(ReadingWatch):
         if not moving:
             repeats[:] = False
         self._stood_s = np.where(repeats, self._stood_s + elapsed_s, 0.0)
-        left = repeats & (np.abs(np.array(command) - place) > self._thresholds.frozen_motion_m)
+        self._command_at_change = np.where(repeats, self._command_at_change, command)
+        left = repeats & (np.abs(np.array(command) - self._command_at_change) > self._thresholds.frozen_motion_m)
         self._left_behind_s = np.where(left, self._left_behind_s + elapsed_s, 0.0)
         return bool(
             ((self._stood_s >= self._frozen_time_s) & (self._left_behind_s >= self._thresholds.frozen_begin_s)).any()

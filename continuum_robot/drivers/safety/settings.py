@@ -13,7 +13,8 @@ class SafetySettings:
     """Thresholds of the driver's safety logic that do not stand in the robot's limits."""
 
     command_fraction: float = quantity(
-        "how far a command may lie outside 0 to maximum_n to be limited and not refused, as a fraction of maximum_n",
+        "how far a command may lie outside of the limits to be limited and not refused, as a fraction of maximum_n, or"
+        " of maximum_displacement_m",
         "",
         default=1.0,
         gt=0,
@@ -53,7 +54,12 @@ class SafetySettings:
         "how far a measured tension may lie outside 0 to maximum_n", "N", default=2.0, gt=0, le=1e3
     )
     current_mismatch_time_s: float = quantity(
-        "how long currents must disagree without a break", "s", default=0.05, ge=0, le=10
+        "how long currents must disagree, servos lag, or loads be too high or too low without a break, and at least"
+        " five periods",
+        "s",
+        default=0.05,
+        ge=0,
+        le=10,
     )
     safe_within_s: float = quantity(
         "longest ramp to the safe tension after a fault: faster than limits.safe_rate_n_per_s where that takes longer",
@@ -74,7 +80,7 @@ class SafetySettings:
         "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
     )
     maximum_step_s: float = quantity(
-        "longest time step of the ramp to the safe tension and of disagreeing currents: a stall counts as no more",
+        "longest time step of a release and of disagreeing currents, or two periods: a stall counts as no more",
         "s",
         default=0.01,
         gt=0,
@@ -96,7 +102,13 @@ class SafetySettings:
         ge=0,
         le=5,
     )
-    late_cycles: int = quantity("late commands in a row that make the loop too slow", "", default=20, ge=1, le=100000)
+    late_time_s: float = quantity(
+        "for how long every command must be late to make the loop too slow, and at least for four cycles",
+        "s",
+        default=0.02,
+        gt=0,
+        le=10,
+    )
     missed_fraction: float = quantity(
         "fraction of the cycles of a second that, missed, make the loop too slow", "", default=0.2, gt=0, le=1
     )

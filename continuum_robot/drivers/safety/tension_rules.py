@@ -40,9 +40,9 @@ class TensionRules(ActuationRules):
     longest_step_s : longest time that counts as one of disagreement, s
     """
 
-    _limits: object
-    _newton_per_ampere: object
-    _begin: object
+    _limits = cython.declare(object)
+    _newton_per_ampere = cython.declare(object)
+    _begin = cython.declare(object)
     _limiter: TensionLimiter
     _swing: TendonSwing
     _ramp: SafeRamp
@@ -71,8 +71,8 @@ class TensionRules(ActuationRules):
         self, robot: Robot, settings: SafetySettings, tolerated_a: float, mismatch_s: float, longest_step_s: float
     ) -> None:
         ActuationRules.__init__(self, robot.tendon_count)
-        limits, policy, count = robot.limits, robot.stop, robot.tendon_count
-        self._limits, self._newton_per_ampere, self._begin = limits, robot.newton_per_ampere, None
+        limits, policy, count = robot.tension_limits, robot.stop, robot.tendon_count
+        self._limits, self._newton_per_ampere, self._begin = limits, robot.newton_per_ampere, np.zeros(count)
         self._limiter = TensionLimiter(limits, limiting_manifold(robot))
         self.command, self.limited = self._limiter.command, self._limiter.limited
         self._swing = TendonSwing(robot, limits, settings)

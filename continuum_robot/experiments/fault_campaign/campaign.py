@@ -222,11 +222,8 @@ def _boards(stand: VirtualRobot) -> OdriCan:
 
 
 def _move(robot: Robot) -> RestToRest:
-    limits = robot.limits
-    if limits is None:
-        raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
     end = np.zeros(robot.coordinate_count)
-    end[0] = DISPLACEMENT_FRACTION * limits.maximum_displacement_m
+    end[0] = DISPLACEMENT_FRACTION * robot.tension_limits.maximum_displacement_m
     return RestToRest(np.zeros_like(end), end, MOVE_S)
 
 

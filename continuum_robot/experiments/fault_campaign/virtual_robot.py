@@ -146,9 +146,9 @@ class VirtualRobot(QuietWatcher):
     """
 
     def __init__(self, robot: Robot, plant: Plant, seed: int, *, start_rev: float = 0.0, sensors: bool = False) -> None:
-        if robot.limits is None or robot.actuators is None or robot.control is None:
+        if robot.actuators is None or robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with actuators, limits and control")
-        self.robot, self.limits = robot, robot.limits
+        self.robot, self.limits = robot, robot.tension_limits
         plant.reset()
         self.plant = plant
         self.hardware = PluggableHardware(robot, plant, np.random.default_rng(seed), start_rev)

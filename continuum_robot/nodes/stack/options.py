@@ -73,6 +73,7 @@ class StackOptions:
     simulated : the wires end in a simulator
     simulation_level : ``wire``, ``dynamics``, ``mirror`` or ``mujoco``
     world : file of obstacles, at ``mujoco``; empty: none
+    truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
     namespace : ROS namespace of all nodes
     prefix : put in front of every tf frame
     record_directory : folder in which the recording's folder is made, None: no recording
@@ -103,6 +104,7 @@ class StackOptions:
     simulated: bool = True
     simulation_level: str = "dynamics"
     world: str = ""
+    truth: str = ""
     namespace: str = ""
     prefix: str = ""
     record_directory: Path | str | None = None
@@ -163,7 +165,12 @@ class StackOptions:
         base_frame, robot = f"{self.prefix}base", load_robot(self.robot)
         traits = robot.traits
         own: dict[str, dict[str, Any]] = {
-            "simulator": {"simulation_level": self.simulation_level, "world": self.world, "base_frame": base_frame},
+            "simulator": {
+                "simulation_level": self.simulation_level,
+                "world": self.world,
+                "true_robot": self.truth,
+                "base_frame": base_frame,
+            },
             "tendon_driver": {
                 "simulation_level": self.simulation_level,
                 "lockstep.run_s": self.run_s,

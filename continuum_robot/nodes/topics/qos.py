@@ -31,6 +31,7 @@ FLOW_TOPICS = (
     "shape",
     "contact",
     "simulated_contact",
+    "simulated_shape",
     "tip_state",
     "pid_state",
 )

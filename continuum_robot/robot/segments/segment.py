@@ -91,6 +91,12 @@ class Segment:
                 self.tendons.count,
                 f"{CAPSTAN_TENDONS}, as the segment has capstans that drive opposite tendons",
             )
+        if self.capstans is not None and self.tendons.friction_coefficient:
+            raise refuse(
+                "tendons.friction_coefficient",
+                self.tendons.friction_coefficient,
+                "0 beside capstans, which have friction_coefficients of their own",
+            )
         if self.capstans is not None and not self.tendons.even:
             raise refuse("tendons.uneven_angles_rad", self.tendons.uneven_angles_rad, "none beside capstans")
         if self.tendons.pitch_radius_m > self.disks.radius_m:

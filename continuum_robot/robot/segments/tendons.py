@@ -58,6 +58,15 @@ class Tendons:
         "axial stiffness of each up to its spool, or of all; none: the robot's tendon_stiffness_n_per_m", default=(),
         gt=0, le=1e9
     )  # fmt: skip
+    friction_coefficient: float = quantity(
+        "dry friction of a tendon in guides and disks, the capstan law's mu; of the simulated robot",
+        default=0.0,
+        ge=0,
+        lt=1,
+    )
+    guide_turn_rad: float = quantity(
+        "angle through which each is led between spool and base; makes friction", default=0.0, ge=0, le=20
+    )
     routing: Routing = quantity(
         "path in the cross-section, the same for each from its angle", factory=StraightRouting, door=TENDON_ROUTINGS
     )
@@ -149,6 +158,15 @@ class RoutedTendon:
     start_m: float = quantity("arc length from the base at which it starts", default=0.0, ge=0, le=10)
     stiffness_n_per_m: float | None = quantity(
         "axial stiffness up to its spool; none: the robot's tendon_stiffness_n_per_m", default=None, gt=0, le=1e9
+    )
+    friction_coefficient: float = quantity(
+        "dry friction of the tendon in guides and disks, the capstan law's mu; of the simulated robot",
+        default=0.0,
+        ge=0,
+        lt=1,
+    )
+    guide_turn_rad: float = quantity(
+        "angle through which it is led between spool and base; makes friction", default=0.0, ge=0, le=20
     )
     routing: Routing = quantity("path in the cross-section", factory=StraightRouting, door=TENDON_ROUTINGS)
 

@@ -326,7 +326,10 @@ class DriverLoop:
         warn : receives what went wrong
         """
         safety, limits, count = self.safety, self.safety.limits, self.tendon_count
-        if safety.faults or not isinstance(limits, TensionLimits):
+        if safety.faults:
+            return
+        if not isinstance(limits, TensionLimits):
+            self.pace.wait(lambda: self.reading is not None or bool(safety.faults), TAKE_UP_TIMEOUT_S)
             return
         even_n = min(limits.maximum_n, limits.total_n / count)
         level_n = max(limits.safe_n, limits.minimum_n, fraction * even_n)

@@ -15,6 +15,7 @@ from continuum_robot.simulation.devices.plant_link import TIP_VALUES
 from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.rolling_plant import RollingPlant
+from continuum_robot.simulation.wiring import Wiring
 
 Vector = NDArray[np.float64]
 
@@ -129,7 +130,15 @@ def body_without_motors(robot: Robot, level: str) -> RollingPlant | ModulationPl
     ----------
     robot : with actuators
     level : ``dynamics`` or ``mirror``
+
+    Raises
+    ------
+    ParameterError : wiring errors, which they do not have
     """
-    if robot.traits.kind in _MECHANISMS:
-        return mechanism_body(robot)
-    return Mirror(robot) if level == "mirror" else None
+    mechanism = robot.traits.kind in _MECHANISMS
+    if not mechanism and level != "mirror":
+        return None
+    if not Wiring(robot).right:
+        expected = "none at level mirror, and of a mechanism"
+        raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
+    return mechanism_body(robot) if mechanism else Mirror(robot)

@@ -15,6 +15,7 @@ from continuum_robot.rod.description import ALL, WITH_CAPSTANS
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
+from continuum_robot.rod.friction.path_friction import PathFriction
 from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
@@ -52,9 +53,8 @@ class RodBody:
         stiffening = settings.tendon_stiffening_per_n if fitted is None else 0.0
         springs = Springs(stiffest, stiffening, settings.tendon_damping_ns_per_m)
         self._share = np.ones(robot.tendon_count) if motor is None else stiffness / stiffest
-        rubbing = None
-        if fitted is not None:
-            rubbing = np.array([fitted.friction_fraction, STICKING_OVER_TENDON * stiffness])
+        self._rubs, self._rubbing = PathFriction(robot), np.zeros((2, robot.tendon_count))
+        self._rubbing[1] = STICKING_OVER_TENDON * stiffness
         # With motors the capstans' inertia is that of the rotors.
         parts = WITH_CAPSTANS if motor is None else ALL
         self.moving = MovingRod(
@@ -63,7 +63,7 @@ class RodBody:
             motor=motor,
             friction=self._friction,
             hysteresis=RodHysteresis(robot),
-            rubbing=rubbing,
+            rubbing=self._rubbing if self._rubs.acts else None,
             surfaces=contacts.surface_count,
             linear=not robot.traits.nonlinear_lengths,
             method=settings.method,
@@ -97,6 +97,8 @@ class RodBody:
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
         moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
+        if self._rubs.acts:
+            self._rubbing[0] = self._rubs.fraction(moving.c)
         moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
         if self._motor is None:
             moving.desired[:] = np.maximum(drive.desired, 0.0)

@@ -195,7 +195,13 @@ class SimulatedTendonActuators:
         given = np.array(command, dtype=float)
         if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
             raise ParameterError("command", command, f"{self.tendon_count} finite values")
-        self._queue.append((now_s + self.robot.simulation.command_delay_s, given))
+        settings = self.robot.simulation
+        arrives_s = now_s + settings.command_delay_s
+        if settings.command_jitter_s:
+            arrives_s += self._rng.uniform(0.0, settings.command_jitter_s)
+            if self._queue:
+                arrives_s = max(arrives_s, self._queue[-1][0])  # a wire keeps the order
+        self._queue.append((arrives_s, given))
 
     def disable(self) -> None:
         """Switch torque off and forget all commands."""

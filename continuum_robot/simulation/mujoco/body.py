@@ -20,6 +20,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
+from continuum_robot.rod.friction.path_friction import PathFriction
 from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
@@ -104,6 +105,9 @@ class ChainBody:
                 robot.simulation.tendon_stiffening_per_n,
                 "0 with MuJoCo's chain, whose tendons are linear springs",
             )
+        if PathFriction(robot).acts:
+            expected = "none with MuJoCo's chain, whose tendons slide freely"
+            raise ParameterError("friction of tendons", robot.name, expected)
         self._mujoco = mujoco_library()
         self.robot, self._motor, self._world = robot, motor, world
         self.chain = Chain(robot, links)

@@ -86,12 +86,14 @@ class SyntheticRun:
                     temperature=np.full(5, np.nan),
                     age=np.zeros(5),
                     commanded_tension=tension,
+                    commanded_displacement=empty,
                     limited=np.zeros(5, dtype=np.uint8),
                 )
                 if cycle not in self.lost:
                     write("tendon_states", at_ns, message)
                 answer_ns, answer_head = stamped(at_s + self.response_s)
-                write("tendon_commands", answer_ns, commands(header=answer_head, sequence=sequence, tension=tension))
+                answer = commands(header=answer_head, sequence=sequence, tension=tension, displacement=empty)
+                write("tendon_commands", answer_ns, answer)
                 if cycle % 4 == 0:
                     measured = self.desired(at_s) - self.error_m
                     body = {"sequence": sequence, "simulated": True, "velocity": empty, "acceleration": empty}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on displacements: never beyond range, speed or acceleration, whatever is desired; and what they leave alone."""
+"""Limits on displacements: never beyond range, speed or acceleration; and what they leave alone."""
 
 import dataclasses
 

@@ -21,12 +21,15 @@ PERIOD_S = 0.005
 BANDWIDTH_HZ = 8.0
 STIFFNESS_N_PER_M = 2000.0
 STEP_M = 5e-6
+MASS_KG = 4.0
 
 
 def servo_robot(stop=None, actuators=None, **limits):
     """opencr_five_tendon with servos; ``limits`` are those of the file, changed."""
     five = load_robot("opencr_five_tendon")
     servo = PositionServo(bandwidth_hz=BANDWIDTH_HZ, maximum_speed_rad_per_s=600.0)
+    inertia_kg_m2 = MASS_KG / five.actuators.motor_rad_per_m**2
+    motor = {"command": "displacement", "servo": servo, "rotor_inertia_kg_m2": inertia_kg_m2}
     values = {
         "maximum_n": 20.0,
         "maximum_displacement_m": 0.02,
@@ -38,7 +41,7 @@ def servo_robot(stop=None, actuators=None, **limits):
     }
     return dataclasses.replace(
         five,
-        actuators=dataclasses.replace(five.actuators, command="displacement", servo=servo, **(actuators or {})),
+        actuators=dataclasses.replace(five.actuators, **(motor | (actuators or {}))),
         limits=DisplacementLimits(**(values | limits)),
         stop=StopPolicy(**(stop or {})),
         hardware=None,

@@ -157,7 +157,7 @@ def test_a_reading_that_stands_with_its_load_is_frozen_and_a_stalled_one_lags():
     for frozen, fault in ((True, "frozen_reading"), (False, "displacement_lag")):
         loop = started(servos=Servos(N, pretension_m=2e-3))
         (loop.servos.frozen if frozen else loop.servos.stuck)[2] = True
-        loop.command(np.full(N, 2e-3) + np.array([0, 0, 4e-3, 0, 0]), 0.5)
+        loop.command(np.full(N, 2e-3) + np.array([0, 0, 7e-3, 0, 0]), 0.5)
         assert loop.safety.faults[:1] == (fault,)
 
 

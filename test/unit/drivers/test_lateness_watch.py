@@ -31,7 +31,7 @@ def run(watch, cycles, *, latency_s=3e-4, missed=0, start_s=0.0, judged=True):
 
 
 def test_late_answers_in_a_row_warn_and_then_are_a_fault():
-    settings = SafetySettings(late_cycles=20)
+    settings = SafetySettings(late_time_s=0.02)
     watch = LatenessWatch(LATE_S, settings)
     _, now_s = run(watch, 100)
     found, now_s = run(watch, 19, latency_s=1.01 * LATE_S, start_s=now_s)
@@ -47,7 +47,7 @@ def test_late_answers_in_a_row_warn_and_then_are_a_fault():
 
 def test_an_answer_of_unknown_age_is_not_in_time():
     """Nor is it late: a loop whose controller writes every other cycle is judged by what it writes."""
-    watch = LatenessWatch(LATE_S, SafetySettings(late_cycles=20))
+    watch = LatenessWatch(LATE_S, SafetySettings(late_time_s=0.02))
     now_s, slow = 0.0, []
     for k in range(42):
         now_s += DT
@@ -318,3 +318,15 @@ def test_an_estop_that_no_step_came_for_is_neither_lost_nor_obeyed_twice():
     safety.ask_estop("again")
     assert safety.reset() == ()  # what was asked for before the reset is part of it
     assert safety.update(None, None, 0.0, 1.0, DT).state == "inactive"
+
+
+@pytest.mark.parametrize(("period_s", "cycles"), [(0.001, 20), (0.005, 4), (0.01, 4)])
+def test_lateness_is_counted_in_time_at_any_rate_and_names_the_rate(period_s, cycles):
+    watch = LatenessWatch(LATE_S, SafetySettings(), period_s)
+    now_s, slow = 0.0, []
+    for _ in range(30):
+        now_s += period_s
+        slow.append(watch.step(now_s, 1.5 * LATE_S, 0, True))
+    assert slow.index(True) == cycles  # the first shows nothing yet
+    assert f"({1e3 * LATE_S:.2f} ms allowed, {cycles} times in a row)" in watch.text
+    assert watch.text.endswith(f"lower rate_hz = {1 / period_s:g}")

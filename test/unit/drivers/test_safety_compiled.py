@@ -27,7 +27,7 @@ STEPS = 700
 ACTIONS = [action for action in stop_policy.STOP_ACTIONS if action != stop_policy.TORQUE_OFF]
 SEEN = ("holds", "fallback", "torque off due")
 SEEDS = 24
-WANTED = SafetySettings(late_cycles=5, frozen_time_s=0.03, activation_grace_s=0.2, current_mismatch_time_s=0.02)
+WANTED = SafetySettings(late_time_s=0.005, frozen_time_s=0.03, activation_grace_s=0.2, current_mismatch_time_s=0.02)
 
 
 @pytest.fixture(scope="module")

@@ -552,7 +552,7 @@ def test_every_fault_has_a_meaning():
 
 def test_a_robot_without_limits_is_refused():
     with pytest.raises(ParameterError, match="limits"):
-        TendonSafety(load_robot("ftdcr_v4"))
+        TendonSafety(dataclasses.replace(ROBOT, limits=None))
 
 
 @pytest.mark.parametrize("dt", [-1.0, math.nan, 0.0, math.inf])

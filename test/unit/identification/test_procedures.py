@@ -157,7 +157,7 @@ def test_a_computer_that_is_too_slow_even_for_a_procedure_is_said_with_numbers_a
     run, safety, _ = drive(SimulatedTendonActuators(ROBOT), Homing(ROBOT), missed=9)
     assert safety.faults == ("loop_too_slow",)
     assert "90.0 % of the cycles missed over a second (80 % allowed)" in run.problem
-    assert "lower the rate" in run.problem
+    assert "lower rate_hz = 1000" in run.problem
 
 
 def test_homing_refuses_a_tendon_that_is_not_attached():

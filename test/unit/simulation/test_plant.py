@@ -241,7 +241,7 @@ def test_an_external_force_bends_it(smooth):
         lambda plant: plant.advance(np.ones(5), -1e-3),
         lambda plant: plant.reset(np.array([np.nan, 0.0])),
         lambda _plant: Plant(ROBOT, actuation="springs"),
-        lambda _plant: Plant(load_robot("ftdcr_v4")),
+        lambda _plant: Plant(load_robot("opencr_five_tendon").changed(actuators=None, hardware=None)),
     ],
 )
 def test_bad_input_is_refused(smooth, call):

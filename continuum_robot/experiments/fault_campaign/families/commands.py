@@ -23,7 +23,6 @@ from continuum_robot.experiments.fault_campaign.kind import (
     FaultKind,
 )
 from continuum_robot.experiments.fault_campaign.virtual_robot import Command, VirtualRobot
-from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_TENSION, StopPolicy
@@ -99,28 +98,22 @@ def _estop_after(before: Callable[[VirtualRobot], None]) -> Action:
     return act
 
 
-def _limits(robot: Robot) -> TensionLimits:
-    if robot.limits is None:
-        raise ParameterError("robot.limits", None, "limits")
-    return robot.limits
-
-
 def _with_brakes(**stop: Any) -> Callable[[Robot], Robot]:
     def change(robot: Robot) -> Robot:
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, "actuators")
-        actuators = dataclasses.replace(robot.actuators, brake_holds_n=2 * _limits(robot).maximum_n)
+        actuators = dataclasses.replace(robot.actuators, brake_holds_n=2 * robot.tension_limits.maximum_n)
         return robot.changed(actuators=actuators, stop=StopPolicy(operator=BRAKE, **stop))
 
     return change
 
 
 def _slow_ramp(robot: Robot) -> Robot:
-    return robot.changed(limits=dataclasses.replace(_limits(robot), safe_rate_n_per_s=SLOW_N_PER_S))
+    return robot.changed(limits=dataclasses.replace(robot.tension_limits, safe_rate_n_per_s=SLOW_N_PER_S))
 
 
 def _held_without_alarm(robot: Robot) -> Robot:
-    return robot.changed(limits=dataclasses.replace(_limits(robot), frozen_force_n=100.0))
+    return robot.changed(limits=dataclasses.replace(robot.tension_limits, frozen_force_n=100.0))
 
 
 def _hold(robot: VirtualRobot, _tendon: int) -> None:

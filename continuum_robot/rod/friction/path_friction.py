@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry friction of tendons on their way through guides and disks, by the capstan law, for any routing."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.rod import Rod
+
+Vector = NDArray[np.float64]
+
+_LEAST_PLACES = 9
+
+
+class PathFriction:
+    """Which fraction of its tension each tendon loses where it slides: 1 - exp(-mu turn), Euler's capstan law.
+
+    The turn is that of the guide between spool and base, and the angles between the tendon's pieces from disk to disk,
+    which bend with the rod. Friction that a fit found as a fraction comes on top.
+
+    Parameters
+    ----------
+    robot : a rod
+
+    Attributes
+    ----------
+    acts : whether any tendon rubs
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        tendons = [segment.tendons for segment in robot.segments for _ in range(segment.tendons.count)]
+        each = [*tendons, *robot.routed_tendons]
+        fitted = robot.displaced_tendons
+        self._coefficient = np.array([one.friction_coefficient for one in each])
+        self._guide_rad = np.array([one.guide_turn_rad for one in each])
+        self._found = np.zeros(len(each)) if fitted is None else np.array(fitted.friction_fraction)
+        self._turns = bool(self._coefficient.any())
+        self.acts = self._turns or bool(self._found.any())
+        self._rod = Rod(robot, paths=())
+        even = [
+            np.linspace(start_m, start_m + segment.length_m, _LEAST_PLACES)
+            for start_m, segment in zip(robot.segment_starts_m, robot.segments, strict=True)
+        ]
+        places = np.unique(np.concatenate([[0.0], robot.disk_arc_lengths_m, *even]).round(9))
+        self._places = np.minimum(places, robot.length_m)
+        self._ways = []
+        for path in robot.tendon_paths:
+            used = np.flatnonzero((self._places >= path.start_m - 1e-9) & (self._places <= path.end_m + 1e-9))
+            x, y, _, _ = path.at(self._places[used])
+            self._ways.append((used, np.stack([x, y], axis=1)))
+
+    def turn_rad(self, c: ArrayLike) -> Vector:
+        """Angle through which each tendon turns from its spool to its end at coefficients (n,), (N,), rad."""
+        poses = np.asarray(self._rod.poses(c, self._places))
+        found = self._guide_rad.copy()
+        for index, (used, offset) in enumerate(self._ways):
+            at = poses[used, :3, 3] + np.einsum("kij,kj->ki", poses[used, :3, :2], offset)
+            ways = np.vstack([poses[used[:1], :3, 2], np.diff(at, axis=0)])  # it comes in along the backbone
+            ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+            found[index] += np.arccos(np.clip((ways[1:] * ways[:-1]).sum(axis=1), -1.0, 1.0)).sum()
+        return found
+
+    def fraction(self, c: ArrayLike) -> Vector:
+        """Fraction of each tendon's tension that friction takes up before it slides at coefficients (n,), (N,)."""
+        if not self._turns:
+            return self._found
+        return np.asarray(1 - (1 - self._found) * np.exp(-self._coefficient * self.turn_rad(c)))
