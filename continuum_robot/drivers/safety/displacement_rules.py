@@ -69,7 +69,7 @@ class DisplacementRules(ActuationRules):
         reading : new
         known : displacements count from home, so that their range is
         """
-        self._begin = np.array(reading.displacement_m, dtype=float)
+        self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
         self._middle = np.zeros(self._count) if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
         if np.any(load_n > self._limits.maximum_n):
@@ -133,7 +133,7 @@ class DisplacementRules(ActuationRules):
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n),
+            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
         found = 0
         for bit, where in wrong.items():
