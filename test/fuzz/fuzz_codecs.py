@@ -22,9 +22,9 @@ from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.simulated_link import codec as link
 from continuum_robot.drivers.string_encoder_serial import codec as strings
+from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 from continuum_robot.drivers.string_encoder_serial.tracker import StringTracker
 from continuum_robot.errors import DeviceError, FrameError
-from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
 
 
 def cobs_frame(data: bytes) -> None:
