@@ -44,8 +44,6 @@ DEFECT_FRACTION = 0.001
 _HORIZON_S = 60.0
 _SAMPLES = 240
 _STEP_S = 1e-3
-_FRAME_BYTES = 14  # of a packet to all servos; each has an answer of 11 bytes and its registers
-_ANSWER_BYTES = 11
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 
-from continuum_robot.drivers.dynamixel.settings import DYNAMIXEL, Dynamixel, DynamixelMotor
+from continuum_robot.drivers.dynamixel.settings import DYNAMIXEL, Dynamixel
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.drivers.servo_settings import ServoMotor
 from continuum_robot.drivers.string_encoder_serial.settings import (
     STRING_ENCODER_SERIAL,
     EncoderString,
@@ -54,7 +55,7 @@ def _timeout_ms(robot: Robot) -> int:
 
 
 def _servos(robot: Robot) -> Dynamixel:
-    motors = tuple(DynamixelMotor(id=tendon, tendon=tendon) for tendon in range(1, robot.tendon_count + 1))
+    motors = tuple(ServoMotor(id=tendon, tendon=tendon) for tendon in range(1, robot.tendon_count + 1))
     timeout_ms = min(2540, max(20, _timeout_ms(robot)))
     return Dynamixel(kind=DYNAMIXEL, port="simulated", baud_bps=4_000_000, receive_timeout_ms=timeout_ms, motors=motors)
 

@@ -10,10 +10,13 @@ from typing import Any
 
 from continuum_robot.drivers.polled import PolledActuators, Sample
 from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S, Framing, ServoBus
+from continuum_robot.drivers.servo_settings import RESTART
 from continuum_robot.robot.description import Robot
 
 SILENT_SERVO = "silent_servo"
 OUT_OF_RANGE = "position_out_of_range"
+TORQUE_OFF = "torque_off"
+HARDWARE_ERROR = "hardware_error"
 SILENT_AFTER_S = 0.1
 SILENT_ANSWERS = 5
 _QUIET_ROUNDS = 3
@@ -180,6 +183,16 @@ class BusServos(PolledActuators):
             if not left:
                 break
         return found
+
+    def may_restart(self, restarts: int) -> bool:
+        """Whether a servo with an overload is brought back, by the policy of the robot file.
+
+        Parameters
+        ----------
+        restarts : how often it was
+        """
+        able = self.settings.overload == RESTART and restarts < self.settings.overload_restarts
+        return bool(self.enabled and able)
 
     def within(self, index: int, goal: float, low: float, high: float) -> float:
         """A goal within the servo's range; what lies beyond is limited, and latches.

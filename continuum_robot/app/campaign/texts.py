@@ -281,7 +281,9 @@ STACK = "`stack_status.faults`"
 
 
 def _all() -> dict[str, tuple[FaultText, ...]]:
-    found = {name: (FaultText(name, DRIVER, meaning, *_DRIVER[name]),) for name, meaning in DRIVER_FAULTS.items()}
+    found: dict[str, tuple[FaultText, ...]] = {}
+    for name, meaning in DRIVER_FAULTS.items():
+        found[name] = (FaultText(name, DRIVER, meaning, *_DRIVER[name]),)
     for where, texts in device_faults().values():
         for name, text in texts.items():
             one = FaultText(name, where.format(name=name), *text)

@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.drivers.bus_servos import BusServos
+from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.dynamixel import models, protocol_2, registers
-from continuum_robot.drivers.dynamixel.fault_texts import HARDWARE_ERROR, TORQUE_OFF
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, Model
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, place, sync_write
-from continuum_robot.drivers.dynamixel.settings import RESTART, Dynamixel
+from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.polled import POSITION_JUMP, Sample
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.errors import DeviceError
@@ -270,7 +269,7 @@ class DynamixelActuators(BusServos):
         present = [index for index in range(self.tendon_count) if not self.restarts(index)]
         for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, present).items():
             servo = self._table[index]
-            if data[-1] == 1 << registers.OVERLOAD and self._may_restart(servo):
+            if data[-1] == 1 << registers.OVERLOAD and self.may_restart(servo.restarts):
                 servo.restarts += 1
                 self.written.append(f"servo {servo.id}: restarted after overload")
                 self._reboot(index)
@@ -284,10 +283,6 @@ class DynamixelActuators(BusServos):
                     self.lose_zero([index])
 
     # --- overload
-
-    def _may_restart(self, servo: _Servo) -> bool:
-        able = self.settings.overload == RESTART and servo.restarts < self.settings.overload_restarts
-        return self.enabled and able
 
     def _resume(self) -> None:
         """Switch servos on that restarted. They count within a turn: it is the one nearest to where they were."""

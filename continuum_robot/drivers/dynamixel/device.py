@@ -10,9 +10,12 @@ from continuum_robot.drivers.bus_servos import BusServos
 from continuum_robot.drivers.dynamixel import models, protocol_2
 from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
+from continuum_robot.drivers.dynamixel.emulator_1 import EmulatedProtocol1
+from continuum_robot.drivers.dynamixel.protocol_1 import TABLE, Protocol1Actuators
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
-from continuum_robot.drivers.servo_bus import ServoBus
+from continuum_robot.drivers.servo_bus import ServoBus, ShortFraming
 from continuum_robot.drivers.servo_emulation import EmulatedServos, MotorPort
+from continuum_robot.drivers.short_servos import READ
 from continuum_robot.drivers.survey import Finding, servo_findings
 from continuum_robot.robot.description import Robot
 
@@ -21,12 +24,15 @@ TITLE = "Dynamixel servos"
 
 def make(robot: Robot, settings: Dynamixel, **options: Any) -> BusServos:
     """The driver, not open yet; options as of :class:`BusServos`."""
-    return DynamixelActuators(robot, settings, **options)
+    old = settings.protocol == models.PROTOCOL_1
+    return Protocol1Actuators(robot, settings, **options) if old else DynamixelActuators(robot, settings, **options)
 
 
 def emulator(robot: Robot, settings: Dynamixel, motors: Mapping[int, MotorPort]) -> EmulatedServos:
     """Emulated servos of the model that the file names, or of the one that is taken where it names none."""
     model = models.assumed_model(settings.model, settings.protocol, robot.takes_displacements)
+    if settings.protocol == models.PROTOCOL_1:
+        return EmulatedProtocol1(motors, model, baud_bps=settings.baud_bps)
     largest_a = settings.maximum_current_a or (robot.actuators.maximum_current_a if robot.actuators else 1.0)
     return EmulatedDynamixels(motors, model, current_limit_a=largest_a, baud_bps=settings.baud_bps)
 
@@ -34,12 +40,21 @@ def emulator(robot: Robot, settings: Dynamixel, motors: Mapping[int, MotorPort])
 def survey(_robot: Robot, settings: Dynamixel) -> list[Finding]:
     """Ping every servo of the file, and name its model; nothing is written."""
 
-    def ask(bus: ServoBus, servo: int) -> str:
-        found = bus.ask(servo, protocol_2.PING, b"", 3, [servo])
-        if servo not in found:
-            return ""
-        number, firmware = int.from_bytes(found[servo].data[:2], "little"), found[servo].data[2]
-        model = models.MODELS.get(number)
-        return f"{model.name if model else f'unknown model {number}'}, firmware {firmware}"
+    def ask_1(bus: ServoBus, servo: int) -> str:
+        found = bus.ask(servo, READ, bytes([TABLE.model, 3]), 3, [servo])
+        return _words(found[servo].data) if servo in found else ""
 
-    return servo_findings(ServoBus(settings.port, settings.baud_bps, protocol_2.Protocol2(), TITLE), settings, ask)
+    def ask_2(bus: ServoBus, servo: int) -> str:
+        found = bus.ask(servo, protocol_2.PING, b"", 3, [servo])
+        return _words(found[servo].data) if servo in found else ""
+
+    old = settings.protocol == models.PROTOCOL_1
+    bus = ServoBus(settings.port, settings.baud_bps, ShortFraming() if old else protocol_2.Protocol2(), TITLE)
+    return servo_findings(bus, settings, ask_1 if old else ask_2)
+
+
+def _words(data: bytes) -> str:
+    """Model and firmware: three bytes."""
+    number = int.from_bytes(data[:2], "little")
+    model = models.MODELS.get(number)
+    return f"{model.name if model else f'unknown model {number}'}, firmware {data[2]}"

@@ -6,37 +6,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.drivers.dynamixel.models import MODES, PROTOCOL_1, PROTOCOL_2, model_named, names_of
+from continuum_robot.drivers.servo_settings import ServoSection, bus_cycle_s
 from continuum_robot.robot.doors import TENDON_ACTUATORS
-from continuum_robot.robot.hardware import Motor, check_motors
 from continuum_robot.robot.schema import quantity, refuse
 
 DOOR = TENDON_ACTUATORS
 DYNAMIXEL = "dynamixel"
 BAUDS_BPS = (9600, 57600, 115200, 200_000, 250_000, 400_000, 500_000, 1_000_000, 2_000_000, 3_000_000, 4_000_000)
-LATCH, RESTART = "latch", "restart"
-_BITS = 10
-_PACKET_BYTES, _ANSWER_BYTES, _STATE_BYTES = 14, 11, 21
-_SHORTEST_CYCLE_S = 0.002
+_SENT_BYTES, _GOAL_BYTES, _ANSWER_BYTES = 28, 4, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DynamixelMotor(Motor):
-    """A servo on the bus, and the tendon that its spool pulls."""
-
-    id: int = quantity("number of the servo on the bus", ge=0, le=252)
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Where it is connected: "" for the only bus, and its number there."""
-        return "", self.id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dynamixel:
+class Dynamixel(ServoSection):
     """Dynamixel servos on one serial bus: X, MX and P with protocol 2; AX, RX and MX with protocol 1."""
 
     kind: str = quantity("dynamixel", choices=(DYNAMIXEL,))
-    port: str = quantity("serial port of the adapter, e.g. /dev/continuum_robot_servos", filled=True)
     baud_bps: int = quantity("baud rate of port and servos", default=1_000_000, ge=9600, le=4_000_000)
     protocol: int = quantity("of the servos' firmware", default=PROTOCOL_2, ge=PROTOCOL_1, le=PROTOCOL_2)
     model: str = quantity(
@@ -60,13 +44,6 @@ class Dynamixel:
     maximum_current_a: float | None = quantity(
         "clamp on every current that is sent; none: that of actuators", default=None, gt=0, le=20
     )
-    overload: str = quantity(
-        "what follows from a servo's overload error: latch it, or restart the servo and go on",
-        default=LATCH,
-        choices=(LATCH, RESTART),
-    )
-    overload_restarts: int = quantity("how often each servo is restarted until it latches", default=3, ge=1, le=100)
-    motors: tuple[DynamixelMotor, ...] = quantity("every servo and the tendon that it pulls")
 
     @property
     def current_error_fraction(self) -> float:
@@ -86,9 +63,7 @@ class Dynamixel:
     @property
     def cycle_s(self) -> float:
         """How long all servos take to get a command and answer with their state, s."""
-        count = len(self.motors)
-        sent = 2 * _PACKET_BYTES + 4 * count
-        return max(_SHORTEST_CYCLE_S, _BITS * (sent + count * (_ANSWER_BYTES + _STATE_BYTES)) / self.baud_bps)
+        return bus_cycle_s(self.motors, self.baud_bps, _SENT_BYTES, _GOAL_BYTES, _ANSWER_BYTES)
 
     def __post_init__(self) -> None:
         if self.baud_bps not in BAUDS_BPS:
@@ -100,4 +75,4 @@ class Dynamixel:
             modes = model_named(self.model).modes
             if self.mode not in modes:
                 raise refuse("mode", self.mode, f"what an {self.model} can do: {', '.join(modes)}")
-        check_motors((self.port,), [(self.port, entry.id) for entry in self.motors], "id")
+        ServoSection.__post_init__(self)

@@ -14,8 +14,9 @@ from odri_stand import five_tendons
 from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
-from continuum_robot.drivers.dynamixel.settings import Dynamixel, DynamixelMotor
+from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.servo_emulation import EmulatedServos
+from continuum_robot.drivers.servo_settings import ServoMotor as Entry
 from continuum_robot.robot.actuation import DisplacementLimits, PositionServo
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.wire.odri_board import FreeMotor
@@ -89,7 +90,7 @@ def positioned(robot: Robot | None = None, **limits: float) -> Robot:
 
 def dynamixels(port: str, servos: Sequence[int] = SERVOS, **changes: Any) -> Dynamixel:
     motors = tuple(
-        DynamixelMotor(
+        Entry(
             id=servo,
             tendon=index + 1,
             polarity=-1 if index % 2 else 1,
@@ -160,3 +161,31 @@ def position_stand(model: str = "XL430-W250", start_rev: float = 0.3, **settings
         lambda port: driver_of(positioned(), dynamixels(port, **settings)),
         start_rev,
     )
+
+
+class SdkLine:
+    """The library's port onto emulated servos in this process; it keeps what was written."""
+
+    def __init__(self, sdk: Any, servos: Any) -> None:
+        line, self.written, self.answers = self, bytearray(), bytearray()
+
+        class Port(sdk.PortHandler):  # type: ignore[misc, name-defined]
+            def readPort(self, length: int) -> bytes:
+                taken = bytes(line.answers[:length])
+                del line.answers[:length]
+                return taken
+
+            def writePort(self, data: Sequence[int]) -> int:
+                line.written += bytes(data)
+                line.answers += servos.take(bytes(data))
+                return len(data)
+
+            def clearPort(self) -> None:
+                line.answers.clear()
+
+            def setPacketTimeout(self, packet_length: int) -> None: ...
+
+            def isPacketTimeout(self) -> bool:
+                return not line.answers
+
+        self.port = Port("servos")

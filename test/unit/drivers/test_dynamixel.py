@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from servo_stand import (
     NEWTON_PER_AMPERE,
     SERVOS,
     TIMEOUT_MS,
+    SdkLine,
     ServoMotor,
     ServoStand,
     driver_of,
@@ -172,34 +173,6 @@ def test_the_watchdog_is_rounded_up() -> None:
 
 
 # --- the makers' library
-
-
-class SdkLine:
-    """The library's port onto emulated servos in this process; it keeps what was written."""
-
-    def __init__(self, sdk: Any, servos: Any) -> None:
-        line, self.written, self.answers = self, bytearray(), bytearray()
-
-        class Port(sdk.PortHandler):  # type: ignore[misc, name-defined]
-            def readPort(self, length: int) -> bytes:
-                taken = bytes(line.answers[:length])
-                del line.answers[:length]
-                return taken
-
-            def writePort(self, data: Sequence[int]) -> int:
-                line.written += bytes(data)
-                line.answers += servos.take(bytes(data))
-                return len(data)
-
-            def clearPort(self) -> None:
-                line.answers.clear()
-
-            def setPacketTimeout(self, packet_length: int) -> None: ...
-
-            def isPacketTimeout(self) -> bool:
-                return not line.answers
-
-        self.port = Port("servos")
 
 
 @pytest.fixture
