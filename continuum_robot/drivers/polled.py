@@ -392,7 +392,7 @@ class PolledActuators:
         self._lost.update(indices)
 
     def newest(self, index: int) -> tuple[float, Sample] | None:
-        """When the newest values of a motor came, s, and they; None before the first. ``index`` of its tendon, from 0."""
+        """When the newest values of a motor came, s, and they; None before the first; ``index`` of its tendon."""
         return self._samples[index]
 
     def forget_values(self, index: int) -> None:

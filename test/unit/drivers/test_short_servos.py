@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from odri_stand import five_tendons
-from servo_stand import (
+from emulated_servos import (
     CONSTANT,
     METER_PER_TURN,
     NEWTON_PER_AMPERE,
@@ -27,6 +24,9 @@ from servo_stand import (
     dynamixels,
     positioned,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from odri_stand import five_tendons
 
 from continuum_robot.drivers.dynamixel import protocol_1
 from continuum_robot.drivers.dynamixel.emulator_1 import EmulatedProtocol1
