@@ -18,7 +18,6 @@ DYNAMIXEL = "dynamixel"
 STRING_ENCODER_SERIAL = "string_encoder_serial"
 ROKUBI_SERIAL = "rokubi_serial"
 
-CAN_INTERFACES = ("socketcan", "slcan", "virtual", "udp_multicast")
 DYNAMIXEL_BAUDS_BPS = (57600, 115200, 1_000_000, 2_000_000, 3_000_000, 4_000_000)
 ENCODER_TRANSPORTS = ("serial", "udp")
 ROKUBI_BASE_RATE_HZ = 51200
@@ -97,7 +96,9 @@ class OdriCan:
     """Dual-motor boards with the ODRI CAN firmware. A board has no address: one board a channel, two motors a board."""
 
     kind: str = quantity("odri_can", choices=(ODRI_CAN,))
-    interface: str = quantity("python-can interface", default="socketcan", choices=CAN_INTERFACES)
+    interface: str = quantity(
+        "python-can interface: socketcan, slcan, pcan, kvaser, ...", default="socketcan", filled=True
+    )
     channels: tuple[str, ...] = quantity("CAN channels, e.g. can0, or a serial port for slcan")
     bitrate_bps: int = quantity("bit rate of the bus; the firmware's is fixed", default=1_000_000, ge=1e4, le=1e6)
     receive_timeout_ms: int = quantity(

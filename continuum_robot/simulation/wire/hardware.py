@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
-from continuum_robot.drivers.odri_can.sockets import frame_sockets
+from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
