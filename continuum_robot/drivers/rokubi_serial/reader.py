@@ -93,6 +93,11 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
         self._tare.stop("the sensor was lost meanwhile")
 
     @property
+    def warning(self) -> str:
+        """What is odd about the sensor's clock; "" where nothing is."""
+        return self._clock.problem
+
+    @property
     def taring(self) -> bool:
         """Whether a tare is on its way."""
         return self._tare.active
@@ -179,7 +184,7 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
             self._wrench - self._tare.bias,
             now_s - self._stamp_s,
             last.temperature_c if math.isfinite(last.temperature_c) else math.nan,
-            codec.fault_names(last.status),
+            codec.fault_names(last.status) + (() if self._clock.followed else (self._clock.problem,)),
         )
 
     # --- setting up

@@ -107,6 +107,11 @@ class StringEncoderReader(FramedSensor[StringReading]):
         return self._tracker.reading(self._arrival_s)
 
     @property
+    def warning(self) -> str:
+        """What is odd about the board's clock; "" where nothing is."""
+        return self._tracker.clock.problem
+
+    @property
     def zeroed(self) -> bool:
         """Whether the extensions are known: a zero was set since the board started."""
         return self._tracker.zeroed
@@ -161,7 +166,7 @@ class StringEncoderReader(FramedSensor[StringReading]):
             "board_ticks_missed": tracker.ticks_missed,
             "board_restarts": tracker.restarts,
             "board_uptime_s": math.nan if self.board is None else self.board.uptime_s,
-            "clock_drift_ppm": tracker.drift * 1e6,
+            "clock_drift_ppm": tracker.clock.drift * 1e6,
             "reconnects": self.reconnects,
         }
 
