@@ -13,6 +13,9 @@ TENSION, DISPLACEMENT = "tension", "displacement"
 COMMANDS = (TENSION, DISPLACEMENT)
 """What actuators take: a tension of the tendon, N, or its displacement, m."""
 
+SLOWEST_HZ = 20.0
+"""Of the driver's cycle."""
+
 COPPER_PER_K = 0.0039
 """By which fraction the resistance of copper rises with each kelvin from 25 degC."""
 COPPER_AT_C = 25.0
@@ -91,12 +94,20 @@ class Actuators:
     heat: MotorHeat | None = quantity(
         "how a motor warms up, where its board reports no temperature; none: that is not known then", default=None
     )
+    rate_hz: float = quantity(
+        "cycles a second of the driver, as many as the motors' bus carries; 0: 1000, or 200 for displacements",
+        default=0.0,
+        ge=0,
+        le=4000,
+    )
     servo: PositionServo | None = quantity("its position loop, where command is displacement", default=None)
 
     def __post_init__(self) -> None:
         if (self.command == DISPLACEMENT) != (self.servo is not None):
             expected = "its position loop, since command is displacement"
             raise refuse("servo", self.servo, expected if self.servo is None else "none, since command is tension")
+        if 0 < self.rate_hz < SLOWEST_HZ:
+            raise refuse("rate_hz", self.rate_hz, f"at least {SLOWEST_HZ:g} Hz, or 0")
         if self.temperature_warn_c >= self.temperature_error_c:
             raise refuse(
                 "temperature_warn_c",
@@ -109,6 +120,11 @@ class Actuators:
                 self.heat.ambient_c,
                 f"less than temperature_warn_c = {self.temperature_warn_c:g} degC",
             )
+
+    @property
+    def cycle_hz(self) -> float:
+        """Cycles a second of the driver."""
+        return self.rate_hz or (200.0 if self.command == DISPLACEMENT else 1000.0)
 
     @property
     def newton_per_ampere(self) -> float:

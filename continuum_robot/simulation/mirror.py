@@ -13,18 +13,20 @@ from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
 from continuum_robot.simulation.devices.plant_link import TIP_VALUES
+from continuum_robot.simulation.servos import PositionLoop
 
 Vector = NDArray[np.float64]
 
 
 class Mirror:
-    """Follows commanded tensions to the static response of the robot linearised at the straight configuration.
+    """Follows commands to the static response of the robot linearised at the straight configuration.
 
     At rest K c = G^T tension, with G = dq/dc and the stiffness K of rod and gravity at c = 0. On the way there, the
     inertia of the rod at c = 0 and of the motors, and the rod's damping act:
     M c'' + D c' + K c = G^T tension, by implicit Euler steps, which are stable for any duration. Without
     inertia, a displacement that jumped with the tension could not be controlled with the gains of the real robot: a
-    proportional gain above the stiffness, one cycle late, is unstable. Tensions and currents follow commands at once.
+    proportional gain above the stiffness, one cycle late, is unstable. Tensions and currents follow commanded tensions
+    at once; commanded displacements become tensions by the servos' position loops.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ class Mirror:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         rod, straight = Rod(robot, paths=(), parts=DRIVEN), np.zeros(robot.coefficient_count)
         terms = rod.terms(straight, straight)
-        self._newton_per_ampere = robot.actuators.newton_per_ampere
+        self._newton_per_ampere, servo = robot.actuators.newton_per_ampere, robot.actuators.servo
+        self._servo = None if servo is None else PositionLoop.of(robot.actuators, servo)
         self._jacobian, self._strings = tendon_matrix(robot), string_matrix(robot)
         self._curvature = curvature_matrix(robot)
         self._stiffness = rod.arrays.stiffness - (terms.force_by_c + terms.force_by_c.T) / 2
@@ -57,19 +60,40 @@ class Mirror:
         self._c, self._rate = straight.copy(), straight.copy()
         self._tension = np.zeros(robot.tendon_count)
 
-    def advance(self, tension_command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` (s) under constant tensions (N,), N.
+    def advance(self, command: Vector, duration_s: float) -> None:
+        """Move for ``duration_s`` (s) under constant commands.
 
         Parameters
         ----------
-        tension_command : of every tendon, shape (N,), N
+        command : of every tendon, shape (N,): tensions, N, or displacements, m, NaN where a servo's torque is off
         """
-        tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
-        self.limited = tension != tension_command
-        self._tension = tension
-        h = duration_s
-        force = self._jacobian.T @ tension - self._stiffness @ self._c
-        system = self._mass + h * self._damping + h**2 * self._stiffness
+        largest = self.current_limit_a * self._newton_per_ampere
+        if self._servo is None:
+            self._tension = np.clip(command, 0.0, largest)
+            self.limited = self._tension != command
+            self._move(self._tension, 0.0, 0.0, duration_s)
+            return
+        k, d, jacobian = self._servo.stiffness_n_per_m, self._servo.damping_ns_per_m, self._jacobian
+        goal = np.nan_to_num(command)
+        held, given, before = np.isfinite(command), np.zeros_like(largest), (self._c, self._rate)
+        for _ in range(2 * len(goal)):  # which tendons are slack, and which servos give their most
+            self._c, self._rate = before
+            self._move(held * k * goal + given, held * k, held * d, duration_s)
+            pull = np.where(np.isfinite(command), k * (goal - jacobian @ self._c) - d * (jacobian @ self._rate), 0.0)
+            self._tension = np.clip(pull, 0.0, largest)
+            now = self._tension == pull
+            now &= np.isfinite(command)
+            if (now == held).all():
+                break
+            held, given = now, np.where(now, 0.0, self._tension)
+
+    def _move(self, pull: Vector, stiffness: Vector | float, damping: Vector | float, h: float) -> None:
+        """An implicit step of h (s) under tensions (N,), N, that fall with displacements and rates by N/m and N.s/m."""
+        jacobian, one = self._jacobian, np.ones(len(pull))
+        stiff = self._stiffness + jacobian.T @ ((one * stiffness)[:, None] * jacobian)
+        damped = self._damping + jacobian.T @ ((one * damping)[:, None] * jacobian)
+        force = jacobian.T @ pull - stiff @ self._c
+        system = self._mass + h * damped + h**2 * stiff
         self._rate = np.linalg.solve(system, self._mass @ self._rate + h * force)
         self._c = self._c + h * self._rate
 

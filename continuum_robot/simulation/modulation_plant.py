@@ -63,14 +63,14 @@ class ModulationPlant:
         self._rate: Vector = np.zeros(3)
         self._tension: Vector = np.zeros(robot.tendon_count)
 
-    def advance(self, tension_command: Vector, duration_s: float) -> None:
+    def advance(self, command: Vector, duration_s: float) -> None:
         """Move for ``duration_s`` (s) under constant tensions (N,), N.
 
         Parameters
         ----------
-        tension_command : of every drive, shape (N,), N
+        command : of every drive, shape (N,), N
         """
-        self._tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
+        self._tension = np.clip(command, 0.0, self.current_limit_a * self._newton_per_ampere)
         force = self._pull.T @ self._tension
         rate = self._between(force, _BALANCED * duration_s)
         moved = self.coordinates_m + duration_s * rate

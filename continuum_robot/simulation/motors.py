@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip, motor_slip, slip_force
+from continuum_robot.simulation.servos import PositionLoop
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -34,6 +35,7 @@ class MotorModel:
     cogging_rad_per_m : phase of the cogging for a spooled length, rad/m
     current_time_constant_s : lag of the current loop, s
     cogging_phase_rad : of each tendon, shape (N,), rad
+    servo : its position loop, where it takes displacements instead of currents
     """
 
     newton_per_ampere: float
@@ -45,6 +47,7 @@ class MotorModel:
     cogging_rad_per_m: float
     current_time_constant_s: float
     cogging_phase_rad: Vector
+    servo: PositionLoop | None = None
 
     @classmethod
     def from_actuators(cls, actuators: Actuators, tendon_count: int, rng: np.random.Generator) -> MotorModel:
@@ -64,6 +67,7 @@ class MotorModel:
             cogging_rad_per_m=actuators.cogging_periods_per_turn * actuators.motor_rad_per_m,
             current_time_constant_s=actuators.current_time_constant_s,
             cogging_phase_rad=rng.uniform(0, 2 * np.pi, tendon_count),
+            servo=None if actuators.servo is None else PositionLoop.of(actuators, actuators.servo),
         )
 
     def slip(self, position: Vector) -> MaxwellSlip | None:

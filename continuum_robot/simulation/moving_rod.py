@@ -95,7 +95,8 @@ class MovingRod:
     rod : as given
     c, c_rate, momentum : (n,); with "midpoint" the rate is drawn on from the middle of the step, see :meth:`rate`
     spooled_m, speed_m_per_s, current_a, tension_n : of spools, motors and tendons, (N,)
-    desired : currents, A, or given tensions, N, (N,)
+    desired : currents, A, or given tensions, N; of servos positions, m, NaN where the torque is off; (N,)
+    largest_current_a : of servos, (N,), A
     force : more generalised force, (n,), N.m^2 for curvatures
     offset_m, stiffness_fraction, motor_free : additional lengths of the tendons, what is left of their stiffness,
         and 0 for motors that are stuck, (N,)
@@ -135,6 +136,7 @@ class MovingRod:
         self.spooled_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
         self.desired, self.offset_m, self.stiffness_fraction, self.motor_free, self._phase = np.zeros((5, count))
         self.force, self._force = np.zeros((2, n))
+        self.largest_current_a = np.full(count, np.inf)
         self.touching = np.zeros(n + surfaces * (4 + 3 * n))
         self.stiffness_fraction[:] = self.motor_free[:] = 1.0
         self._slip = None if motor is None else motor.slip(self.spooled_m)
@@ -161,6 +163,7 @@ class MovingRod:
         self._drive = Drive(
             *map(at, (self.desired, self._force, self.offset_m, self.stiffness_fraction, self.motor_free)),
             *map(at, (self._phase, self._anchors, self._lost, self._capstan_rows, self.touching)),
+            at(self.largest_current_a),
             None if self._rubbing is None else at(self._stops),
         )
         self._given = State(
@@ -196,6 +199,9 @@ class MovingRod:
         )  # fmt: skip
         spool.cogging_rad_per_m, spool.current_time_constant = motor.cogging_rad_per_m, motor.current_time_constant_s
         self._phase[:] = motor.cogging_phase_rad
+        if motor.servo is not None:
+            spool.servo_stiffness, spool.servo_damping = motor.servo.stiffness_n_per_m, motor.servo.damping_ns_per_m
+            spool.no_load_speed = motor.servo.no_load_speed_m_per_s
         if self._slip is not None:
             travel = motor.friction_travel_m
             self._elements = KNOTS * travel, STIFFNESSES * motor.coulomb_n / travel
@@ -247,9 +253,7 @@ class MovingRod:
             evaluations += used
         return evaluations
 
-    def follow(
-        self, time_s: ArrayLike, step_s: float, given: Callable[[float], object] | None = None
-    ) -> Motion:
+    def follow(self, time_s: ArrayLike, step_s: float, given: Callable[[float], object] | None = None) -> Motion:
         """Move from the state now, at the first of some times, to the others.
 
         Parameters

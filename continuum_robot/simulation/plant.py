@@ -45,14 +45,14 @@ class PlantState:
 
 
 class Plant:
-    """A robot that moves under commanded tendon tensions.
+    """A robot that moves under commands to its tendons: tensions, or displacements where its actuators take these.
 
     With ``actuation="motors"`` a commanded tension becomes a current, limited to the motor's largest, with the lag of
-    the current loop; the motor has inertia, friction and cogging; the tendon is a spring and damper between spool and
-    rod that only pulls, so it can go slack. With ``actuation="ideal"`` the tension is the command at once, and a
-    negative command is 0, as in muhmann's simulation. On a robot with capstans the wires' friction in the disks resists
-    the spools, johnston (32)-(37), or the rod with ideal actuation. Deterministic for the generator and the sequence of
-    calls.
+    the current loop, and a commanded displacement what the servo's position loop makes of it; the motor has inertia,
+    friction and cogging; the tendon is a spring and damper between spool and rod that only pulls, so it can go slack.
+    With ``actuation="ideal"`` the tension is the command at once, and a negative command is 0, as in muhmann's
+    simulation. On a robot with capstans the wires' friction in the disks resists the spools, johnston (32)-(37), or the
+    rod with ideal actuation. Deterministic for the generator and the sequence of calls.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Plant:
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
     current_limit_a : largest current of each motor, shape (N,), A; may be written
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
-    limited : where the latest command was beyond what the motors give (or negative), shape (N,), bool
+    limited : where the latest tension was beyond what the motors give (or negative), shape (N,), bool
 
     Raises
     ------
@@ -134,14 +134,13 @@ class Plant:
         self.limited = np.zeros(self._tendons, dtype=bool)
         self.contacts_from_s = 0.0
 
-    def advance(
-        self, tension_command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
-    ) -> None:
+    def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """Integrate with constant commands.
 
         Parameters
         ----------
-        tension_command : (N,) tensions, N; what cannot be given is reported in ``limited``
+        command : (N,) tensions, N, of which ``limited`` reports what cannot be given; or the displacements that servos
+            shall hold, m, counted as ``displacement`` is, NaN where their torque is off
         duration_s : s
         generalized_force : (n,) other force on the strain coefficients, e.g. of a contact, N.m^2; None: none
 
@@ -150,9 +149,10 @@ class Plant:
         ParameterError : wrong shape, not finite, or a negative duration
         ContinuumRobotError : the integration diverged
         """
-        command = np.asarray(tension_command, dtype=float)
-        if command.shape != (self._tendons,) or not math.isfinite(command.sum()):
-            raise ParameterError("tension_command", tension_command, f"{self._tendons} finite tensions in N")
+        given = np.asarray(command, dtype=float)
+        if given.shape != (self._tendons,) or not (self.has_servos or math.isfinite(given.sum())):
+            kind = "displacements in m" if self.has_servos else "finite tensions in N"
+            raise ParameterError("command", command, f"{self._tendons} {kind}")
         if not 0 <= duration_s < math.inf:
             raise ParameterError("duration_s", duration_s, "a duration of at least 0 s")
         force = self._no_force
@@ -160,7 +160,7 @@ class Plant:
             force = force + np.asarray(generalized_force, dtype=float)
         if self._push is not None:
             force = force + self._pushed()
-        self._input = self._limit(command)
+        self._input = given if self.has_servos else self._limit(given)
         if duration_s > 0:
             self._body.advance(self._drive(force), duration_s)
             self._time_s += duration_s
@@ -172,6 +172,7 @@ class Plant:
             self.tendon_offset_m,
             self.stiffness_fraction,
             self.motor_free,
+            self.current_limit_a,
             self._time_s,
             self.contacts_from_s,
         )
@@ -241,6 +242,11 @@ class Plant:
         return allowed
 
     # --- what can be seen
+
+    @property
+    def has_servos(self) -> bool:
+        """Whether its motors take displacements."""
+        return self.motor is not None and self.motor.servo is not None
 
     @property
     def tendon_count(self) -> int:

@@ -54,14 +54,14 @@ class RollingPlant:
         self._rate = np.zeros(2)  # of the displacements
         self._tension = np.zeros(2)
 
-    def advance(self, tension_command: Vector, duration_s: float) -> None:
+    def advance(self, command: Vector, duration_s: float) -> None:
         """Move for ``duration_s`` (s) under constant tensions (2,), N.
 
         Parameters
         ----------
-        tension_command : of both tendons, shape (2,), N
+        command : of both tendons, shape (2,), N
         """
-        tension = np.clip(tension_command, 0.0, self.current_limit_a * self._newton_per_ampere)
+        tension = np.clip(command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self._tension = tension
         pull, h = -self._joints.levers_m, BALANCED * duration_s
         # Against its tendons each joint is as stiff as its levers change.

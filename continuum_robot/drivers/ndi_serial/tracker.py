@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.device_clock import DeviceClock
 from continuum_robot.drivers.ndi_serial.network import NetworkLine, network_address
+from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES, NdiSerial
 from continuum_robot.drivers.protocols import TrackedPose
 from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.errors import DeviceError
 from continuum_robot.geometry.so3 import matrix_from_quaternion
-from continuum_robot.robot.tracker import NDI_BAUD_CODES, NdiSerial
 
 try:
     import ndicapy

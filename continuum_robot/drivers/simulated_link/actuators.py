@@ -33,12 +33,14 @@ class SimulatedLinkActuators:
     ----------
     tendon_count : number N of tendons, 64 at most
     open_link : connects to the simulator, e.g. :meth:`SimulatedWires.open_link`
-    receive_timeout_s : without a command for longer the actuators give nothing, s
+    takes_displacements : whether :meth:`write` takes them instead of tensions
+    receive_timeout_s : without a command for longer the actuators give nothing, or hold, s
     wait_s : how long :meth:`open` waits for the first reading, s
 
     Attributes
     ----------
     simulated : True
+    takes_displacements : as given
     tendon_count : N
     bad_datagrams : how many could not be read
 
@@ -54,11 +56,13 @@ class SimulatedLinkActuators:
         tendon_count: int,
         open_link: Callable[[], socket.socket],
         *,
+        takes_displacements: bool = False,
         receive_timeout_s: float = 0.1,
         wait_s: float = WAIT_S,
     ) -> None:
         self.tendon_count, self.bad_datagrams = tendon_count, 0
-        self._nothing = (0.0,) * tendon_count
+        self._nothing, self.takes_displacements = (0.0,) * tendon_count, takes_displacements
+        self._kind = CommandKind.DISPLACEMENTS if takes_displacements else CommandKind.TENSIONS
         self._open_link, self._wait_s = open_link, wait_s
         self._timeout = codec.encode_command(Command(CommandKind.RECEIVE_TIMEOUT, self._nothing, receive_timeout_s))
         self._wire: socket.socket | None = None
@@ -91,7 +95,7 @@ class SimulatedLinkActuators:
         self._reconnection.found()
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on; a tension that was written before takes effect now.
+        """Switch torque on; a tension that was written before takes effect now, and servos hold where they are.
 
         Parameters
         ----------
@@ -131,12 +135,12 @@ class SimulatedLinkActuators:
             return TendonReading(now_s, unknown, unknown, unknown, unknown, unknown, infinite)
         return reading
 
-    def write(self, tension_n: Vector, now_s: float) -> None:  # noqa: ARG002 - it acts when it arrives
-        """Send a tension (N) to every tendon.
+    def write(self, command: Vector, now_s: float) -> None:  # noqa: ARG002 - it acts when it arrives
+        """Send a tension (N) or displacement (m) to every tendon.
 
         Parameters
         ----------
-        tension_n : shape (N,), finite
+        command : shape (N,), finite
         now_s : s
 
         Raises
@@ -145,10 +149,10 @@ class SimulatedLinkActuators:
         DeviceError : not open, or the simulator ended
         """
         self._require_open()
-        tension = np.asarray(tension_n, dtype=float)
-        if tension.shape != (self.tendon_count,):
-            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
-        self._put(codec.encode_command(Command(CommandKind.TENSIONS, tuple(tension.tolist()))))
+        values = np.asarray(command, dtype=float)
+        if values.shape != (self.tendon_count,):
+            raise ParameterError("command", command, f"{self.tendon_count} finite values")
+        self._put(codec.encode_command(Command(self._kind, tuple(values.tolist()))))
 
     def disable(self) -> None:
         """Switch torque off and forget all commands. Safe to call at any time."""

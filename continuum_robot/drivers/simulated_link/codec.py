@@ -5,8 +5,8 @@ Reading: ``CRr1``, number N of tendons (uint16), reserved (uint16), bits of the 
 (uint64), stamp (float64, s), then N float64 each of displacement (m), velocity (m/s), tension (N), current (A),
 temperature (degree Celsius) and age (s); NaN where unknown.
 
-Command: ``CRc1``, number N of tendons (uint16), kind (uint16), receive timeout (float64, s), N tensions (float64, N).
-What a kind has no use for is 0.
+Command: ``CRc1``, number N of tendons (uint16), kind (uint16), receive timeout (float64, s), N values (float64, N or
+m). What a kind has no use for is 0.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class CommandKind(IntEnum):
     DISABLE = 3
     CLEAR_FAULTS = 4
     RECEIVE_TIMEOUT = 5
+    DISPLACEMENTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +52,12 @@ class Command:
     Attributes
     ----------
     kind : what it asks for
-    tension_n : for ``TENSIONS``, finite; shape (N,), N
+    values : for ``TENSIONS``, N, and ``DISPLACEMENTS``, m; finite, shape (N,)
     receive_timeout_s : for ``RECEIVE_TIMEOUT``: without commands for longer the actuators give nothing; s, > 0
     """
 
     kind: CommandKind
-    tension_n: tuple[float, ...]
+    values: tuple[float, ...]
     receive_timeout_s: float = 0.0
 
 
@@ -116,16 +117,16 @@ def encode_command(command: Command) -> bytes:
 
     Raises
     ------
-    ParameterError : too many tendons, tensions that are not finite, or no timeout where it sets one
+    ParameterError : too many tendons, values that are not finite, or no timeout where it sets one
     """
-    count = _checked_count(len(command.tension_n))
-    if not all(map(math.isfinite, command.tension_n)):
-        raise ParameterError("tension_n", command.tension_n, f"{count} finite tensions in N")
+    count = _checked_count(len(command.values))
+    if not all(map(math.isfinite, command.values)):
+        raise ParameterError("values", command.values, f"{count} finite values in N or m")
     setting = command.kind == CommandKind.RECEIVE_TIMEOUT
     if not (0 < command.receive_timeout_s < math.inf if setting else command.receive_timeout_s == 0):
         raise ParameterError("receive_timeout_s", command.receive_timeout_s, "a positive time in s, or 0 where unused")
     head = _COMMAND.pack(COMMAND_MAGIC, count, command.kind, command.receive_timeout_s)
-    return head + struct.pack(f"<{count}d", *command.tension_n)
+    return head + struct.pack(f"<{count}d", *command.values)
 
 
 def decode_command(data: bytes) -> Command:
@@ -144,13 +145,13 @@ def decode_command(data: bytes) -> Command:
     magic, count, kind, timeout_s = _COMMAND.unpack_from(data)
     if magic != COMMAND_MAGIC or not 1 <= count <= MOST_TENDONS or len(data) != _COMMAND.size + 8 * count:
         raise FrameError(_PROTOCOL, f"a command of {len(data)} bytes that begins with {data[:8].hex()}")
-    tension = struct.unpack_from(f"<{count}d", data, _COMMAND.size)
-    if kind not in CommandKind._value2member_map_ or not all(map(math.isfinite, tension)):
-        raise FrameError(_PROTOCOL, f"a command of kind {kind} with tensions {tension}")
+    values = struct.unpack_from(f"<{count}d", data, _COMMAND.size)
+    if kind not in CommandKind._value2member_map_ or not all(map(math.isfinite, values)):
+        raise FrameError(_PROTOCOL, f"a command of kind {kind} with {values}")
     setting = kind == CommandKind.RECEIVE_TIMEOUT
     if not (0 < timeout_s < math.inf if setting else timeout_s == 0):
         raise FrameError(_PROTOCOL, f"a command of kind {kind} with a receive timeout of {timeout_s} s")
-    return Command(CommandKind(kind), tension, timeout_s)
+    return Command(CommandKind(kind), values, timeout_s)
 
 
 def device_fault(tendon: int) -> str:

@@ -43,6 +43,7 @@ def make_actuators(
     return SimulatedLinkActuators(
         robot.tendon_count,
         wires.open_link,
+        takes_displacements=robot.takes_displacements,
         # The board lets go on its own, but after the driver had its chance to ramp down.
         receive_timeout_s=1.5 * limits.command_timeout_s,
     )

@@ -169,6 +169,7 @@ class StackOptions:
                 "lockstep.run_s": self.run_s,
                 "start_controller": self.controller if self.controller in (TIP, HOLD_TENSION) else "",
             }
+            | ({} if robot.actuators is None else {"rate_hz": robot.actuators.cycle_hz})
             | self._of_foreign_commands(robot),
             "string_encoder": {"simulation_level": self.simulation_level},
             "force_sensor": {"simulation_level": self.simulation_level},

@@ -16,6 +16,7 @@ struct Spool {
   double stiffness, stiffening, damping; // of a tendon: N/m, 1/N, N.s/m
   double newton_per_ampere, mass, viscous, coulomb, creep; // mass kg, N.s/m, N, speed (m/s) below which friction fades
   double cogging, cogging_rad_per_m, current_time_constant; // N, rad/m, s
+  double servo_stiffness, servo_damping, no_load_speed; // of a position loop, N/m, N.s/m, m/s; 0: motors take currents
   const double *reach, *slip; // of each element: travel to where it slides, m, and stiffness, N/m
 };
 
@@ -26,7 +27,7 @@ struct Capstan {
 
 // What a step takes as given; (N,) of the tendons unless stated.
 struct Drive {
-  const double *desired;  // currents, A, or tensions, N
+  const double *desired;  // currents, A, or tensions, N; of servos positions, m, NaN: torque off
   const double *force;    // more generalised force, (n,)
   const double *offset;   // additional length, m
   const double *fraction; // of a tendon's stiffness that is there
@@ -37,6 +38,7 @@ struct Drive {
   const double *capstan;  // speed of each capstan by the coefficients' rates, (capstans, n)
   const double *touching; // c at which these are taken, (n,); of each surface: gap (m), stiffness (N/m), dissipation
                           //   (s/m), friction, gradient of the gap (n,), of the slip (2, n): simulation/contact.py
+  const double *largest;  // currents of servos, A
   const double *stops;    // dry friction of the tendons' paths, of `Pull`, (3, N); null: none
 };
 
@@ -93,7 +95,7 @@ public:
       base_x[j] = state.spooled[j] + (k ? on * (x[j] - state.spooled[j]) : 0);
       base_w[j] = drive.free[j] * (state.speed[j] + (k ? on * (w[j] - state.speed[j]) : 0));
       current[j] = state.current[j];
-      if (spool.turns) // the lag is integrated exactly
+      if (spool.turns && !servos()) // the lag is integrated exactly
         current[j] = drive.desired[j] +
                      (state.current[j] - drive.desired[j]) * exponential(-after / spool.current_time_constant);
     }
@@ -152,7 +154,10 @@ public:
       state.spooled[j] += (x[j] - state.spooled[j]) / fraction;
       state.speed[j] = drive.free[j] * (state.speed[j] + (w[j] - state.speed[j]) / fraction);
       state.tension[j] = tension[j];
-      if (spool.turns)
+      if (servos()) {
+        double slope;
+        state.current[j] = held(j, x[j], w[j], slope) / spool.newton_per_ampere;
+      } else if (spool.turns)
         state.current[j] = drive.desired[j] + (state.current[j] - drive.desired[j]) *
                                                   exponential(-h / spool.current_time_constant);
     }
@@ -194,6 +199,29 @@ private:
     return tension_of(spool, stretch, rate[j] + speed, drive.fraction[j]);
   }
 
+  bool servos() const { return spool.servo_stiffness > 0; }
+
+  // Force of a servo's position loop, and how fast it falls with the speed at the end of the stage:
+  // `PositionLoop.force` of simulation/servos.py.
+  double held(int j, double position, double speed, double &falls) const {
+    falls = 0;
+    if (std::isnan(drive.desired[j])) return 0;
+    const double most = drive.largest[j] * spool.newton_per_ampere, slower = most / spool.no_load_speed;
+    const double wanted = spool.servo_stiffness * (drive.desired[j] - position) - spool.servo_damping * speed;
+    const double up = std::min(most - slower * std::max(speed, 0.0), most);
+    const double down = std::max(-most - slower * std::min(speed, 0.0), -most);
+    if (wanted > up) {
+      falls = up > -most && up < most ? slower : 0;
+      return std::max(up, -most);
+    }
+    if (wanted < down) {
+      falls = down > -most && down < most ? slower : 0;
+      return std::min(down, most);
+    }
+    falls = spool.servo_stiffness * g + spool.servo_damping;
+    return wanted;
+  }
+
   // What of speed - base - g acceleration is due to motor, inertia and friction, and its slope by the speed; N.s. The
   // tension and what a capstan adds to it come on top, times g.
   void motor(int j, double speed, double &value, double &slope) const {
@@ -211,11 +239,11 @@ private:
       dry = spool.coulomb * t;
       dry_slope = spool.coulomb * (1 - t * t) / spool.creep;
     }
+    double falls = 0, driving = servos() ? held(j, at, speed, falls) : spool.newton_per_ampere * current[j];
     double sine = 0, cosine = 0;
     if (spool.cogging != 0) sine_cosine(spool.cogging_rad_per_m * at + drive.phase[j], sine, cosine);
-    value = spool.mass * (speed - base_w[j]) - g * (spool.newton_per_ampere * current[j] - spool.viscous * speed - dry -
-                                                    spool.cogging * sine);
-    slope = spool.mass + g * (spool.viscous + dry_slope + spool.cogging * spool.cogging_rad_per_m * g * cosine);
+    value = spool.mass * (speed - base_w[j]) - g * (driving - spool.viscous * speed - dry - spool.cogging * sine);
+    slope = spool.mass + g * (falls + spool.viscous + dry_slope + spool.cogging * spool.cogging_rad_per_m * g * cosine);
   }
 
   void pull() {

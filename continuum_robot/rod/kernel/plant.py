@@ -21,6 +21,7 @@ class Spool(ct.Structure):
                 *("stiffness", "stiffening", "damping"),
                 *("newton_per_ampere", "mass", "viscous", "coulomb", "creep"),
                 *("cogging", "cogging_rad_per_m", "current_time_constant"),
+                *("servo_stiffness", "servo_damping", "no_load_speed"),
             )
         ),
         *((name, Pointer) for name in ("reach", "slip")),
@@ -34,7 +35,7 @@ class Drive(ct.Structure):
         (name, Pointer)
         for name in (
             *("desired", "force", "offset", "fraction", "free", "phase", "anchors"),
-            *("lost", "capstan", "touching", "stops"),
+            *("lost", "capstan", "touching", "largest", "stops"),
         )
     ]
 

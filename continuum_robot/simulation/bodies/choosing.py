@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.devices.plant_link import TIP_VALUES
 from continuum_robot.simulation.mirror import Mirror
@@ -33,8 +34,8 @@ class SimulatedBody(Protocol):
 
     current_limit_a: Vector
 
-    def advance(self, tension_command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` under constant ``tension_command`` (N,), N."""
+    def advance(self, command: Vector, duration_s: float) -> None:
+        """Move for ``duration_s`` under a constant ``command`` (N,): tensions, N, or what servos hold, m."""
 
     @property
     def displacement(self) -> Vector:
@@ -111,11 +112,13 @@ def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:
 
     Raises
     ------
-    ParameterError : no mechanism, or no actuators
+    ParameterError : no mechanism, no actuators, or some that take displacements
     """
     kind = robot.traits.kind
     if kind not in _MECHANISMS:
         raise ParameterError("robot", robot.name, "a robot with a mechanism")
+    if robot.takes_displacements:
+        raise ParameterError("actuators.command", DISPLACEMENT, f"{TENSION}: the simulated {robot.name} has no servos")
     return _MECHANISMS[kind](robot)
 
 

@@ -20,11 +20,12 @@ class Drive(NamedTuple):
 
     Attributes
     ----------
-    desired : (N,) currents in A with motors, tensions in N without
+    desired : (N,) currents in A with motors, or positions in m with servos, NaN: torque off; tensions in N without
     force : (n,) generalised force, N.m^2 for curvatures
     offset_m : additional length of each tendon, (N,), m
     stiffness_fraction : 1 for a sound tendon, 0 for one that is cut, (N,)
     motor_free : 1 for a sound motor, 0 for one that is stuck, (N,)
+    current_limit_a : largest current of each motor, (N,), A
     time_s : plant time at which it begins, s
     contacts_from_s : plant time at which the contacts' own time begins, s
     """
@@ -34,6 +35,7 @@ class Drive(NamedTuple):
     offset_m: Vector
     stiffness_fraction: Vector
     motor_free: Vector
+    current_limit_a: Vector
     time_s: float
     contacts_from_s: float
 

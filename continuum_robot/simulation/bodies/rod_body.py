@@ -98,7 +98,7 @@ class RodBody:
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
         moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
-        moving.motor_free[:] = drive.motor_free > 0
+        moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
         if self._motor is None:
             moving.desired[:] = np.maximum(drive.desired, 0.0)
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))

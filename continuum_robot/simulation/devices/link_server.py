@@ -71,7 +71,7 @@ class LinkServer:
         self.listener.close()
 
     def _obey(self, before_s: float) -> None:
-        tension: Command | None = None
+        written: Command | None = None
         for _ in range(4096):
             wire = self._wire
             if wire is None:
@@ -91,18 +91,19 @@ class LinkServer:
             except FrameError:
                 self.bad_datagrams += 1
                 continue
-            if len(command.tension_n) != self._actuators.tendon_count:
+            unfit = CommandKind.TENSIONS if self._actuators.takes_displacements else CommandKind.DISPLACEMENTS
+            if len(command.values) != self._actuators.tendon_count or command.kind == unfit:
                 self.bad_datagrams += 1
-            elif command.kind == CommandKind.TENSIONS:
-                tension = command
+            elif command.kind in (CommandKind.TENSIONS, CommandKind.DISPLACEMENTS):
+                written = command
             else:
-                tension = self._write(tension, before_s)
+                written = self._write(written, before_s)
                 self._switch(command)
-        self._write(tension, before_s)
+        self._write(written, before_s)
 
     def _write(self, command: Command | None, before_s: float) -> None:
         if command is not None:
-            self._actuators.write(np.array(command.tension_n), before_s)
+            self._actuators.write(np.array(command.values), before_s)
 
     def _switch(self, command: Command) -> None:
         if command.kind == CommandKind.ENABLE:

@@ -38,7 +38,7 @@ class SimulatedTendonActuators:
     Time passes when :meth:`read` is called: the robot moves up to ``now_s`` under the commands that arrived meanwhile.
     After a stall of the caller of more than 50 ms the robot moves for 50 ms under its last command and the rest is
     skipped and counted. The motor board has a receive timeout of its own: without a new command for that long, or
-    before the first, it gives no current; an old command is never taken up again.
+    before the first, it gives no current, and a servo holds where it is; an old command is never taken up again.
 
     Readings are those of the motors' encoders, quantised and differentiated by the board; the tension is the measured
     current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
@@ -61,6 +61,7 @@ class SimulatedTendonActuators:
     Attributes
     ----------
     simulated : True
+    takes_displacements : whether :meth:`write` takes them instead of tensions, by the robot file
     tendon_count : N
     skipped_s : time that was skipped after stalls, s
     stalls : how many there were
@@ -96,7 +97,7 @@ class SimulatedTendonActuators:
             raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
         self.set_receive_timeout(receive_timeout_s)
         self.robot, self.level = robot, level
-        self.tendon_count = robot.tendon_count
+        self.tendon_count, self.takes_displacements = robot.tendon_count, robot.takes_displacements
         self.skipped_s, self.stalls, self.timeouts = 0.0, 0, 0
         self._actuators: Actuators = robot.actuators
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
@@ -120,7 +121,7 @@ class SimulatedTendonActuators:
         self._readings = FaultyReadings(self._faults, self._channel, self._rng)
         self._is_altered = False
         self._sampled_s = math.nan
-        self._nothing = np.zeros(self.tendon_count)
+        self._nothing = np.full(self.tendon_count, np.nan if self.takes_displacements else 0.0)
         self._forget_commands()
 
     # --- the protocol
@@ -151,7 +152,7 @@ class SimulatedTendonActuators:
         self._is_open = True
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on; a tension that was written before takes effect now.
+        """Switch torque on; a tension that was written before takes effect now, and servos hold where they are.
 
         Parameters
         ----------
@@ -164,6 +165,8 @@ class SimulatedTendonActuators:
         self._require_open()
         if aborted():
             raise interrupted("simulated tendon actuators")
+        if self.takes_displacements and not self._is_enabled:
+            self._forget_commands()
         self._is_enabled = True
 
     def read(self, now_s: float) -> TendonReading:
@@ -180,8 +183,8 @@ class SimulatedTendonActuators:
         self._sample()
         return self._reading(now_s)
 
-    def write(self, tension_n: Vector, now_s: float) -> None:
-        """Send a tension (N) to every tendon; it arrives after the robot file's command delay.
+    def write(self, command: Vector, now_s: float) -> None:
+        """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay.
 
         Raises
         ------
@@ -189,10 +192,10 @@ class SimulatedTendonActuators:
         DeviceError : not open
         """
         self._require_open()
-        tension = np.array(tension_n, dtype=float)
-        if tension.shape != (self.tendon_count,) or not np.isfinite(tension).all():
-            raise ParameterError("tension_n", tension_n, f"{self.tendon_count} finite tensions in N")
-        self._queue.append((now_s + self.robot.simulation.command_delay_s, tension))
+        given = np.array(command, dtype=float)
+        if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
+            raise ParameterError("command", command, f"{self.tendon_count} finite values")
+        self._queue.append((now_s + self.robot.simulation.command_delay_s, given))
 
     def disable(self) -> None:
         """Switch torque off and forget all commands."""
@@ -215,7 +218,7 @@ class SimulatedTendonActuators:
 
         Parameters
         ----------
-        receive_timeout_s : without a command for longer there is no current; positive, s
+        receive_timeout_s : without a command for longer there is no current, or servos hold; positive, s
 
         Raises
         ------
@@ -291,8 +294,14 @@ class SimulatedTendonActuators:
 
     def _forget_commands(self) -> None:
         self._queue: deque[tuple[float, Vector]] = deque()
-        self._command = np.zeros(self.tendon_count)
+        self._command = self._let_go()
         self._command_s = -math.inf
+
+    def _let_go(self) -> Vector:
+        """What the board commands by itself, with torque: no tension, or the displacement where the servo is."""
+        if not self.takes_displacements or (self._mirror is None and self._plant is None):
+            return self._nothing
+        return self._quantise(self._body().displacement)
 
     def _move(self, now_s: float) -> None:
         """Advance to ``now_s``, in pieces between which the board's command is constant."""
@@ -323,7 +332,7 @@ class SimulatedTendonActuators:
         while self._queue and self._queue[0][0] <= time_s:
             self._command_s, self._command = self._queue.popleft()
         if self._command_s > -math.inf and time_s - self._command_s >= self._receive_timeout_s * (1 - 1e-12):
-            self._command, self._command_s = np.zeros(self.tendon_count), -math.inf
+            self._command, self._command_s = self._let_go(), -math.inf
             self.timeouts += self._is_enabled
 
     def _advance(self, time_s: float, duration_s: float) -> None:
@@ -348,7 +357,7 @@ class SimulatedTendonActuators:
             plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
             plant.stiffness_fraction = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
             plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
-        return np.where(self._tripped, 0.0, command)
+        return np.where(self._tripped, self._nothing, command)
 
     # --- readings
 

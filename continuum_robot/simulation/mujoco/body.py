@@ -204,7 +204,7 @@ class ChainBody:
             self._resisting = self._resistance(self._load_of_torque.T @ self._speed, self._tension)
             load = self._load_of_torque @ self._resisting
         state = self._spooled, self._speed, self._current, drive.desired, self.rod_displacement, load, self._tension
-        faults = drive.offset_m, drive.stiffness_fraction, drive.motor_free
+        faults = drive.offset_m, drive.stiffness_fraction, drive.motor_free, drive.current_limit_a
         anchors = np.zeros((0, self._tendons))
         if self._slip is not None:
             self._slip.move(self._spooled)

@@ -70,19 +70,17 @@ class MujocoPlant(Plant):
         # A hand acts on the chain itself, not on the coefficients that fit it.
         return np.zeros(self._size)
 
-    def advance(
-        self, tension_command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None
-    ) -> None:
+    def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """As of :class:`Plant`; a generalised force does its work on the fitted coefficients.
 
         Parameters
         ----------
-        tension_command : (N,), N
+        command : (N,)
         duration_s : s
         generalized_force : (n,), N.m^2 for curvatures; None: none
         """
         self._body.push = self._push
-        super().advance(tension_command, duration_s, generalized_force)
+        super().advance(command, duration_s, generalized_force)
 
     @property
     def contact_loads(self) -> tuple[ContactLoad, ...]:

@@ -26,8 +26,8 @@ def spool_step(
     robot : with the tendons' stiffness and damping
     motor : of its tendons
     state : spooled length (m), speed (m/s), current (A), desired current (A), displacement of the chain (m), load that
-        capstans add (N), tension before (N); (N,) each
-    given : offset (m), stiffness fraction, motor free; (N,) each
+        capstans add (N), tension before (N); (N,) each. Of servos the position (m) stands for the desired current
+    given : offset (m), stiffness fraction, motor free, largest current (A); (N,) each
     anchors : of the dry friction's elements, (E, N), m; (0, N) without a memory
     h : duration, s
 
@@ -36,25 +36,36 @@ def spool_step(
     current, level and slope of the tendon, compliance of the spool (m/(N.s)), its speed without tension; (N,) each
     """
     spooled, speed, current, desired, displacement, load, tension = state
-    offset, fraction, free = given
-    # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
-    lag = h / motor.current_time_constant_s
-    mean_current = desired + (current - desired) * (1 - np.exp(-lag)) / lag
-    current = desired + (current - desired) * np.exp(-lag)
+    offset, fraction, free, largest_a = given
+    servo, mean_current = motor.servo, current
+    if servo is None:
+        # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
+        lag = h / motor.current_time_constant_s
+        mean_current = desired + (current - desired) * (1 - np.exp(-lag)) / lag
+        current = desired + (current - desired) * np.exp(-lag)
     cogging = motor.cogging_n * np.sin(motor.cogging_rad_per_m * spooled + motor.cogging_phase_rad)
-    driving = motor.newton_per_ampere * mean_current - load - cogging
+    largest_n = motor.newton_per_ampere * largest_a
+
+    def driving(about: Vector) -> tuple[Vector, Vector | float]:
+        """Force of the motor at the end of the step, and how fast it falls with the speed there."""
+        if servo is None:
+            return motor.newton_per_ampere * mean_current, 0.0
+        return servo.force(desired, spooled + h * about, about, largest_n, h)
 
     def linear(about: Vector, pull: Vector | float) -> tuple[Vector, Vector]:
         """Speed at the end of the step with the friction's tangent at a speed, and how much the tangent slows it."""
         dry, dry_slope = motor.dry_friction(about, spooled + h * about, anchors, h)
-        value = (driving - pull - motor.viscous_ns_per_m * about - dry) / motor.mass_kg
-        tangent = -(motor.viscous_ns_per_m + dry_slope) / motor.mass_kg
+        force, falls = driving(about)
+        value = (force - load - cogging - pull - motor.viscous_ns_per_m * about - dry) / motor.mass_kg
+        tangent = -(falls + motor.viscous_ns_per_m + dry_slope) / motor.mass_kg
         return (speed + h * (value - tangent * about)) / (1 - h * tangent), 1 - h * tangent
 
     # Three Newton steps to the end speed under the tension of before: dry friction turns within one step.
     end = speed
     for _ in range(3):
         end, _ = linear(end, tension)
+    if servo is not None:
+        current = driving(end)[0] / motor.newton_per_ampere
     loose, slower = linear(end, 0.0)
     loose = free * loose
     yielding = free * h / (motor.mass_kg * slower)

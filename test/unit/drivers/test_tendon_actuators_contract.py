@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 from odri_stand import OdriStand, five_tendons
-from test_dynamixel import ServoStand
+from servo_stand import ServoStand
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
@@ -92,10 +92,10 @@ class Servos:
         time.sleep(duration_s)
 
     def fail(self) -> None:
-        self._stand.servos.inject("silent", 2)
+        self._stand.line.inject("silent", 2)
 
     def heal(self) -> None:
-        self._stand.servos.inject("", 2)
+        self._stand.line.inject("", 2)
 
     def close(self) -> None:
         self._stand.close()
@@ -206,7 +206,7 @@ def test_disable_takes_the_torque_off_and_later_commands_do_not_bring_it_back(ba
 @pytest.mark.parametrize("tension", [np.ones(4), np.ones((5, 1)), np.array([1, 2, np.nan, 4, 5]), np.full(5, -np.inf)])
 def test_what_is_no_tension_for_each_tendon_is_refused(backend: Backend, tension: Any) -> None:
     backend.actuators.open()
-    with pytest.raises(ParameterError, match="5 finite tensions"):
+    with pytest.raises(ParameterError, match="5 finite"):
         backend.actuators.write(tension, backend.now())
 
 

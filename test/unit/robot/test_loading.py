@@ -93,7 +93,7 @@ BAD = [
     ("name: small", "name: ''", "name", "name: ''", "text that is not empty"),
     ("amplitude_m: [0.01, 0.0]", "amplitude_m: 0.01", "reference.amplitude_m", "amplitude_m", "a list, each entry"),
     ("kind: chirp", "kind: [chirp]", "reference.kind", "kind: [chirp]", "one of chirp, steps"),
-    ("strings:", "actuators: 5\nstrings:", "actuators", "actuators: 5", "a mapping with the keys spool_radius_m"),
+    ("strings:", "actuators: 5\nstrings:", "actuators", "actuators: 5", "a mapping with the keys command, spool_radius_m"),
     # impossible
     ("count: 5", "count: 1 # few", "segments[0].tendons.count", "count: 1 # few", "at least 3"),
     ("minimum_n: 0.2", "minimum_n: 21", "limits.minimum_n", "minimum_n: 21", "less than maximum_n = 20 N"),

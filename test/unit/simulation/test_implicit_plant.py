@@ -156,5 +156,5 @@ def test_what_it_cannot_do_is_refused(helical):
     with pytest.raises(ParameterError, match="actuation"):
         Plant(helical, actuation="magic")
     plant = Plant(helical)
-    with pytest.raises(ParameterError, match="tension_command"):
+    with pytest.raises(ParameterError, match="command"):
         plant.advance([1.0], CYCLE_S)

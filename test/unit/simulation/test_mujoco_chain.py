@@ -145,7 +145,7 @@ def test_a_free_undamped_chain_keeps_its_energy():
         body = ChainBody(robot, None, links=10, substep_s=substep_s)
         body.reset(np.array([2.0, 4.0]))
         zero = np.zeros(5)
-        drive = Drive(zero, np.zeros(2), zero, np.ones(5), np.ones(5), 0.0, 0.0)
+        drive = Drive(zero, np.zeros(2), zero, np.ones(5), np.ones(5), np.ones(5), 0.0, 0.0)
         begin, energies = body.energy(), []
         for _ in range(100):
             body.advance(drive, 5e-3)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The position loop that a servo has built in, seen from the tendon; in a rod's steps rod/kernel/plant.hpp has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.robot.actuation import Actuators, PositionServo
+
+Vector: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionLoop:
+    """A spring and a damper from the goal to the spool, by the motor's encoder, within what the motor gives.
+
+    It has no integral: under a load F it stays F / k behind, as a servo with a proportional gain alone does.
+
+    Attributes
+    ----------
+    stiffness_n_per_m : k = m w^2 with the reflected mass m and w = 2 pi ``servo.bandwidth_hz``
+    damping_ns_per_m : 2 m w, so that the motor alone is critically damped
+    no_load_speed_m_per_s : at which the motor gives no more force in the direction of its motion
+    """
+
+    stiffness_n_per_m: float
+    damping_ns_per_m: float
+    no_load_speed_m_per_s: float
+
+    @classmethod
+    def of(cls, actuators: Actuators, servo: PositionServo) -> PositionLoop:
+        """The loop of a robot's actuators."""
+        w = 2 * np.pi * servo.bandwidth_hz
+        mass_kg = actuators.reflected_mass_kg
+        fastest = servo.maximum_speed_rad_per_s / actuators.motor_rad_per_m
+        return cls(mass_kg * w**2, 2 * mass_kg * w, fastest)
+
+    def force(
+        self, goal: Vector, position: Vector, speed: Vector, largest_n: Vector, duration_s: float
+    ) -> tuple[Vector, Vector]:
+        """Force on the tendons at the end of a time, and how fast it falls with the speed there, (N,) each: N, N.s/m.
+
+        The largest force falls linearly to none at the no-load speed, and brakes beyond it.
+
+        Parameters
+        ----------
+        goal : (N,), m; NaN: the torque is off, no force
+        position, speed : of the tendons on the spools at its end, (N,), m and m/s
+        largest_n : force at the largest current, (N,)
+        duration_s : that time, s
+        """
+        wanted = self.stiffness_n_per_m * (goal - position) - self.damping_ns_per_m * speed
+        slower = largest_n / self.no_load_speed_m_per_s
+        up = np.clip(largest_n - slower * speed, -largest_n, largest_n)
+        down = np.clip(-largest_n - slower * speed, -largest_n, largest_n)
+        force = np.minimum(np.maximum(wanted, down), up)
+        falling = (wanted > up) & (np.abs(up) < largest_n) | (wanted < down) & (np.abs(down) < largest_n)
+        within = self.damping_ns_per_m + duration_s * self.stiffness_n_per_m
+        slope = np.where((wanted >= down) & (wanted <= up), within, np.where(falling, slower, 0.0))
+        off = np.isnan(goal)
+        return np.where(off, 0.0, force), np.where(off, 0.0, slope)
