@@ -19,7 +19,6 @@ from typing import Any
 
 from continuum_robot.drivers import cobs
 from continuum_robot.drivers.odri_can import codec as odri
-from continuum_robot.drivers.odri_can import slcan
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.string_encoder_serial import codec as strings
 from continuum_robot.errors import FrameError
@@ -87,23 +86,6 @@ def parse_can(data: bytes) -> Any:
     return frame
 
 
-def slcan_line(rng: random.Random) -> bytes:
-    """A CAN frame as a serial adapter writes it, without the line's end."""
-    frame = can_frame(rng)
-    return b"t%03X%d" % (int.from_bytes(frame[:2], "big"), len(frame) - 2) + frame[2:].hex().upper().encode()
-
-
-def parse_slcan(data: bytes) -> Any:
-    """A line and the frame in it, as the receiver of a channel takes it."""
-    try:
-        message = slcan.frame_of(data)
-    except ValueError as error:
-        raise FrameError("slcan line", str(error)) from error
-    if message is None or message.is_extended_id or message.is_remote_frame or len(message.data) != message.dlc:
-        return None
-    return odri.decode(message.arbitration_id, bytes(message.data))
-
-
 def parsers() -> list[Parser]:
     """All of them, with state of their own."""
     return [
@@ -130,7 +112,6 @@ def parsers() -> list[Parser]:
             stream=True,
         ),
         Parser("odri_can.decode", parse_can, can_frame),
-        Parser("odri_can.slcan", parse_slcan, slcan_line),
     ]
 
 

@@ -11,6 +11,7 @@ from geometry_msgs.msg import WrenchStamped
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.framed_serial import FramedSensor
 from continuum_robot.drivers.protocols import CountsFrames, ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
@@ -143,6 +144,8 @@ class ForceSensorNode(SensorNode[ForceReading]):
         status.add("temperature_c", reading.temperature_c)
         status.add("taring", sensor.taring)
         status.add("read_errors", self.read_errors)
+        if isinstance(sensor, FramedSensor) and sensor.warning:
+            status.summary(Level.WARN, sensor.warning)
         if isinstance(sensor, CountsFrames):
             for name, value in sensor.statistics().items():
                 status.add(name, value)

@@ -10,6 +10,7 @@ import numpy as np
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.framed_serial import FramedSensor
 from continuum_robot.drivers.protocols import CountsFrames, SetsZero, StringEncoders, StringReading
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.record import (
@@ -189,6 +190,8 @@ class StringEncoder(SensorNode[StringReading]):
         status.add("extension_m", reading.extension_m)
         status.add("age_s", reading.age_s)
         status.add("read_errors", self.read_errors)
+        if isinstance(self._encoders, FramedSensor) and self._encoders.warning:
+            status.summary(Level.WARN, self._encoders.warning)
         if isinstance(self._encoders, CountsFrames):
             for name, value in self._encoders.statistics().items():
                 status.add(name, value)

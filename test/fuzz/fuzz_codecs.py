@@ -6,9 +6,8 @@ from __future__ import annotations
 import binascii
 import contextlib
 import math
-import os
+import queue
 import struct
-from typing import Any
 
 import numpy as np
 from dynamixel_sdk import protocol2_packet_handler
@@ -19,7 +18,7 @@ from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2
 from continuum_robot.drivers.odri_can import codec as odri
-from continuum_robot.drivers.odri_can import slcan
+from continuum_robot.drivers.odri_can.channel import BUS_ERRORS, BusPort, SlcanBus
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.servo_bus import Framing, ShortFraming
@@ -137,69 +136,52 @@ def odri_can(data: bytes) -> None:
             assert np.isfinite(np.hstack([np.ravel(part) for part in sample])).all()
         telemetry.missing()
     counted = telemetry.counters
-    assert counted.bad_frames + counted.unknown_identifiers + counted.positions + counted.statuses <= tick
+    assert sum(counted[name] for name in ("bad_frames", "unknown_identifiers", "positions", "statuses")) <= tick
     with contextlib.suppress(FrameError):
         odri.decode(int.from_bytes(data[:4], "big"), data[4:])
 
 
-class _LineBus(slcan.SlcanBus):
-    """The receiver alone, on a pipe."""
+class _AdapterPort:
+    """A serial port that holds what it was given."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._lines: Any = slcan.deque()
-        self._partial = b""
-        self._is_shutdown = True
-        self.serialPortOrig = self
-        self.fileno = lambda: descriptor  # type: ignore[method-assign]
+    def __init__(self) -> None:
+        self.waits = b""
+
+    @property
+    def in_waiting(self) -> int:
+        return len(self.waits)
+
+    def read(self, size: int) -> bytes:
+        taken, self.waits = self.waits[:size], self.waits[size:]
+        return taken
+
+
+class _LineBus(SlcanBus):
+    """The receiver alone."""
+
+    def __init__(self) -> None:
+        self.serialPortOrig = _AdapterPort()
+        self._buffer, self._queue = bytearray(), queue.SimpleQueue()
+        self._filters, self._is_shutdown = None, True
+        self.channel_info = ""
 
 
 def slcan_line(data: bytes) -> None:
-    """Lines of a serial CAN adapter: one of them, then all that came in two pieces."""
-    _check_line(data)
+    """Lines of a serial CAN adapter that come in two pieces: whatever they are, a sound one behind them is received."""
+    bus, port, telemetry = _LineBus(), BusPort(), Telemetry()
     data = data[:4096]
-    reading, writing = os.pipe()
-    try:
-        bus = _LineBus(reading)
-        place = data[0] % len(data) if data else 0
-        for part in (data[:place], data[place:]):
-            if part:
-                os.write(writing, part)
-                _drain(bus)
-        # A bad line costs that line alone.
-        while bus._lines:
-            _drain(bus)
-        os.write(writing, b"\rt0101FF\r")
-        sound = None
-        for _ in range(4):
-            with contextlib.suppress(ValueError):
-                sound = bus._recv_internal(0.0)[0] or sound
-        assert sound is not None
-        assert sound.arbitration_id == 0x010
-    finally:
-        os.close(reading)
-        os.close(writing)
-
-
-def _drain(bus: _LineBus) -> None:
-    """Receive till nothing waits."""
-    for _ in range(4096):
-        with contextlib.suppress(ValueError):
-            message, _ = bus._recv_internal(0.0)
-            if message is None:
-                return
-
-
-def _check_line(line: bytes) -> None:
-    try:
-        message = slcan.frame_of(line)
-    except ValueError:
-        return
-    if message is None:
-        return
-    highest = 0x1FFFFFFF if message.is_extended_id else 0x7FF
-    assert 0 <= message.arbitration_id <= highest, message
-    assert 0 <= message.dlc <= 8, message
-    assert message.is_remote_frame or len(message.data) == message.dlc, message
+    place = data[0] % len(data) if data else 0
+    for part in (data[:place], data[place:], b"\rt010101\r"):
+        bus.serialPortOrig.waits = part
+        while True:
+            port.attach_bus(bus)
+            port.drain(telemetry, 0.0)
+            if not port.gone and not bus.serialPortOrig.waits and b"\r" not in bus._buffer:
+                break
+    assert telemetry.status is not None, data
+    assert telemetry.status[1].system_enabled
+    with contextlib.suppress(*BUS_ERRORS):
+        bus.recv(0.0)
 
 
 def simulated_link(data: bytes) -> None:
@@ -215,7 +197,7 @@ def simulated_link(data: bytes) -> None:
         sent = magic + data[len(magic) :]
         with contextlib.suppress(FrameError):
             command = link.decode_command(sent)
-            assert all(map(math.isfinite, command.tension_n))
+            assert all(map(math.isfinite, command.values))
             # A negative zero as an unused timeout is a zero.
             assert link.decode_command(link.encode_command(command)) == command
 

@@ -17,7 +17,8 @@ import can
 import yaml
 from ros_probe import patient_on_wires
 
-from continuum_robot.drivers.odri_can.bus import bus_options
+from continuum_robot.drivers.odri_can.can_link import BITRATE_BPS
+from continuum_robot.drivers.odri_can.channel import SOCKETCAN, bus_of
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
@@ -44,12 +45,20 @@ def stand(folder: Path, *, strings: bool = False, force: bool = False) -> Iterat
         yield file, desk
 
 
+def _bus(interface: str, channel: str) -> can.BusABC:
+    return (
+        can.Bus(interface=interface, channel=channel)
+        if interface == SOCKETCAN
+        else bus_of(interface, channel, BITRATE_BPS)
+    )
+
+
 def put_on_channels(desk: DevicePorts, motors: dict[str, Any]) -> None:
     """The boards to the laboratory's channels, and these into the robot file."""
     interface, _, names = LABORATORY.partition(":")
     channels = dict(zip(motors["channels"], names.split(","), strict=True))
     for board, channel in zip(desk.hardware.boards.values(), channels.values(), strict=True):
-        board.wire = PythonCanWire(can.Bus(**bus_options(interface, channel)))
+        board.wire = PythonCanWire(_bus(interface, channel))
     motors |= {"interface": interface, "channels": list(channels.values())}
     for motor in motors["motors"]:
         motor["channel"] = channels[motor["channel"]]

@@ -95,7 +95,7 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         for option in options:
             if dataclasses.is_dataclass(option):
                 kind_name = kind_of(typing.cast("type[Any]", option))
-                suffix = f" of kind {kind_name}" if kind_name else f" ({option.__name__})"
+                suffix = f" of kind {kind_name}" if kind_name else f" ({typing.cast('type[Any]', option).__name__})"
                 suffix = suffix if len(options) > 1 or quantity.door else ""
                 nested += _sections(typing.cast("type[Any]", option), place + suffix)
     return [*lines, "", *nested]

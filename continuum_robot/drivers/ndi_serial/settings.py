@@ -19,11 +19,11 @@ _UNIT = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NdiSerial:
-    """An NDI Polaris or Aurora on a serial port, and a tool at the tip."""
+    """An NDI Polaris or Aurora on a serial port or a network, and a tool at the tip."""
 
     kind: str = quantity("ndi_serial", choices=(NDI_SERIAL,))
-    port: str = quantity("serial port, e.g. /dev/continuum_robot_tracker", filled=True)
-    baud_bps: int = quantity("baud rate", default=115200, ge=9600, le=115200)
+    port: str = quantity("serial port, e.g. /dev/continuum_robot_tracker; of a Polaris Vega ADDRESS:8765", filled=True)
+    baud_bps: int = quantity("baud rate of a serial port", default=115200, ge=9600, le=115200)
     tool_file: str = quantity(
         "definition file (.rom) of a tool without a wire; empty: the first tool that is plugged in", default=""
     )

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An NDI Polaris or Aurora that sees a tool at the robot's tip, over the library ndicapi (extra ``ndi``)."""
+"""An NDI tracker that sees a tool at the robot's tip: by the library ndicapi on a serial port, by TCP on a network."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.device_clock import DeviceClock
+from continuum_robot.drivers.ndi_serial.network import NetworkLine, network_address
 from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES, NdiSerial
 from continuum_robot.drivers.protocols import TrackedPose
+from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.errors import DeviceError
 from continuum_robot.geometry.so3 import matrix_from_quaternion
 
@@ -25,7 +28,7 @@ except ImportError:  # an extra: without it only opening such a tracker fails
 Vector = NDArray[np.float64]
 
 SETTING = "hardware.tracker"
-_MM = 1e-3
+_PLACE_M = 1e-5
 _LARGEST_DRIFT = 0.01  # of the tracker's clock and of the frame rate that is stated
 _LATEST_S = 0.25  # that a pose waits to be read; if it seems longer, frames are not counted as stated
 _RECOUNTS = 3  # after which poses are stamped when they are read
@@ -33,13 +36,39 @@ _FIRST_BPS = 9600  # of a tracker that was switched on or reset
 _TRANSFORMS = "0801"  # TX: transforms, of tools outside of the characterised volume too
 _TO_BE_FREED, _TO_BE_INITIALISED, _TO_BE_ENABLED = "01", "02", "03"  # PHSR
 _PASSIVE = "*********1****"  # PHRQ: a tool without a wire, which its definition file describes
+# Of a tool in the answer to TX: handle, quaternion (1e-4), place (0.01 mm), error, or none; status, frame.
+_TOOL = re.compile(r"([0-9A-F]{2})(?:((?:[+-]\d{5}){4})((?:[+-]\d{6}){3})[+-]\d{5}|MISSING)[0-9A-F]{8}([0-9A-F]{8})")
+
+
+class _Line(Protocol):
+    """Sends a command and takes its answer; OSError where none comes, or the tracker refuses."""
+
+    def ask(self, command: str) -> str: ...
+
+    def close(self) -> None: ...
+
+
+class _SerialLine:
+    """The library's."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+
+    def ask(self, command: str | None) -> str:
+        return str(ndicapy.ndiCommand(self.device, command))
+
+    def close(self) -> None:
+        # At the rate of a tracker that was switched on, so that it answers whoever opens the port next.
+        with contextlib.suppress(OSError):
+            self.ask(f"COMM:{NDI_BAUD_CODES[_FIRST_BPS]}0000")
+        ndicapy.ndiClose(self.device)
 
 
 class NdiTracker:
     """Reads the newest pose of one tool, and makes it the tip's in the robot's base frame.
 
-    Without a tool definition file the first tool that is plugged in is read. The line stays the tracker's own: what is
-    sent and received is the library's affair.
+    Without a tool definition file the first tool that is plugged in is read. A tracker on a network that was lost is
+    connected and set up again, twice a second at most.
 
     Parameters
     ----------
@@ -60,7 +89,8 @@ class NdiTracker:
         self.settings, self.port = settings, port or settings.port
         self.frame = self.missed = self.recounted = 0
         self._clock = DeviceClock(_LARGEST_DRIFT)
-        self._device: Any = None
+        self._device: _Line | None = None
+        self._reconnection = Reconnection()
         self._handle = 0
         self._line = threading.Lock()
         base, tip = np.eye(4), np.eye(4)
@@ -83,13 +113,31 @@ class NdiTracker:
         """
         if self._device is not None:
             return
-        if ndicapy is None:
-            raise DeviceError(
-                self.name, "the library ndicapi is not installed", "Run: pip install 'continuum-robot[ndi]'."
-            )
         if self.settings.tool_file and not Path(self.settings.tool_file).is_file():
             raise DeviceError(
                 self.name, f"no tool definition file {self.settings.tool_file}", f"Correct {SETTING}.tool_file."
+            )
+        self._device = self._opened()
+        try:
+            self._set_up()
+        except DeviceError:
+            self.close()
+            raise
+        self._reconnection.found()
+
+    def _opened(self) -> _Line:
+        address = network_address(self.port)
+        if address is not None:
+            try:
+                return NetworkLine(*address)
+            except OSError as error:
+                problem = f"nothing answers there ({error})"
+                raise DeviceError(
+                    self.name, problem, f"Check its power and the network, or correct {SETTING}.port."
+                ) from error
+        if ndicapy is None:
+            raise DeviceError(
+                self.name, "the library ndicapi is not installed", "Run: pip install 'continuum-robot[ndi]'."
             )
         if not Path(self.port).exists():
             raise DeviceError(self.name, "there is no such port", f"Plug it in, or correct {SETTING}.port.")
@@ -98,12 +146,7 @@ class NdiTracker:
             raise DeviceError(
                 self.name, "the port cannot be opened", f"Close the other program, or correct {SETTING}.port."
             )
-        self._device = device
-        try:
-            self._set_up()
-        except DeviceError:
-            self.close()
-            raise
+        return _SerialLine(device)
 
     def read(self, now_s: float) -> TrackedPose | None:
         """The pose of a new frame, stamped with its exposure; None without a new one, or if the tool is not seen.
@@ -116,21 +159,28 @@ class NdiTracker:
         ------
         DeviceError : not open, or the tracker does not answer or refuses
         """
-        self._ask(f"TX:{_TRANSFORMS}")
-        with self._line:
-            handle = bytes([self._handle])
-            seen = ndicapy.ndiGetTXTransform(self._device, handle)
-            frame = int(ndicapy.ndiGetTXFrame(self._device, handle))
-        if isinstance(seen, str) or len(seen) < 7:
+        self._reconnection.attempt(now_s, self.open)
+        try:
+            answer = self._ask(f"TX:{_TRANSFORMS}")
+        except DeviceError as error:
+            if isinstance(self._device, NetworkLine):  # an answer that comes late would be taken for the next one's
+                self._drop()
+                self._reconnection.lose(error, now_s)
+            raise
+        tools = (_TOOL.fullmatch(line) for line in answer[2:].split("\n"))
+        seen = next((tool for tool in tools if tool is not None and int(tool[1], 16) == self._handle), None)
+        if seen is None or seen[2] is None:
             self.missed += 1
             return None
+        frame = int(seen[4], 16)
         if frame == self.frame:
             return None
         stamp_s = self._exposed_s(frame, now_s)
         self.frame = frame
         tool = np.eye(4)
-        tool[:3, :3] = matrix_from_quaternion(seen[:4])
-        tool[:3, 3] = _MM * np.asarray(seen[4:7], dtype=float)
+        turn = 1e-4 * np.array([float(seen[2][k : k + 6]) for k in range(0, 24, 6)])
+        tool[:3, :3] = matrix_from_quaternion(turn / np.linalg.norm(turn))
+        tool[:3, 3] = _PLACE_M * np.array([float(seen[3][k : k + 7]) for k in range(0, 21, 7)])
         return TrackedPose(stamp_s, self._to_base @ tool @ self._tip_in_tool)
 
     def _exposed_s(self, frame: int, now_s: float) -> float:
@@ -153,28 +203,33 @@ class NdiTracker:
 
     def close(self) -> None:
         """End tracking and close the port. Safe to call at any time."""
+        if self._device is not None:
+            with contextlib.suppress(DeviceError):
+                self._ask("TSTOP:")
+        self._drop()
+        self._reconnection.found()
+
+    def _drop(self) -> None:
         with self._line:
             device, self._device = self._device, None
-            if device is None:
-                return
-            # At the rate of a tracker that was switched on, so that it answers whoever opens the port next.
-            for command in ("TSTOP:", f"COMM:{NDI_BAUD_CODES[_FIRST_BPS]}0000"):
-                with contextlib.suppress(OSError):
-                    ndicapy.ndiCommand(device, command)
-            ndicapy.ndiClose(device)
+            if device is not None:
+                device.close()
 
     def _set_up(self) -> None:
         try:
             self._ask("INIT:")
         except DeviceError as silent:
             # Left at another rate by a program that was killed: a break on the line resets it.
+            if not isinstance(self._device, _SerialLine):
+                raise
             try:
                 with self._line:
-                    ndicapy.ndiCommand(self._device, None)
+                    self._device.ask(None)
             except OSError:
                 raise silent from None
             self._ask("INIT:")
-        self._ask(f"COMM:{NDI_BAUD_CODES[self.settings.baud_bps]}0000")
+        if isinstance(self._device, _SerialLine):
+            self._ask(f"COMM:{NDI_BAUD_CODES[self.settings.baud_bps]}0000")
         for handle in self._handles(_TO_BE_FREED):
             self._ask(f"PHF:{handle:02X}")
         if self.settings.tool_file:
@@ -191,10 +246,8 @@ class NdiTracker:
         self._ask("TSTART:")
 
     def _handles(self, which: str) -> list[int]:
-        self._ask(f"PHSR:{which}")
-        with self._line:
-            count = ndicapy.ndiGetPHSRNumberOfHandles(self._device)
-            return [int(ndicapy.ndiGetPHSRHandle(self._device, k)) for k in range(count)]
+        answer = self._ask(f"PHSR:{which}")  # how many, and of each its handle and three digits of status
+        return [int(answer[k : k + 2], 16) for k in range(2, 2 + 5 * int(answer[:2], 16), 5)]
 
     def _load_tool(self, file: str) -> None:
         handle = int(self._ask(f"PHRQ:{_PASSIVE}")[:2], 16)
@@ -209,7 +262,7 @@ class NdiTracker:
             if self._device is None:
                 raise DeviceError(self.name, "the port is not open", "Open it first.")
             try:
-                return str(ndicapy.ndiCommand(self._device, command))
+                return self._device.ask(command)
             except OSError as error:
                 what = f"{command.split(':', maxsplit=1)[0]}: {error}"
                 raise DeviceError(self.name, what, "Look at the tracker's power, cable and lights.") from error

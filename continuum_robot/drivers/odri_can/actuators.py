@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable
@@ -15,11 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.odri_can.board import Board
-from continuum_robot.drivers.odri_can.channels import Channel, channel_of, has_socket, open_all
+from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory, has_socket, open_all
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.odri_can.settings import OdriCan
-from continuum_robot.drivers.odri_can.sockets import SocketFactory
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import DeviceError, ParameterError
@@ -61,7 +59,6 @@ class OdriTendonActuators:
     socket_factory : opens the non-blocking socket of a channel, in the place of the robot file's interface
     clock : monotonic time, s, the one of ``now_s``; another than the computer's own is virtual time
     sleep : waits for a time, s
-    threaded : python-can receives in a thread for each channel; otherwise in :meth:`read`
     simulated : whether simulated boards are at the other end
     form : the module of :func:`.compiled_cycle`; None: the interpreted form, which interfaces without a socket have in
         any case
@@ -87,7 +84,6 @@ class OdriTendonActuators:
         socket_factory: SocketFactory | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        threaded: bool = True,
         simulated: bool = False,
         form: Any = None,
     ) -> None:
@@ -109,17 +105,8 @@ class OdriTendonActuators:
             used = sorted(entry.motor for entry in motors if entry.channel == name)
             if not used:
                 continue
-            self.channels.append(
-                channel_of(
-                    settings.interface,
-                    name,
-                    settings.bitrate_bps,
-                    clock=clock,
-                    threaded=threaded,
-                    socket_factory=socket_factory,
-                    port=self._form.FramePort(),
-                )
-            )
+            port = self._form.FramePort()
+            self.channels.append(Channel(settings.interface, name, settings.bitrate_bps, socket_factory, port))
             self.boards.append(self._form.Board(name, used, settings, self.channels[-1].port))
             for motor in used:
                 places[name, motor] = (len(self.boards) - 1, motor - 1)
@@ -370,8 +357,8 @@ class OdriTendonActuators:
         """Counters of every channel and its board, and the newest error of the channel, by the channel's name."""
         return {
             channel.name: {
-                **dataclasses.asdict(channel.counters),
-                **dataclasses.asdict(board.telemetry.counters),
+                **channel.counters,
+                **board.telemetry.counters,
                 "last_error": channel.last_error,
             }
             for channel, board in zip(self.channels, self.boards, strict=True)

@@ -205,7 +205,7 @@ class Board:
                 self._go_on(now_s)
                 return True
             if status.error is not ErrorCode.NONE or not status.system_enabled:
-                fault = board_faults.ERRORS.get(status.error, board_faults.ESTOP)
+                fault = board_faults.BY_CODE[status.error]
                 meaning = board_faults.FAULTS[fault]
                 self._fail(f"cannot be enabled: {fault}", f"{meaning[0].upper()}{meaning[1:]}.")
         if now_s - self._begun_s > self._alignment_timeout_s:

@@ -11,7 +11,6 @@ import os
 
 import cython
 
-from continuum_robot.drivers.odri_can.records import ChannelCounters
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.stepped.buffers import indices, stepped
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES, NOTHING_WAITS, CanFrame
@@ -175,16 +174,21 @@ class FramePort:
         """``bus_off``, ``gone``, and whether it has failed."""
         return bool(self.bus_off), bool(self.gone), bool(self.has_failed())
 
-    def counters(self) -> ChannelCounters:
-        """What happened since it was made, without the times of reopening."""
-        return ChannelCounters(
-            self.frames_in,
-            self.frames_out,
-            self.refused_frames,
-            self.error_frames,
-            self.receive_errors,
-            self.send_errors,
-        )
+    def counters(self) -> dict[str, int]:
+        """What happened since it was made, for the diagnostics.
+
+        ``frames_in``, ``frames_out``: data frames of 11-bit identifiers. ``refused_frames``: remote, extended or FD
+        frames, or of another length than they state. ``error_frames``: reports of the CAN controller.
+        ``receive_errors``, ``send_errors``: failed calls; a frame for which the queue was full is lost.
+        """
+        return {
+            "frames_in": self.frames_in,
+            "frames_out": self.frames_out,
+            "refused_frames": self.refused_frames,
+            "error_frames": self.error_frames,
+            "receive_errors": self.receive_errors,
+            "send_errors": self.send_errors,
+        }
 
     def last_error(self) -> str:
         """The error of the newest failed call, "" before the first."""

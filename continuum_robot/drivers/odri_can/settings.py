@@ -11,7 +11,6 @@ from continuum_robot.robot.schema import quantity
 
 DOOR = TENDON_ACTUATORS
 ODRI_CAN = "odri_can"
-CAN_INTERFACES = ("socketcan", "slcan", "virtual", "udp_multicast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,9 @@ class OdriCan:
     """Dual-motor boards with the ODRI CAN firmware. A board has no address: one board a channel, two motors a board."""
 
     kind: str = quantity("odri_can", choices=(ODRI_CAN,))
-    interface: str = quantity("python-can interface", default="socketcan", choices=CAN_INTERFACES)
+    interface: str = quantity(
+        "python-can interface: socketcan, slcan, pcan, kvaser, ...", default="socketcan", filled=True
+    )
     channels: tuple[str, ...] = quantity("CAN channels, e.g. can0, or a serial port for slcan")
     bitrate_bps: int = quantity("bit rate of the bus; the firmware's is fixed", default=1_000_000, ge=1e4, le=1e6)
     receive_timeout_ms: int = quantity(

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.board_watch import ONE_BOARD_HZ
 from continuum_robot.drivers.odri_can.can_link import BITRATE_BPS
-from continuum_robot.drivers.odri_can.channels import channel_of
+from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory
 from continuum_robot.drivers.odri_can.codec import Status
 from continuum_robot.drivers.odri_can.faults import describe
-from continuum_robot.drivers.odri_can.sockets import SocketFactory
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.errors import FrameError
 from continuum_robot.stepped.system_calls import CanFrame
@@ -112,7 +111,7 @@ def survey(
     DeviceError : the channel cannot be opened
     """
     heard = _Heard()
-    listener = channel_of(interface, channel, bitrate_bps, clock=clock, threaded=False, socket_factory=socket_factory)
+    listener = Channel(interface, channel, bitrate_bps, socket_factory)
     listener.open()
     try:
         begin_s = clock()

@@ -7,7 +7,7 @@ from typing import Any
 
 import cython
 
-from continuum_robot.drivers.odri_can.codec import Status, status_of
+from continuum_robot.drivers.odri_can.codec import Sample, Status, status_of
 from continuum_robot.drivers.odri_can.frames import (
     FRAME_SOUND,
     FRAME_UNKNOWN,
@@ -23,7 +23,6 @@ from continuum_robot.drivers.odri_can.frames import (
     are_positions,
     frame_problem,
 )
-from continuum_robot.drivers.odri_can.records import BoardCounters, Sample
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
 from continuum_robot.stepped.system_calls import CanFrame, signed_word
 
@@ -291,16 +290,20 @@ class Telemetry:
         return (self.status_s, status_of(self.status_bits)) if self.has_status else None
 
     @property
-    def counters(self) -> BoardCounters:
-        """What came since it was made."""
-        return BoardCounters(
-            self.bad_frames,
-            self.unknown_identifiers,
-            self.incomplete_ticks,
-            self.refused_positions,
-            self.positions,
-            self.statuses,
-        )
+    def counters(self) -> dict[str, int]:
+        """What came since it was made, for the diagnostics.
+
+        ``bad_frames``, ``unknown_identifiers``: none of the protocol. ``incomplete_ticks``: of which a frame was lost.
+        ``refused_positions``: farther from the one before than a motor can turn. ``positions``, ``statuses``: frames.
+        """
+        return {
+            "bad_frames": self.bad_frames,
+            "unknown_identifiers": self.unknown_identifiers,
+            "incomplete_ticks": self.incomplete_ticks,
+            "refused_positions": self.refused_positions,
+            "positions": self.positions,
+            "statuses": self.statuses,
+        }
 
     def flags(self) -> tuple[bool, bool, bool]:
         """``zero_lost``, ``jumped`` and ``other_host``."""

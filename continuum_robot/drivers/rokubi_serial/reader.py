@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.device_clock import DeviceClock, wrapped_difference
+from continuum_robot.drivers.framed_serial import FramedSensor
 from continuum_robot.drivers.protocols import ForceReading
-from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.drivers.rokubi_serial import codec
 from continuum_robot.drivers.rokubi_serial.codec import Acknowledgements, ForceFrame, FrameStream, Status
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
@@ -22,7 +21,6 @@ from continuum_robot.errors import DeviceError
 
 Vector = NDArray[np.float64]
 
-DEVICE = "Rokubi force sensor"
 SETTING = "hardware.force_sensor.port"
 STALE_AFTER_S = 0.05
 SILENT_AFTER_S = 1.0
@@ -30,14 +28,13 @@ _ACKNOWLEDGE_S = 0.2
 _DEMANDS = 3  # a computer that stalls loses an answer, and to set something twice does no harm
 _BOOT_S = 2.0
 _FIRST_FRAME_S = 0.5
-_POLL_S = 0.002
 _NO_WRENCH = int(Status.INVALID | Status.RAW)
 
 # A conversation with the sensor: receives the time at every poll, never waits itself.
 _Talk = Generator[None, float, None]
 
 
-class RokubiForceSensor:
+class RokubiForceSensor(FramedSensor[ForceReading]):
     """A sensor behind a serial port.
 
     The conversation that sets it up goes on in :meth:`read`, poll by poll; :meth:`open` waits for its end. It finds
@@ -48,18 +45,16 @@ class RokubiForceSensor:
     ----------
     settings : of the sensor
     port : instead of ``settings.port``
-    simulated : whether a simulated sensor stands behind the port
     wait : whether :meth:`open` waits until the sensor measures; not in virtual time
-    clock : monotonic time, s, the one of ``now_s``, asked when the frames were read: a computer that stalls between
-        ``now_s`` and then would seem to have them before they were sampled, and for 16 s the ages would be too large.
-        None: no time passes while it reads, as in virtual time
+    simulated, clock : as of :class:`.FramedSensor`
 
     Attributes
     ----------
     frame_id : of the sensor
     restarts : how often its clock went back
-    reconnects : how often it was set up again
     """
+
+    device = "Rokubi force sensor"
 
     def __init__(
         self,
@@ -70,69 +65,37 @@ class RokubiForceSensor:
         wait: bool = True,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        self.simulated, self.frame_id = simulated, settings.frame_id
-        self._settings, self._wait, self._host_clock = settings, wait, clock
+        self.frame_id, self.restarts = settings.frame_id, 0
+        self._settings, self._wait = settings, wait
         name = settings.port if port is None else port
-        self._port = SerialPort(name, settings.baud_bps, device=DEVICE, setting=SETTING)
+        self._port = SerialPort(name, settings.baud_bps, device=self.device, setting=SETTING)
+        super().__init__(self._port, simulated=simulated, clock=clock)
         self._stream, self._acknowledgements = FrameStream(), Acknowledgements()
         self._clock, self._tare = DeviceClock(), Tare()
-        self.restarts = self.reconnects = 0
         self._talk: _Talk | None = None
-        self._reconnection = Reconnection()
-        self._is_open = False
         self._forget()
 
-    def open(self) -> None:
-        """Open the port and set the sensor up.
+    def wait_for_first(self) -> None:
+        """Wait until it measures; raises :class:`DeviceError`. Every wait of the conversation is bounded."""
+        if self._wait:
+            self.read_until(lambda: self._talk is None, math.inf)
 
-        Raises
-        ------
-        DeviceError : no such port, no permission, open elsewhere; no answer; a refused setting
-        """
-        if self._is_open:
-            return
-        self._port.open()
-        self._reconnection.found()
-        self._is_open = True
-        self._begin_set_up()
-        if not self._wait:
-            return
-        try:
-            # Bounded: every wait of the conversation is.
-            while self._talk is not None:
-                self.read(time.monotonic())
-                time.sleep(_POLL_S)
-        except BaseException:
-            self.close()
-            raise
+    def poll(self, now_s: float) -> None:
+        """Go on with the conversation, or take what arrived, at ``now_s`` (s)."""
+        if self._talk is not None:
+            self._go_on(now_s)
+        elif data := self._port.read():
+            self._take(self._stream.feed(data), now_s)
 
-    def read(self, now_s: float) -> ForceReading:
-        """The newest reading, the tare taken off; NaN where unknown, and the faults say why.
+    def on_lost(self) -> None:
+        """The port is gone."""
+        self._talk = None
+        self._tare.stop("the sensor was lost meanwhile")
 
-        Parameters
-        ----------
-        now_s : monotonic or virtual time, s
-
-        Raises
-        ------
-        DeviceError : not open, unplugged, or it does not answer (it is tried again twice a second)
-        """
-        self._require_open()
-        if self._reconnection.attempt(now_s, self._port.open):
-            self.reconnects += 1
-            self._begin_set_up()
-        try:
-            if self._talk is not None:
-                self._go_on(now_s)
-            elif data := self._port.read():
-                self._take(self._stream.feed(data), now_s)
-        except DeviceError as error:
-            self._port.close()
-            self._talk = None
-            self._reconnection.lose(error, now_s)
-            self._tare.stop("the sensor was lost meanwhile")
-            raise
-        return self._reading(max(now_s, self._arrival_s))
+    @property
+    def warning(self) -> str:
+        """What is odd about the sensor's clock; "" where nothing is."""
+        return self._clock.problem
 
     @property
     def taring(self) -> bool:
@@ -152,11 +115,9 @@ class RokubiForceSensor:
         DeviceError : not open, or no measurement at present
         ParameterError : fewer than one sample
         """
-        self._require_open()
-        if self._reconnection.lost is not None:
-            raise self._reconnection.lost
+        self._require_there()
         if self._talk is not None or self._last is None:
-            raise DeviceError(self._where, "does not measure yet", "Wait until it is set up.")
+            raise DeviceError(self.where, "does not measure yet", "Wait until it is set up.")
         self._tare.start(samples)
 
     def statistics(self) -> dict[str, float]:
@@ -173,17 +134,9 @@ class RokubiForceSensor:
 
     def close(self) -> None:
         """End. Safe to call at any time; the sensor goes on measuring."""
-        self._is_open, self._talk = False, None
+        super().close()
+        self._talk = None
         self._tare.stop("the sensor was closed meanwhile")
-        self._port.close()
-
-    @property
-    def _where(self) -> str:
-        return f"{DEVICE} at {self._port.name}"
-
-    def _require_open(self) -> None:
-        if not self._is_open:
-            raise DeviceError(self._where, "is not open", "Open it first.")
 
     def _forget(self) -> None:
         self._clock.reset()
@@ -210,10 +163,12 @@ class RokubiForceSensor:
                 self._wrench = np.where(np.isfinite(wrench), wrench, math.nan)
             self._tare.update(self._wrench)
         if frames:
-            self._arrival_s = now_s if self._host_clock is None else self._host_clock()
+            self._arrival_s = self.arrival(now_s)
             self._stamp_s = self._clock.update(frames[-1].time_us, self._arrival_s)
 
-    def _reading(self, now_s: float) -> ForceReading:
+    def reading(self, now_s: float) -> ForceReading:
+        """The newest reading at ``now_s`` (s), the tare taken off; NaN where unknown, and the faults say why."""
+        now_s = max(now_s, self._arrival_s)
         last, silence_s = self._last, now_s - self._arrival_s
         unknown = np.full(6, math.nan)
         if self._talk is not None:
@@ -221,7 +176,7 @@ class RokubiForceSensor:
         if last is None or silence_s > STALE_AFTER_S:
             if silence_s > SILENT_AFTER_S:
                 self.reconnects += 1
-                self._begin_set_up()
+                self.begin()
             fault = f"sensor silent for more than {STALE_AFTER_S:g} s"
             return ForceReading(now_s, unknown, silence_s, math.nan, (fault,))
         return ForceReading(
@@ -229,12 +184,13 @@ class RokubiForceSensor:
             self._wrench - self._tare.bias,
             now_s - self._stamp_s,
             last.temperature_c if math.isfinite(last.temperature_c) else math.nan,
-            codec.fault_names(last.status),
+            codec.fault_names(last.status) + (() if self._clock.followed else (self._clock.problem,)),
         )
 
     # --- setting up
 
-    def _begin_set_up(self) -> None:
+    def begin(self) -> None:
+        """Set it up, from the beginning."""
         self._forget()
         self._tare.stop("the sensor was set up again meanwhile")
         self._talk = self._set_up()
@@ -262,7 +218,7 @@ class RokubiForceSensor:
             else:
                 problem = "no answer at any of its baud rates"
             raise DeviceError(
-                self._where,
+                self.where,
                 problem,
                 "Check its power and the two pairs of its RS-422 line, and that this is its port; "
                 "the first Rokubi generation (2.0 and 2.1) speaks another protocol.",
@@ -280,7 +236,7 @@ class RokubiForceSensor:
             if (yield from self._measures(rates)):
                 return
         raise DeviceError(
-            self._where, "took its settings and sends no measurements", "Switch the sensor off and on again."
+            self.where, "took its settings and sends no measurements", "Switch the sensor off and on again."
         )
 
     def _measures(self, rates: tuple[int, ...]) -> Generator[None, float, bool]:
@@ -330,7 +286,7 @@ class RokubiForceSensor:
         if code != 0:
             answer = "did not answer" if code is None else f"answered with code {code}"
             raise DeviceError(
-                self._where, f"{answer} to the setting {command.decode()}", "Switch the sensor off and on again."
+                self.where, f"{answer} to the setting {command.decode()}", "Switch the sensor off and on again."
             )
 
     def _acknowledged(self, command: bytes) -> Generator[None, float, int | None]:

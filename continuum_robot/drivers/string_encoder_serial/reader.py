@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
+from continuum_robot.drivers.framed_serial import FramedSensor, SerialLine
 from continuum_robot.drivers.protocols import StringReading
-from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.drivers.serial_port import DatagramSocket, SerialPort
 from continuum_robot.drivers.string_encoder_serial.codec import (
     VERSION,
@@ -32,10 +32,9 @@ DEVICE = "string-encoder board"
 SETTING = "hardware.string_encoders.port"
 ANSWER_TIMEOUT_S = 1.0
 SILENT_AFTER_S = 1.0
-_POLL_S = 0.005
 
 
-class StringEncoderReader:
+class StringEncoderReader(FramedSensor[StringReading]):
     """All string encoders of a robot behind one board.
 
     Nothing blocks but :meth:`open` and :meth:`zero`: :meth:`read` takes what arrived since the last call. The board is
@@ -46,22 +45,20 @@ class StringEncoderReader:
     settings : of the board
     string_names : in the order of the readings
     port : instead of ``settings.port``
-    simulated : whether a simulated board stands behind the port
     answer_timeout_s : how long :meth:`open` waits for a first frame, s; 0: it does not
-    clock : monotonic time, s, the one of ``now_s``. It is asked when the frames were read: a computer that stalls
-        between ``now_s`` and then would seem to have them before they were sampled, and the board silent for 16 s
-        after. None: no time passes while it reads, as in virtual time
+    simulated, clock : as of :class:`.FramedSensor`
 
     Attributes
     ----------
     string_count : number of strings
     board : what the board reported last about itself, None before
-    reconnects : how often it was plugged in again
 
     Raises
     ------
     ParameterError : a string that no channel reads, or an address that is none
     """
+
+    device = DEVICE
 
     def __init__(
         self,
@@ -73,74 +70,46 @@ class StringEncoderReader:
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        self.simulated, self.string_count = simulated, len(string_names)
+        self.string_count = len(string_names)
         self.board: BoardFrame | None = None
-        self.reconnects = 0
         self._tracker = StringTracker(settings, string_names)
         name = settings.port if port is None else port
-        self._line: _Line
+        self._line: Any
         if settings.transport == "udp":
             self._line = _DatagramLine(DatagramSocket(name, device=DEVICE, setting=SETTING))
         else:
-            self._line = _SerialLine(SerialPort(name, settings.baud_bps, device=DEVICE, setting=SETTING))
-        self._answer_timeout_s, self._clock = answer_timeout_s, clock
+            self._line = SerialLine(
+                SerialPort(name, settings.baud_bps, device=DEVICE, setting=SETTING), FrameStream(), encode
+            )
+        super().__init__(self._line, simulated=simulated, clock=clock)
+        self._answer_timeout_s, self._arrival_s = answer_timeout_s, -math.inf
         self._command_number = 0
-        self._is_open = False
-        self._reconnection = Reconnection()
 
-    def open(self) -> None:
-        """Open the line and wait for the board's first frame.
-
-        Raises
-        ------
-        DeviceError : no such port, no permission, open elsewhere; nothing comes; what comes are no frames of the board
-        """
-        if self._is_open:
-            return
-        self._line.open()
+    def begin(self) -> None:
+        """Nothing is known of the board."""
         self._tracker.forget()
-        self._reconnection.found()
-        self._is_open = True
-        if self._answer_timeout_s > 0:
-            try:
-                self._wait_for_answer()
-            except BaseException:
-                self.close()
-                raise
 
-    def read(self, now_s: float) -> StringReading:
-        """The newest reading; values are NaN where unknown, and the faults say why.
-
-        Parameters
-        ----------
-        now_s : monotonic or virtual time, s
-
-        Raises
-        ------
-        DeviceError : not open, or the board is unplugged (it is looked for twice a second)
-        """
-        if not self._is_open:
-            raise DeviceError(f"{DEVICE} at {self._line.name}", "is not open", "Open it first.")
-        if self._reconnection.attempt(now_s, self._line.open):
-            self.reconnects += 1
-            self._tracker.forget()
-        try:
-            if self._tracker.silence_s(now_s) > SILENT_AFTER_S:
-                self._line.expect_anybody()
-            frames = self._line.poll()
-        except DeviceError as error:
-            self._line.close()
-            self._reconnection.lose(error, now_s)
-            raise
+    def poll(self, now_s: float) -> None:
+        """Take what arrived, at ``now_s`` (s)."""
+        if self._tracker.silence_s(now_s) > SILENT_AFTER_S:
+            self._line.expect_anybody()
         counts = []
-        for frame in frames:
+        for frame in self._line.poll():
             if isinstance(frame, CountsFrame):
                 counts.append(frame)
             elif isinstance(frame, BoardFrame):
                 self.board = frame
-        arrival_s = now_s if self._clock is None else self._clock()
-        self._tracker.update(counts, arrival_s)
-        return self._tracker.reading(arrival_s)
+        self._arrival_s = self.arrival(now_s)
+        self._tracker.update(counts, self._arrival_s)
+
+    def reading(self, now_s: float) -> StringReading:  # noqa: ARG002
+        """The newest reading, at the time when the frames were read; NaN where unknown, and the faults say why."""
+        return self._tracker.reading(self._arrival_s)
+
+    @property
+    def warning(self) -> str:
+        """What is odd about the board's clock; "" where nothing is."""
+        return self._tracker.clock.problem
 
     @property
     def zeroed(self) -> bool:
@@ -159,10 +128,7 @@ class StringEncoderReader:
         ------
         DeviceError : not open, unplugged, or the board takes no bytes
         """
-        if not self._is_open:
-            raise DeviceError(f"{DEVICE} at {self._line.name}", "is not open", "Open it first.")
-        if self._reconnection.lost is not None:
-            raise self._reconnection.lost
+        self._require_there()
         # The board repeats no command whose number it knows; after a restart of this program any number is as good.
         self._command_number = (self._command_number or time.monotonic_ns()) % 255 + 1
         self._line.send(CommandFrame(Command.ZERO, self._command_number))
@@ -180,14 +146,10 @@ class StringEncoderReader:
         """
         before = self.zeros
         self.request_zero()
-        end_s = time.monotonic() + timeout_s
-        while time.monotonic() < end_s:
-            self.read(time.monotonic())
-            if self.zeroed and self.zeros != before:
-                return
-            time.sleep(_POLL_S)
+        if self.read_until(lambda: self.zeroed and self.zeros != before, timeout_s):
+            return
         raise DeviceError(
-            f"{DEVICE} at {self._line.name}",
+            self.where,
             f"set no zero within {timeout_s:g} s",
             "Check the line towards the board, and that its firmware is that of hardware/string_encoder.",
         )
@@ -204,33 +166,24 @@ class StringEncoderReader:
             "board_ticks_missed": tracker.ticks_missed,
             "board_restarts": tracker.restarts,
             "board_uptime_s": math.nan if self.board is None else self.board.uptime_s,
-            "clock_drift_ppm": tracker.drift * 1e6,
+            "clock_drift_ppm": tracker.clock.drift * 1e6,
             "reconnects": self.reconnects,
         }
 
-    def close(self) -> None:
-        """End. Safe to call at any time."""
-        self._is_open = False
-        self._line.close()
-
-    def _wait_for_answer(self) -> None:
-        received = self._line.counters.received_bytes
-        end_s = time.monotonic() + self._answer_timeout_s
-        while True:
-            self.read(time.monotonic())
-            if self._tracker.last is not None:
-                return
-            if time.monotonic() >= end_s:
-                break
-            time.sleep(_POLL_S)
-        counters, where = self._line.counters, f"{DEVICE} at {self._line.name}"
+    def wait_for_first(self) -> None:
+        """Wait for the board's first frame; raises :class:`DeviceError`."""
+        counters, where, before = self._line.counters, self.where, self._line.counters.received_bytes
+        if not self._answer_timeout_s or self.read_until(
+            lambda: self._tracker.last is not None, self._answer_timeout_s
+        ):
+            return
         if counters.other_version is not None:
             raise DeviceError(
                 where,
                 f"its firmware speaks version {counters.other_version} of the frames, this driver version {VERSION}",
                 "Flash the firmware of hardware/string_encoder.",
             )
-        received = counters.received_bytes - received
+        received = counters.received_bytes - before
         if received:
             raise DeviceError(
                 where,
@@ -242,59 +195,6 @@ class StringEncoderReader:
             f"nothing came for {self._answer_timeout_s:g} s",
             "Check that this is the board, that it has power and that the firmware of hardware/string_encoder runs.",
         )
-
-
-class _Counters(Protocol):
-    accepted: int
-    rejected: int
-    received_bytes: int
-    other_version: int | None
-
-
-class _Line(Protocol):
-    """A way for frames to the board and back; errors are :class:`DeviceError`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def counters(self) -> _Counters: ...
-
-    def open(self) -> None: ...
-
-    def expect_anybody(self) -> None: ...
-
-    def poll(self) -> list[Frame]: ...
-
-    def send(self, frame: Frame) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class _SerialLine:
-    def __init__(self, port: SerialPort) -> None:
-        self._port, self.counters = port, FrameStream()
-
-    @property
-    def name(self) -> str:
-        return self._port.name
-
-    def open(self) -> None:
-        self.counters.restart()
-        self._port.open()
-
-    def expect_anybody(self) -> None:
-        """Nothing to do: a port has one device."""
-
-    def poll(self) -> list[Frame]:
-        data = self._port.read()
-        return self.counters.feed(data) if data else []
-
-    def send(self, frame: Frame) -> None:
-        self._port.write(encode(frame))
-
-    def close(self) -> None:
-        self._port.close()
 
 
 class _DatagramCounters:

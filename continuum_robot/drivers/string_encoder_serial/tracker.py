@@ -106,9 +106,9 @@ class StringTracker:
         return 0 if self._last is None else zero_number(self._last.status)
 
     @property
-    def drift(self) -> float:
-        """Of the board's clock against the host's, s/s."""
-        return self._clock.drift
+    def clock(self) -> DeviceClock:
+        """The board's clock against the host's."""
+        return self._clock
 
     def silence_s(self, now_s: float) -> float:
         """How long ago the newest frame was sampled, s; infinite before the first."""
@@ -157,7 +157,7 @@ class StringTracker:
         for name, channel in zip(self.string_names, self._channels, strict=True):
             if self._unsure[channel]:
                 found.append(f"{name}: {self._unsure[channel]}")
-        return tuple(found)
+        return tuple(found) if self._clock.followed else (*found, self._clock.problem)
 
     def _take(self, frame: CountsFrame) -> bool:
         """Whether a frame is a new one."""

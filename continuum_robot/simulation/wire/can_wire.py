@@ -11,7 +11,7 @@ from typing import Protocol
 import can
 import numpy as np
 
-from continuum_robot.drivers.odri_can.sockets import frame_bytes, frame_parts
+from continuum_robot.drivers.odri_can.channel import frame_bytes, frame_parts
 from continuum_robot.simulation.wire.pty import Pty
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES
 

@@ -18,8 +18,8 @@ from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.backends import device_of
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
+from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
-from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated NDI tracker behind a pseudo-terminal: commands and answers with their check sums, as on the line."""
+"""A simulated NDI tracker on a pseudo-terminal or TCP: commands and answers with their check sums, as on the line."""
 
 from __future__ import annotations
 
 import contextlib
 import select
+import socket
 import termios
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 from continuum_robot.simulation.wire.pty import Pty
@@ -27,19 +29,39 @@ _TRACKED, _OUT_OF_SIGHT = 0x31, 0x131  # port status: occupied, initialised, ena
 FAULTS = ("silent", "wrong_check", "missing", "no_tool")
 
 
-def check_sum(data: bytes) -> int:
-    """The CRC of commands and answers: polynomial x^16 + x^15 + x^2 + 1, least bit first, from 0.
+class _NetworkLine:
+    """The tracker's end of a TCP connection on the loopback; a later one takes the place of an earlier one."""
 
-    Parameters
-    ----------
-    data : without it
-    """
-    found = 0
-    for byte in data:
-        found ^= byte
-        for _ in range(8):
-            found = (found >> 1) ^ (0xA001 if found & 1 else 0)
-    return found
+    def __init__(self) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._connection: socket.socket | None = None
+        self.path = f"127.0.0.1:{self._server.getsockname()[1]}"
+
+    def fileno(self) -> int:
+        """Of what is to be looked at: a host that connects, then what it sends."""
+        return (self._connection or self._server).fileno()
+
+    def receive(self) -> bytes:
+        """What the host sent; empty where it connected or left."""
+        if self._connection is None:
+            self._connection = self._server.accept()[0]
+            return b""
+        data = self._connection.recv(4096)
+        if not data:
+            self._connection.close()
+            self._connection = None
+        return data
+
+    def send(self, data: bytes) -> None:
+        """Send to the host, if there is one."""
+        if self._connection is not None:
+            self._connection.sendall(data)
+
+    def close(self) -> None:
+        """End."""
+        for end in (self._connection, self._server):
+            if end is not None:
+                end.close()
 
 
 class SimulatedNdiTracker:
@@ -49,6 +71,7 @@ class SimulatedNdiTracker:
     ----------
     pose : of the tool in the tracker's frame, (4, 4), m; None: out of sight
     wired : the tool is plugged in; else a definition file has to be loaded
+    network : on TCP, as a Polaris Vega; else on a pseudo-terminal
 
     Attributes
     ----------
@@ -59,9 +82,9 @@ class SimulatedNdiTracker:
     baud_bps : bit/s; what the host sends or reads at another rate is lost
     """
 
-    def __init__(self, pose: Callable[[], Vector | None], *, wired: bool = True) -> None:
+    def __init__(self, pose: Callable[[], Vector | None], *, wired: bool = True, network: bool = False) -> None:
         self._pose, self._wired = pose, wired
-        self.pty = Pty()
+        self.pty: Pty | _NetworkLine = _NetworkLine() if network else Pty()
         self.commands: list[str] = []
         self.faults: set[str] = set()
         self.definition, self.baud_code, self.baud_bps = bytearray(), "", _RESET_BPS
@@ -100,6 +123,8 @@ class SimulatedNdiTracker:
                     self._take(self.pty.receive())
 
     def _at_host_rate(self) -> bool:
+        if isinstance(self.pty, _NetworkLine):
+            return True
         return self.pty.host_speed() == getattr(termios, f"B{self.baud_bps}")
 
     def _send(self, answer: bytes) -> None:

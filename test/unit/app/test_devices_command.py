@@ -20,9 +20,11 @@ from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
 from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
-from continuum_robot.drivers.odri_can import codec, sockets
-from continuum_robot.drivers.odri_can import survey as odri_survey
+from continuum_robot.drivers.odri_can import channel as channels
+from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can import survey as channel_survey
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
+from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
@@ -48,8 +50,8 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
         string_encoders=dataclasses.replace(robot.hardware.string_encoders, port=board.port),
         force_sensor=dataclasses.replace(robot.hardware.force_sensor, port=sensor.port),
     )
-    monkeypatch.setattr(sockets, "can_socket", frames_on)
-    monkeypatch.setattr(odri_survey, "survey", functools.partial(odri_survey.survey, duration_s=0.1))
+    monkeypatch.setattr(channels, "can_socket", frames_on)
+    monkeypatch.setattr(channel_survey, "survey", functools.partial(survey, duration_s=0.1))
     monkeypatch.setattr(devices, "ports", list)
     yield dataclasses.replace(robot, hardware=hardware)
     for pacer in pacers:
@@ -60,13 +62,13 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
 
 def frames_on(channel: str) -> socket.socket:
     """A socket as of an interface: a board on can0, something else on can1, nothing on can2."""
-    host, device = sockets.frame_sockets()
+    host, device = channels.frame_sockets()
     for identifier, data in {
         "can0": [(codec.STATUS_ID, b"\0"), (codec.POSITION_ID, bytes(8))],
         "can1": [(0x123, bytes(4))],
         "can2": [],
     }[channel]:
-        device.send(sockets.frame_bytes(identifier, data))
+        device.send(channels.frame_bytes(identifier, data))
     _ENDS.append(device)
     return host
 

@@ -12,8 +12,8 @@ import can
 import numpy as np
 
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.odri_can.settings import OdriCan, OdriMotor
-from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
@@ -101,7 +101,6 @@ class OdriStand:
             form=form,
             clock=lambda: self.now_s,
             sleep=self.sleep,
-            threaded=False,
             simulated=True,
         )
 

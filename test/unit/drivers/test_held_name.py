@@ -11,10 +11,8 @@ import uuid
 import pytest
 
 from continuum_robot.drivers.held_name import HeldName
-from continuum_robot.drivers.odri_can import sockets
-from continuum_robot.drivers.odri_can.bus import CanChannel
-from continuum_robot.drivers.odri_can.channels import BusChannel
-from continuum_robot.drivers.odri_can.sockets import SocketChannel, frame_sockets
+from continuum_robot.drivers.odri_can import channel as channels
+from continuum_robot.drivers.odri_can.channel import Channel, frame_sockets
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 
@@ -40,8 +38,8 @@ def channel(name, monkeypatch):
         ends.append(frame_sockets())
         return ends[-1][0]
 
-    monkeypatch.setattr(sockets, "can_socket", can_socket)
-    made = SocketChannel(name, 1_000_000)
+    monkeypatch.setattr(channels, "can_socket", can_socket)
+    made = Channel("socketcan", name, 1_000_000)
     yield made
     made.close()
     for pair in ends:
@@ -64,16 +62,16 @@ def test_a_channel_of_another_process_is_refused_by_its_number_and_free_when_tha
 def test_closing_it_lets_it_go_and_what_cannot_be_opened_is_not_kept(name, channel, monkeypatch):
     channel.open()
     with pytest.raises(PortInUseError, match=f"process {os.getpid()}"):
-        SocketChannel(name, 1_000_000).open()
+        Channel("socketcan", name, 1_000_000).open()
     channel.close()
 
     def no_such(_name):
         raise OSError(19, "no such device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sockets, "can_socket", no_such)
+        patch.setattr(channels, "can_socket", no_such)
         with pytest.raises(DeviceError, match="no CAN interface"):
-            SocketChannel(name, 1_000_000).open()
+            Channel("socketcan", name, 1_000_000).open()
     channel.open()
 
 
@@ -81,6 +79,6 @@ def test_an_interface_over_python_can_is_held_too(name):
     held = HeldName(f"udp_multicast {name}")
     assert not held.take()
     with pytest.raises(PortInUseError, match=f"process {os.getpid()}"):
-        BusChannel("udp_multicast", name, 1_000_000, lambda: 0.0, False).open()
+        Channel("udp_multicast", name, 1_000_000).open()
     held.release()
-    assert CanChannel("slcan", name, 1_000_000, lambda *_: None)._held is None  # it locks its port
+    assert Channel("virtual", name, 1_000_000)._held is None  # within this process only

@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.ndi_serial import network
 from continuum_robot.drivers.ndi_serial import tracker as driver
+from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
 from continuum_robot.drivers.protocols import TrackedPose, Tracker
@@ -23,7 +25,7 @@ from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker, check_sum
+from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 
 needs_library = pytest.mark.skipif(driver.ndicapy is None, reason="ndicapi is not installed")
 
@@ -102,43 +104,40 @@ def test_the_tip_comes_in_the_base_frame(simulated, tracker):
         tracker.read(4.0)
 
 
-def frames_read(monkeypatch, numbers, times_s, **settings):
+def frames_read(numbers, times_s, **settings):
     """Stamps of frames that are read at some times, of a library that answers at once."""
 
-    library = SimpleNamespace(
-        ndiCommand=lambda _device, _command: "",
-        ndiGetTXTransform=lambda _device, _handle: (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1),
-    )
-    monkeypatch.setattr(driver, "ndicapy", library)
+    line = SimpleNamespace(close=lambda: None)
     tracker = NdiTracker(dataclasses.replace(BASE, **settings))
-    tracker._device, stamps = object(), []
+    tracker._device, stamps = line, []
     for number, time_s in zip(numbers, times_s, strict=True):
-        library.ndiGetTXFrame = lambda _device, _handle, number=number: number
+        seen = "0100+10000+00000+00000+00000+000000+000000+000000+0120000000031"
+        line.ask = lambda _command, number=number, seen=seen: f"{seen}{number:08X}\n0000"
         stamps.append(tracker.read(float(time_s)).time_s)
     return np.array(stamps), tracker
 
 
-def test_stamps_follow_the_frames_and_not_the_readings(monkeypatch):
+def test_stamps_follow_the_frames_and_not_the_readings():
     """Readings up to 12 ms late, now and then 80 ms, and frames that are missed, on a clock that is 50 ppm fast."""
     rng = np.random.default_rng(3)
     numbers = np.flatnonzero(rng.random(1200) > 0.1) + 1000
     exposed_s = numbers / 60 / (1 + 5e-5)
     late_s = rng.uniform(0, 0.012, numbers.size) + 0.07 * (rng.random(numbers.size) < 0.05)
     read_s = np.maximum.accumulate(exposed_s + 0.02 + late_s)
-    stamps, tracker = frames_read(monkeypatch, numbers.tolist(), read_s)
+    stamps, tracker = frames_read(numbers.tolist(), read_s)
     assert np.abs(stamps - exposed_s)[300:].max() < 1.5e-3
     assert tracker.recounted == 0
 
 
-def test_frames_that_are_not_counted_as_stated_are_stamped_when_they_are_read(monkeypatch):
+def test_frames_that_are_not_counted_as_stated_are_stamped_when_they_are_read():
     numbers = np.arange(1, 600)
-    stamps, tracker = frames_read(monkeypatch, numbers.tolist(), numbers / 20)
+    stamps, tracker = frames_read(numbers.tolist(), numbers / 20)
     np.testing.assert_allclose(numbers[100:] / 20 - stamps[100:], BASE.latency_s)
     assert tracker.statistics()["recounted"] == 4
 
 
-def test_frames_that_start_again_begin_a_new_clock(monkeypatch):
-    stamps, tracker = frames_read(monkeypatch, [500, 501, 1, 2], [10.0, 10.02, 20.0, 20.02])
+def test_frames_that_start_again_begin_a_new_clock():
+    stamps, tracker = frames_read([500, 501, 1, 2], [10.0, 10.02, 20.0, 20.02])
     np.testing.assert_allclose(stamps + BASE.latency_s, [10.0, 10.0 + 1 / 60, 20.0, 20.0 + 1 / 60])
     assert tracker.recounted == 1
 
@@ -227,6 +226,67 @@ def test_a_tracker_that_falls_silent_is_an_error_and_may_come_back(simulated, tr
     simulated.faults.clear()
     time.sleep(0.05)
     assert tracker.read(1.0) is not None
+
+
+# --- on a network
+
+
+@pytest.fixture
+def networked():
+    made = SimulatedNdiTracker(lambda: tool_of(TIP_IN_BASE), network=True)
+    yield made
+    made.close()
+
+
+def test_a_tracker_on_a_network_gives_the_same_tip_without_the_library(networked, monkeypatch):
+    monkeypatch.setattr(driver, "ndicapy", None)
+    tracker = NdiTracker(BASE, networked.port)
+    tracker.open()
+    found = tracker.read(3.0)
+    np.testing.assert_allclose(found.tip[:3, 3], TIP_IN_BASE[:3, 3], atol=2e-5)
+    np.testing.assert_allclose(found.tip[:3, :3], TIP_IN_BASE[:3, :3], atol=3e-4)
+    tracker.close()
+    assert [one.split(":")[0] for one in networked.commands] == [
+        *("INIT", "PHSR", "PHSR", "PINIT", "PHSR", "PENA", "TSTART", "TX", "TSTOP")
+    ]
+
+
+@pytest.mark.parametrize("fault", ["silent", "wrong_check"])
+def test_a_tracker_on_a_network_that_falls_silent_is_an_error_in_time_and_set_up_again(networked, monkeypatch, fault):
+    monkeypatch.setattr(network, "TRACK_S", 0.1)
+    tracker = NdiTracker(BASE, networked.port)
+    tracker.open()
+    networked.faults.add(fault)
+    with pytest.raises(DeviceError, match=r"TX: (timed out|an answer with a wrong check sum)"):
+        tracker.read(10.0)
+    networked.faults.clear()
+    with pytest.raises(DeviceError, match="TX"):
+        tracker.read(10.1)  # it is not yet time to try again
+    assert tracker.read(11.0) is not None
+    tracker.close()
+
+
+def test_nobody_at_the_address_is_one_sentence():
+    with pytest.raises(DeviceError, match=r"127.0.0.1:9: nothing answers there .*correct hardware\.tracker\.port"):
+        NdiTracker(BASE, "127.0.0.1:9").open()
+
+
+@needs_library
+def test_the_makers_library_reads_the_same_pose_from_the_same_tracker(networked):
+    """The peer over TCP; while the tracker answers, for without an answer it waits for ever."""
+    own = NdiTracker(NdiSerial(kind="ndi_serial", port=networked.port))
+    own.open()
+    seen = own.read(1.0).tip
+    own.close()
+    library = driver.ndicapy
+    address, port = networked.port.split(":")
+    device = library.ndiOpenNetwork(address, int(port))
+    for command in ("INIT:", "PHSR:02", "PINIT:0A", "PENA:0AD", "TSTART:", "TX:0801"):
+        library.ndiCommand(device, command)
+    pose = library.ndiGetTXTransform(device, b"\n")
+    library.ndiCloseNetwork(device)
+    np.testing.assert_allclose(pose[4:7], 1e3 * seen[:3, 3], atol=1e-9)
+    np.testing.assert_allclose(so3.matrix_from_quaternion(np.array(pose[:4]) / np.linalg.norm(pose[:4])), seen[:3, :3])
 
 
 def test_without_port_or_library_it_says_so(monkeypatch, tmp_path):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport over python-can: threads, bad frames, lines that break, and errors that say what to do."""
+"""The transport over python-can: bad frames, lines that break, and errors that say what to do."""
 
 from __future__ import annotations
 
 import errno
 import itertools
+import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +14,13 @@ from pathlib import Path
 import can
 import numpy as np
 import pytest
+import serial
 from odri_stand import five_tendons, wiring
 
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.bus import REOPEN_AFTER, CanChannel, explain_can
+from continuum_robot.drivers.odri_can.channel import Channel, bus_of, explain_can
+from continuum_robot.drivers.odri_can.telemetry import Telemetry
+from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
@@ -35,15 +39,30 @@ def until(happened: Callable[[], bool], timeout_s: float = 5.0) -> None:
         time.sleep(0.002)
 
 
+class Received(Telemetry):
+    """Keeps the frames of a channel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: Frames = []
+
+    def receive(self, identifier: int, data: bytes, stamp_s: float) -> None:
+        self.frames.append((identifier, data))
+
+
 class Line:
-    """A channel with a thread, and a bus at its other end."""
+    """A channel, and a bus at its other end."""
 
     def __init__(self) -> None:
         name = f"line{next(_NAMES)}"
-        self.frames: Frames = []
+        self.received = Received()
         self.other = can.Bus(interface="virtual", channel=name)
-        self.channel = CanChannel("virtual", name, 1_000_000, lambda i, data, _stamp: self.frames.append((i, data)))
+        self.channel = Channel("virtual", name, 1_000_000)
         self.channel.open()
+
+    def frames(self) -> Frames:
+        self.channel.port.drain(self.received, 0.0)
+        return self.received.frames
 
     def close(self) -> None:
         self.channel.close()
@@ -64,10 +83,8 @@ def adapter() -> Iterator[SlcanAdapter]:
     made.close()
 
 
-def slcan(adapter: SlcanAdapter, frames: Frames) -> CanChannel:
-    channel = CanChannel(
-        "slcan", adapter.port, 1_000_000, lambda i, data, _stamp: frames.append((i, data)), threaded=False
-    )
+def slcan(adapter: SlcanAdapter) -> Channel:
+    channel = Channel("slcan", adapter.port, 1_000_000)
     channel.open()
 
     def is_read() -> bool:
@@ -81,12 +98,13 @@ def slcan(adapter: SlcanAdapter, frames: Frames) -> CanChannel:
 
 def test_frames_pass_both_ways_and_are_counted(line: Line) -> None:
     line.other.send(can.Message(arbitration_id=0x20, data=b"12345678", is_extended_id=False))
-    until(lambda: line.frames == [(0x20, b"12345678")])
-    assert line.channel.send(0x005, bytes(8))
+    assert line.frames() == [(0x20, b"12345678")]
+    assert line.channel.port.send(0x005, 1, -1)
     message = line.other.recv(1.0)
     assert message is not None
-    assert (message.arbitration_id, bytes(message.data), message.is_extended_id) == (5, bytes(8), False)
-    assert (line.channel.counters.frames_in, line.channel.counters.frames_out) == (1, 1)
+    assert (message.arbitration_id, bytes(message.data)) == (5, bytes.fromhex("00000001ffffffff"))
+    assert not message.is_extended_id
+    assert (line.channel.counters["frames_in"], line.channel.counters["frames_out"]) == (1, 1)
     assert not line.channel.failed
 
 
@@ -99,28 +117,30 @@ def test_frames_of_other_kinds_are_refused(line: Line) -> None:
         can.Message(arbitration_id=0x20, is_remote_frame=True, dlc=8, is_extended_id=False),
     ):
         line.other.send(message)
-    until(lambda: line.channel.counters.refused_frames == 3)
-    assert line.frames == []
+    assert line.frames() == []
+    assert line.channel.counters["refused_frames"] == 3
     line.other.send(can.Message(arbitration_id=0x40, is_error_frame=True, data=bytes(8)))
-    until(lambda: line.channel.bus_off)
+    line.frames()
+    assert line.channel.bus_off
     line.other.send(can.Message(arbitration_id=0x10, data=b"\x01", is_extended_id=False))
-    until(lambda: not line.channel.bus_off)
-    assert line.channel.counters.error_frames == 1
+    line.frames()
+    assert not line.channel.bus_off
+    assert line.channel.counters["error_frames"] == 1
 
 
-def test_close_ends_the_thread_and_may_be_repeated(line: Line) -> None:
+def test_close_may_be_repeated(line: Line) -> None:
     line.channel.close()
     line.channel.close()
     assert not line.channel.is_open
     assert line.channel.failed
-    assert not line.channel.send(0x005, bytes(8))
+    assert not line.channel.port.send(0x005, 0, 0)
     line.channel.open()
     assert not line.channel.failed
 
 
 def test_garbage_on_a_serial_line_costs_no_later_frame(adapter: SlcanAdapter) -> None:
-    frames: Frames = []
-    channel = slcan(adapter, frames)
+    received = Received()
+    channel = slcan(adapter)
     rng = np.random.default_rng(3)
     for number in range(200):
         if number % 4 == 0:
@@ -129,39 +149,84 @@ def test_garbage_on_a_serial_line_costs_no_later_frame(adapter: SlcanAdapter) ->
         if number % 4 == 2:
             adapter.pty.send((b"t0308G0000000FFFFFFFF\r", b"t0309\r", b"\xff\xfe\r", b"t\r")[number // 4 % 4])
         adapter.send(0x030, number.to_bytes(8, "big"))
-        for _ in range(4):
-            channel.poll()
-    assert [data for identifier, data in frames if identifier == 0x030][-1] == (199).to_bytes(8, "big")
-    assert len(frames) >= 190, "a line that python-can stumbles over may cost the one behind it, no more"
-    assert channel.counters.receive_errors > 0
+        channel.port.drain(received, 0.0)
+    until(lambda: (channel.port.drain(received, 0.0), received.frames[-1][1] == (199).to_bytes(8, "big"))[1])
+    assert [data for _, data in received.frames] == [number.to_bytes(8, "big") for number in range(200)]
+    assert channel.counters["receive_errors"] > 0
     assert not channel.failed
     channel.close()
 
 
+def test_the_answers_of_an_adapter_hide_no_frame_behind_them(adapter: SlcanAdapter) -> None:
+    """One reading takes all that waits: an adapter answers each frame that it sends."""
+    received = Received()
+    channel = slcan(adapter)
+    for answer in (b"z\r", b"\r", b"\a", b"V1013\r", b"N0001\r", b"F00\r", b"zz\r"):
+        adapter.pty.send(answer)
+        adapter.send(0x010, b"\x01")
+    time.sleep(0.05)  # a pseudo-terminal hands over what was written a little later
+    channel.port.drain(received, 0.0)
+    assert received.frames == [(0x010, b"\x01")] * 7
+    assert channel.counters["receive_errors"] == 0
+    channel.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"t9101" + b"1F",  # 11 bits end at 7FF
+        b"TFFFFFFFF0",  # 29 bits at 1FFFFFFF
+        b"t-1011F",
+        b"t+1011F",
+        b"t1_01F",
+        b"t 1011F",
+        b"t0109" + b"00" * 9,
+        b"r0101FF",  # a remote frame has no data
+        b"t0102FF",
+        b"t0101 F",
+        b"t0101F",
+        b"t010",
+        b"t",
+        b"T00000000",
+        "t0101é".encode(),
+        b"\xff\xfe\x80",
+    ],
+)
+def test_a_line_that_no_bus_carries_reaches_no_board(adapter: SlcanAdapter, line: bytes) -> None:
+    channel, telemetry = slcan(adapter), Telemetry()
+    adapter.pty.send(line + b"\r")
+    adapter.send(0x030, bytes(8))
+    until(lambda: (channel.port.drain(telemetry, 0.0), telemetry.positions == 1)[1])
+    assert telemetry.status is None
+    assert telemetry.flags() == (False, False, False)
+    channel.close()
+
+
 def test_an_adapter_that_is_unplugged_is_taken_up_again(adapter: SlcanAdapter) -> None:
-    frames: Frames = []
-    channel = slcan(adapter, frames)
+    received = Received()
+    channel = slcan(adapter)
     adapter.pty.hang_up()
     adapter.is_open = False
-    for _ in range(REOPEN_AFTER):
-        channel.poll()
+    channel.port.drain(received, 0.0)
     assert channel.failed
-    assert channel.counters.receive_errors >= REOPEN_AFTER
-    assert not channel.send(0x005, bytes(8))
+    assert channel.counters["receive_errors"] > 0
+    assert not channel.port.send(0x005, 0, 0)
+    channel.reopen()
     adapter.pty.plug_in()
 
     def is_back() -> bool:
-        channel.poll()
+        channel.reopen()
+        channel.port.drain(received, 0.0)
         adapter.receive()
         adapter.send(0x010, b"\x01")
-        return bool(frames) and not channel.failed
+        return bool(received.frames) and not channel.failed
 
     until(is_back)
-    assert channel.counters.reopened == 1
+    assert channel.counters["reopened"] == 1
     # And where sending had failed before, which a board that is off is not tried again with.
     adapter.pty.hang_up()
     for _ in range(10):
-        channel.send(0x005, bytes(8))
+        channel.port.send(0x005, 0, 0)
     assert channel.failed
     adapter.pty.plug_in()
     until(is_back)
@@ -169,29 +234,32 @@ def test_an_adapter_that_is_unplugged_is_taken_up_again(adapter: SlcanAdapter) -
 
 
 def test_a_line_that_takes_nothing_fails_in_bounded_time(adapter: SlcanAdapter) -> None:
-    channel = slcan(adapter, [])
-    sent = 0
-    while sent < 20000 and channel.send(0x005, bytes(8)):
-        sent += 1
-    assert 0 < sent < 20000, "nobody reads, so the buffers are full some time"
-    for _ in range(2):
-        channel.send(0x005, bytes(8))
+    channel = slcan(adapter)
+    for _ in range(20000):  # nobody reads, so the buffers are full some time
+        channel.port.send(0x005, 0, 0)
+        if channel.failed:
+            break
     assert channel.failed
-    assert channel.counters.send_errors == 3
+    assert channel.counters["send_errors"] >= 3
+    assert channel.counters["frames_out"] > 0
     channel.close()
 
 
 def test_a_port_that_somebody_has_is_refused(adapter: SlcanAdapter) -> None:
-    first = slcan(adapter, [])
-    with pytest.raises(DeviceError, match=r"already open in .*Stop that program first"):
-        slcan(adapter, [])
-    assert adapter.pty.receive() == b"", "nothing was sent on the other's line"
+    first = slcan(adapter)
+    with pytest.raises(PortInUseError, match=f"process {os.getpid()} uses it"):
+        Channel("slcan", adapter.port, 1_000_000).open()
     first.close()
-    slcan(adapter, []).close()
+    with serial.Serial(adapter.port, exclusive=True):  # another program, which knows nothing of names held here
+        adapter.pty.receive()
+        with pytest.raises(DeviceError, match=r"already open in .*Stop that program first"):
+            slcan(adapter)
+        assert adapter.pty.receive() == b"", "nothing was sent on the other's line"
+    slcan(adapter).close()
 
 
 def test_a_port_that_is_not_there_is_told(tmp_path: Path) -> None:
-    channel = CanChannel("slcan", str(tmp_path / "none"), 1_000_000, lambda *_: None)
+    channel = Channel("slcan", str(tmp_path / "none"), 1_000_000)
     with pytest.raises(DeviceError, match=r"there is no such port.*correct hardware\.tendon_actuators\.channels"):
         channel.open()
 
@@ -201,24 +269,49 @@ def test_an_interface_without_its_package_says_which(monkeypatch: pytest.MonkeyP
         raise can.CanInterfaceNotImplementedError("msgpack is missing")
 
     monkeypatch.setattr(can, "Bus", without_package)
-    channel = CanChannel("udp_multicast", "239.74.163.2", 1_000_000, lambda *_: None)
     with pytest.raises(DeviceError, match=r"pip install 'python-can\[multicast\]'"):
-        channel.open()
+        Channel("udp_multicast", "239.74.163.2", 1_000_000).open()
 
 
-def kernel_has_can() -> bool:
+@pytest.mark.parametrize(("interface", "name"), [("pcan", "PCAN_USBBUS1"), ("kvaser", "0"), ("gs_usb", "0")])
+def test_an_adapter_without_its_makers_driver_is_one_sentence(interface: str, name: str) -> None:
+    with pytest.raises(DeviceError, match=f"CAN channel {name}: (interface {interface} lacks|cannot be opened)"):
+        Channel(interface, name, 1_000_000).open()
+
+
+def test_the_bit_rate_reaches_every_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+    monkeypatch.setattr(can, "Bus", lambda **options: asked.update(options))
+    Channel("pcan", "PCAN_USBBUS1", 1_000_000).open()
+    assert asked == {"interface": "pcan", "channel": "PCAN_USBBUS1", "bitrate": 1_000_000, "ignore_config": True}
+
+
+def test_an_interface_that_python_can_does_not_know_names_those_that_it_does() -> None:
+    with pytest.raises(DeviceError, match=r"has no interface warp.*interface to one of .*kvaser, .*pcan.*slcan"):
+        Channel("warp", "0", 1_000_000).open()
+
+
+def test_frames_cross_a_multicast_group_of_this_computer() -> None:
+    """Another process's driver may be at the other end: here python-can's own bus."""
+    pytest.importorskip("msgpack")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        group = socket.inet_aton("239.74.163.2") + socket.inet_aton("0.0.0.0")
+        try:
+            probe.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+        except OSError as error:
+            pytest.skip(f"no multicast on this computer: {error}")
+    first, second = (Channel("udp_multicast", "239.74.163.2:43219", 1_000_000) for _ in range(2))
+    first.open()
+    other = bus_of("udp_multicast", "239.74.163.2:43219", 1_000_000)
     try:
-        socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW).close()
-    except OSError:
-        return False
-    return True
-
-
-def test_socketcan_says_what_is_missing_here() -> None:
-    channel = CanChannel("socketcan", "can987", 1_000_000, lambda *_: None)
-    expected = "there is no CAN interface can987" if kernel_has_can() else "kernel has no CAN"
-    with pytest.raises(DeviceError, match=expected):
-        channel.open()
+        with pytest.raises(PortInUseError):
+            second.open()
+        received = Received()
+        other.send(can.Message(arbitration_id=0x20, data=b"12345678", is_extended_id=False))
+        until(lambda: (first.port.drain(received, 0.0), (0x20, b"12345678") in received.frames)[1])
+    finally:
+        first.close()
+        other.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +342,7 @@ def test_all_channels_that_cannot_be_opened_are_named() -> None:
 
 
 def test_one_plant_behind_three_boards_in_real_time() -> None:
-    """The shipped path: receive threads, wall time, five tendons of one robot; no time is asserted."""
+    """The shipped path: wall time, five tendons of one robot; no time is asserted."""
     robot = five_tendons()
     names = tuple(f"plant{next(_NAMES)}" for _ in range(3))
     settings = wiring(names)
@@ -285,7 +378,7 @@ def test_one_plant_behind_three_boards_in_real_time() -> None:
         assert motors.plant.c[1] > 0, "it bends towards tendon 1, at +x"
     finally:
         actuators.close()
+        until(lambda: not any(board.system_enabled for board in boards))
         pacer.stop()
         for wire in wires:
             wire.close()
-    assert not any(board.system_enabled for board in boards)

@@ -16,7 +16,7 @@ from odri_stand import SOCKETS, OdriStand, five_tendons, wiring
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.sockets import SocketChannel, can_socket, frame_bytes, frame_parts, frame_sockets
+from continuum_robot.drivers.odri_can.channel import Channel, can_socket, frame_bytes, frame_parts, frame_sockets
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
@@ -325,4 +325,4 @@ def test_socketcan_says_what_is_missing_here() -> None:
     except OSError as error:
         expected = "there is no CAN interface can987" if error.errno == 19 else "kernel has no CAN"
     with pytest.raises(DeviceError, match=expected):
-        SocketChannel("can987", 1_000_000).open()
+        Channel("socketcan", "can987", 1_000_000).open()

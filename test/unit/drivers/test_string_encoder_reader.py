@@ -311,3 +311,20 @@ def test_an_address_in_use_and_one_that_is_none(udp: Bench) -> None:
         StringEncoderReader(udp.settings, NAMES).open()
     with pytest.raises(ParameterError, match="ADDRESS:PORT"):
         StringEncoderReader(string_board.settings(transport="udp", port="here"), NAMES)
+
+
+def test_a_board_whose_clock_is_half_a_percent_slow_is_read_for_good_and_named() -> None:
+    """A ceramic resonator, as on an Arduino Mega: the board looked silent for ever."""
+    bench = Bench()
+    try:
+        true_s, step = bench.now_s, bench.board.step
+        bench.board.step = lambda now_s: step(true_s + 0.995 * (now_s - true_s))
+        bench.run(8.0)
+        readings = [bench.run(0.5) for _ in range(16)]
+        assert all(np.isfinite(reading.extension_m).all() for reading in readings)
+        assert all(reading.device_faults == () for reading in readings)
+        assert max(bench.now_s - reading.stamp_s for reading in readings[-1:]) < 0.01
+        assert bench.reader.warning == "its clock runs 0.50% slow: a quartz stays within 0.02%"
+        assert bench.reader.statistics()["clock_drift_ppm"] == pytest.approx(5025, rel=0.02)
+    finally:
+        bench.close()

@@ -13,7 +13,7 @@ import pytest
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.sockets import frame_sockets
+from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import StopPolicy

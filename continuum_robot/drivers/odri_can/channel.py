@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CAN channel of a motor board: the kernel's socket where the interface has one, python-can for every other adapter.
+
+The cycle reads and writes a socket itself, compiled too. Other interfaces run interpreted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import can
+from can.interfaces.slcan import slcanBus
+
+from continuum_robot.drivers.held_name import HeldName
+from continuum_robot.drivers.odri_can.can_link import bring_up_line
+from continuum_robot.drivers.odri_can.frame_port import FRAMES_A_CYCLE, RECEIVE_ERRORS_IN_A_ROW, FramePort
+from continuum_robot.drivers.odri_can.telemetry import Telemetry
+from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, explain
+from continuum_robot.errors import DeviceError
+
+SOCKETCAN, SLCAN, VIRTUAL, MULTICAST = "socketcan", "slcan", "virtual", "udp_multicast"
+SEND_TIMEOUT_S = 0.02
+"""Longer than a frame needs: pyserial calls a write late that was only interrupted."""
+NEXT_SEND_TIMEOUT_S = 0.001
+"""After a failure: a channel that takes nothing must not stop the loop."""
+JOIN_TIMEOUT_S = 2.0
+COMMAND_TIMEOUT_S = 0.05
+BUS_OFF_CLASS = 0x40
+MULTICAST_PORT = 43113
+SEND_BUFFER_BYTES = 4_194_304
+"""Asked for; the kernel gives what net.core.wmem_max allows, of which a frame takes about 800 bytes."""
+BUS_ERRORS = (can.CanError, ValueError, IndexError, OSError)
+"""What python-can's interfaces raise: slcan a ValueError or an IndexError for a bad line, others a plain OSError."""
+# linux/can/raw.h and linux/can/error.h
+_CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES = 2, 0x1FFFFFFF
+_FRAME = struct.Struct("<IB3x8s")
+_LONGEST_LINE = 64
+_HEXADECIMAL = frozenset(b"0123456789ABCDEFabcdef")
+
+SocketFactory = Callable[[str], socket.socket]
+
+
+def frame_bytes(can_id: int, data: bytes) -> bytes:
+    """A ``struct can_frame``.
+
+    Parameters
+    ----------
+    can_id : identifier, and flags as linux/can.h has them
+    data : 8 bytes at most
+    """
+    return _FRAME.pack(can_id, len(data), data)
+
+
+def frame_parts(frame: bytes) -> tuple[int, bytes]:
+    """Identifier with flags, and data, of a ``struct can_frame``; its inverse is :func:`frame_bytes`.
+
+    Parameters
+    ----------
+    frame : its 16 bytes
+    """
+    can_id, length, data = _FRAME.unpack(frame)
+    return can_id, data[:length]
+
+
+def frame_sockets() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a channel in this computer, non-blocking; a stall of 50 ms of a board's frames loses none."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    return ends
+
+
+def can_socket(name: str) -> socket.socket:
+    """A raw socket on a CAN interface, non-blocking, which receives the controller's error frames too.
+
+    Parameters
+    ----------
+    name : of the interface, e.g. can0
+
+    Raises
+    ------
+    OSError : no CAN in the kernel, no such interface, or it is down
+    """
+    made = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
+    try:
+        made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
+        made.bind((name,))
+        # An interface that is down can be bound all the same, and shows it here.
+        error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, f"{name} is down or gone")
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+class SlcanBus(slcanBus):
+    """python-can's serial adapters, with a guard on the line.
+
+    Its own receiver reads byte by byte and stumbles over a byte that is no text for ever; its writer waits until the
+    line is empty, and without end for a line on which nobody reads.
+    """
+
+    def set_bitrate(self, bitrate: int, data_bitrate: int | None = None) -> None:
+        """As python-can's, which calls it before anything else is sent; the port is this program's alone from here.
+
+        Parameters
+        ----------
+        bitrate, data_bitrate : bit/s
+        """
+        self.serialPortOrig.exclusive = True
+        self.serialPortOrig.write_timeout = COMMAND_TIMEOUT_S
+        super().set_bitrate(bitrate, data_bitrate)
+
+    def _write(self, string: str) -> None:
+        self.serialPortOrig.write(string.encode() + self.LINE_TERMINATOR)
+
+    def _read(self, timeout: float | None) -> str | None:  # noqa: ARG002 - what is there, without a wait
+        if b"\r" not in self._buffer:
+            self._buffer += self.serialPortOrig.read(max(1, self.serialPortOrig.in_waiting)).replace(b"\a", b"\r")
+        while b"\r" in self._buffer:
+            line, _, self._buffer = self._buffer.partition(b"\r")
+            if not line.strip(b"zZ") or line[:1] in (b"V", b"N", b"F"):  # the adapter's own answers
+                continue
+            if line[:1] not in (b"t", b"T", b"r", b"R") or not _HEXADECIMAL.issuperset(line[1:]):
+                raise ValueError(f"a torn line of an slcan adapter: {bytes(line)!r}")
+            return line.decode() + "\r"
+        self._buffer = self._buffer[-_LONGEST_LINE:]
+        return None
+
+    def shutdown(self) -> None:
+        """Close the adapter's channel, and the port in any case."""
+        with contextlib.suppress(*BUS_ERRORS):  # one that was pulled out takes no last word
+            super().shutdown()
+        self.serialPortOrig.close()
+
+
+def bus_of(interface: str, name: str, bitrate_bps: int) -> can.BusABC:
+    """A python-can bus.
+
+    Parameters
+    ----------
+    interface : any that python-can knows
+    name : of the channel, in that interface's spelling; for udp_multicast an address, perhaps with ``:PORT``
+    bitrate_bps : bit/s
+
+    Raises
+    ------
+    BUS_ERRORS : it cannot be opened
+    """
+    if interface == SLCAN:
+        # The board answers or not; two seconds for an Arduino to boot are not needed.
+        return SlcanBus(name, bitrate=bitrate_bps, sleep_after_open=0.0, timeout=0.0)
+    options: dict[str, Any] = {"channel": name, "bitrate": bitrate_bps}
+    if interface == MULTICAST:
+        address, _, port = name.rpartition(":")
+        # No hop: the frames stay on this computer.
+        options = {"channel": address or name, "port": int(port) if address else MULTICAST_PORT, "hop_limit": 0}
+    return can.Bus(interface=interface, ignore_config=True, **options)
+
+
+class BusPort(FramePort):
+    """A python-can bus in the place of a socket: the same methods, interpreted only."""
+
+    _bus: Any = None
+    _error = ""
+
+    def attach_bus(self, bus: can.BusABC) -> None:
+        """Use a bus from now on.
+
+        Parameters
+        ----------
+        bus : open
+        """
+        self._bus = bus
+        self.attach(-1)
+
+    def drain(self, telemetry: Telemetry, arrival_s: float) -> None:
+        """Hand all frames that wait to a board's telemetry.
+
+        Parameters
+        ----------
+        telemetry : of the board
+        arrival_s : when they arrived, s
+        """
+        for _ in range(0 if self.gone else FRAMES_A_CYCLE):
+            try:
+                message = self._bus.recv(0.0)
+            except BUS_ERRORS as error:
+                self._error = str(error)
+                self.receive_errors += 1
+                self._errors_in_a_row += 1
+                if self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW:
+                    self.gone = True
+                    return
+                continue
+            if message is None:
+                return
+            self._errors_in_a_row = 0
+            if message.is_error_frame:
+                self.error_frames += 1
+                self.bus_off = self.bus_off or bool(message.arbitration_id & BUS_OFF_CLASS)
+            elif (
+                message.is_remote_frame
+                or message.is_extended_id
+                or message.is_fd
+                or message.data is None
+                or len(message.data) != message.dlc
+            ):
+                self.refused_frames += 1
+            else:
+                self.frames_in += 1
+                self.bus_off = False
+                telemetry.receive(message.arbitration_id, bytes(message.data), arrival_s)
+
+    def send(self, identifier: int, first: int, second: int) -> bool:
+        """Send a frame, in at most 20 ms, and 1 ms after a failure.
+
+        Parameters
+        ----------
+        identifier : 11 bits
+        first, second : its words
+
+        Returns
+        -------
+        whether it went out
+        """
+        if self.gone:
+            self._failures_in_a_row += 1
+            return False
+        words = struct.pack(">II", first & 0xFFFFFFFF, second & 0xFFFFFFFF)
+        timeout_s = NEXT_SEND_TIMEOUT_S if self._failures_in_a_row else SEND_TIMEOUT_S
+        try:
+            self._bus.send(can.Message(arbitration_id=identifier, data=words, is_extended_id=False), timeout=timeout_s)
+        except BUS_ERRORS as error:
+            self._error = str(error)
+            self.send_errors += 1
+            self._failures_in_a_row += 1
+            return False
+        self.frames_out += 1
+        self._failures_in_a_row = 0
+        return True
+
+    def last_error(self) -> str:
+        """The error of the newest failed call, "" before the first."""
+        return self._error
+
+
+def has_socket(interface: str, socket_factory: SocketFactory | None = None) -> bool:
+    """Whether the channels of an interface are sockets, which the cycle reads itself.
+
+    Parameters
+    ----------
+    interface : of the robot file
+    socket_factory : opens a channel's socket in the interface's place
+    """
+    return socket_factory is not None or interface == SOCKETCAN
+
+
+class Channel:
+    """One channel with one board.
+
+    Parameters
+    ----------
+    interface : of python-can
+    name : of the channel
+    bitrate_bps : bit/s; that of SocketCAN is set with ``ip link``
+    socket_factory : opens the channel's socket in the interface's place
+    port : of a socket, compiled; None: an interpreted one
+
+    Attributes
+    ----------
+    name, port : as given
+    is_open : it was opened and not closed
+    """
+
+    def __init__(
+        self,
+        interface: str,
+        name: str,
+        bitrate_bps: int,
+        socket_factory: SocketFactory | None = None,
+        port: FramePort | None = None,
+    ) -> None:
+        self.name, self.is_open = name, False
+        self._interface, self._bitrate_bps = interface, bitrate_bps
+        self._factory = socket_factory or (can_socket if interface == SOCKETCAN else None)
+        self.port: Any = (port or FramePort()) if self._factory else BusPort()
+        # Only virtual channels are within a process; the system lets any number of programs open most others.
+        shared = socket_factory is not None or interface == VIRTUAL
+        self._held = None if shared else HeldName(f"{interface} {name}")
+        self._end: Any = None
+        self._opening: threading.Thread | None = None
+        self._reopened = 0
+
+    def open(self) -> None:
+        """Open the channel.
+
+        Raises
+        ------
+        DeviceError : why it cannot be opened, and what to do
+        """
+        if self.is_open:
+            return
+        holder = self._held.take() if self._held is not None else ""
+        if holder:
+            problem, remedy = f"process {holder} uses it", "Stop that program first: two would drive the same boards."
+            raise PortInUseError(f"CAN channel {self.name}", problem, remedy)
+        try:
+            self._attach()
+        except DeviceError:
+            self.close()
+            raise
+        self.is_open = True
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        self.is_open = False
+        if self._opening is not None:
+            self._opening.join(JOIN_TIMEOUT_S)
+        self._drop()
+        if self._held is not None:
+            self._held.release()
+
+    def reopen(self) -> None:
+        """Try another end where the old one is of no use any more, between two cycles; python-can's in a thread."""
+        if not self.is_open or not self.port.state()[1]:
+            return
+        if self._factory is not None:
+            self._replace()
+        elif self._opening is None or not self._opening.is_alive():
+            self._opening = threading.Thread(target=self._replace, name=f"open {self.name}", daemon=True)
+            self._opening.start()
+
+    def _replace(self) -> None:
+        self._drop()
+        with contextlib.suppress(DeviceError):
+            self._attach()
+            self._reopened += 1
+
+    def _attach(self) -> None:
+        try:
+            if self._factory is not None:
+                self._end = self._factory(self.name)
+                self.port.attach(self._end.fileno())
+            else:
+                self._end = bus_of(self._interface, self.name, self._bitrate_bps)
+                self.port.attach_bus(self._end)
+        except (*BUS_ERRORS, ImportError, NameError, NotImplementedError) as error:  # NameError: kvaser
+            problem, remedy = explain_can(self._interface, self.name, self._bitrate_bps, error)
+            raise DeviceError(f"CAN channel {self.name}", problem, remedy) from error
+
+    def _drop(self) -> None:
+        # First the port: the number of a closed socket may soon be another file's.
+        self.port.detach()
+        end, self._end = self._end, None
+        with contextlib.suppress(*BUS_ERRORS):
+            if end is not None:
+                (end.close if self._factory is not None else end.shutdown)()
+
+    @property
+    def bus_off(self) -> bool:
+        """Whether the CAN controller reported bus-off, and no sound frame came since."""
+        return bool(self.port.state()[0])
+
+    @property
+    def failed(self) -> bool:
+        """Whether frames cannot be received or sent."""
+        return bool(self.port.state()[2])
+
+    @property
+    def last_error(self) -> str:
+        """The error of the newest failed call, "" before the first."""
+        return str(self.port.last_error())
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What happened since it was made: see :meth:`.FramePort.counters`, and how often it was opened again."""
+        return {**self.port.counters(), "reopened": self._reopened}
+
+
+def open_all(channels: Sequence[Channel]) -> None:
+    """Open channels.
+
+    Parameters
+    ----------
+    channels : not open yet
+
+    Raises
+    ------
+    DeviceError : names every one that cannot be opened
+    """
+    errors = []
+    for channel in channels:
+        try:
+            channel.open()
+        except DeviceError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise DeviceError(
+            "CAN channels",
+            "; ".join(f"{error.device.removeprefix('CAN channel ')}: {error.problem}" for error in errors),
+            " ".join(dict.fromkeys(error.remedy for error in errors)),
+        )
+
+
+def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -> tuple[str, str]:
+    """Why a CAN channel could not be opened, and what to do.
+
+    Parameters
+    ----------
+    interface : of python-can
+    name : of the channel
+    bitrate_bps : bit/s
+    error : that opening raised
+
+    Returns
+    -------
+    problem and remedy; a sentence each, the problem without its full stop
+    """
+    cause = _origin(error)
+    number = getattr(cause, "errno", None)
+    if interface not in can.VALID_INTERFACES:
+        known = ", ".join(sorted(can.VALID_INTERFACES))
+        return f"python-can has no interface {interface}", f"Set hardware.tendon_actuators.interface to one of {known}."
+    missing = (can.CanInterfaceNotImplementedError, ImportError, NameError)
+    if isinstance(error, missing) or isinstance(cause, missing):
+        extra = {MULTICAST: "multicast", SLCAN: "serial"}.get(interface, interface)
+        return (
+            f"interface {interface} lacks a package or its maker's driver ({error})",
+            f"Run: pip install 'python-can[{extra}]'; python-can's page of the interface says what else it needs.",
+        )
+    if interface == SLCAN:
+        port, _, baud = name.partition("@")
+        if "bitrate" in str(error):
+            return f"slcan cannot do {bitrate_bps} bit/s", "Set bitrate_bps to 1000000, the boards' own."
+        bauds = int(baud) if baud.isdigit() else 115200
+        trouble = cause if isinstance(cause, (OSError, ValueError)) else OSError(str(cause))
+        return explain(port, bauds, "hardware.tendon_actuators.channels", trouble)
+    if interface != SOCKETCAN:
+        return f"cannot be opened ({cause})", "Check the adapter, its plug, and hardware.tendon_actuators.channels."
+    if number == errno.EAFNOSUPPORT:
+        return "this computer's kernel has no CAN", "Load it with `sudo modprobe can can_raw`, or use interface slcan."
+    if number in (errno.ENODEV, errno.ENXIO):
+        return (
+            f"there is no CAN interface {name} (here: {_can_interfaces()})",
+            "Plug the adapter in, or correct hardware.tendon_actuators.channels.",
+        )
+    if number == errno.ENETDOWN:
+        return "the interface is down", f"Run: {bring_up_line(name, bitrate_bps)}"
+    if number in (errno.EACCES, errno.EPERM):
+        return "no permission for CAN sockets", f"Run outside of the container or sandbox, or install {UDEV_RULES}."
+    if number == errno.EBUSY:
+        return "the adapter is in use by another program", "Stop that program first."
+    return f"cannot be opened ({cause})", "`continuum-robot devices` lists what is there."
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The first error of a chain, which has the number that the others lost."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _can_interfaces() -> str:
+    """Names of the CAN interfaces of this computer; type 280 is ARPHRD_CAN."""
+    found = []
+    for kind in Path("/sys/class/net").glob("*/type"):
+        with contextlib.suppress(OSError):
+            if kind.read_text().strip() == "280":
+                found.append(kind.parent.name)
+    return ", ".join(sorted(found)) or "none"
