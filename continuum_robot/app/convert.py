@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from rich.console import Console
@@ -33,7 +34,8 @@ def run_convert(file: Path, out: Path) -> None:
         rows[row] = rows[row].replace(str(before["schema_version"]), str(VERSION), 1)
         text = "".join(rows)
     else:
-        text = yaml_text(values)
+        head = itertools.takewhile(lambda row: row.startswith("#"), text.splitlines(keepends=True))
+        text = "".join(head) + yaml_text(values)
     parse_robot(text, file)
     try:
         write_whole(out, text)

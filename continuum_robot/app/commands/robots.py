@@ -40,7 +40,8 @@ def convert(
 ) -> None:
     """Write a robot file of version 1 as version 2; files of version 1 are read without, too.
 
-    Where fits came from stands in `provenance` then. A file without any keeps its comments.
+    Where fits came from stands in `provenance` then. A file without any keeps all its comments, others those at its
+    head.
     """
     part("convert").run_convert(file, out)
 
