@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from continuum_robot.drivers.dynamixel.settings import DYNAMIXEL, Dynamixel
-from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A, ODRI_CAN, OdriCan, OdriMotor
 from continuum_robot.drivers.servo_settings import ServoMotor
 from continuum_robot.drivers.string_encoder_serial.settings import (
     STRING_ENCODER_SERIAL,
@@ -17,9 +17,6 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
-
-FULL_SCALE_A = 24.0
-"""Largest current that a board measures, A."""
 
 _MOTORS_A_BOARD = 2
 _COUNTERS_A_BOARD = 4
@@ -55,7 +52,7 @@ def _timeout_ms(robot: Robot) -> int:
 
 
 def _servos(robot: Robot) -> Dynamixel:
-    motors = tuple(ServoMotor(id=tendon, tendon=tendon) for tendon in range(1, robot.tendon_count + 1))
+    motors = tuple(ServoMotor(**entry) for entry in Dynamixel.usual_motors({}, robot.tendon_count))
     timeout_ms = min(2540, max(20, _timeout_ms(robot)))
     return Dynamixel(kind=DYNAMIXEL, port="simulated", baud_bps=4_000_000, receive_timeout_ms=timeout_ms, motors=motors)
 
@@ -63,15 +60,7 @@ def _servos(robot: Robot) -> Dynamixel:
 def _boards(robot: Robot, actuators: Actuators) -> OdriCan:
     boards = -(-robot.tendon_count // _MOTORS_A_BOARD)
     channels = tuple(f"can{index}" for index in range(boards))
-    motors = tuple(
-        OdriMotor(
-            channel=channels[index // _MOTORS_A_BOARD],
-            motor=index % _MOTORS_A_BOARD + 1,
-            tendon=index + 1,
-            gear_ratio=actuators.gear_ratio,
-        )
-        for index in range(robot.tendon_count)
-    )
+    motors = tuple(OdriMotor(**entry) for entry in OdriCan.usual_motors({"channels": channels}, robot.tendon_count))
     return OdriCan(
         kind=ODRI_CAN,
         channels=channels,

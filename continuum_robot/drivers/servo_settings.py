@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from continuum_robot.robot.hardware import Motor, check_motors
 from continuum_robot.robot.schema import quantity
@@ -38,7 +39,14 @@ class ServoSection:
         choices=(LATCH, RESTART),
     )
     overload_restarts: int = quantity("how often each servo is restarted until it latches", default=3, ge=1, le=100)
-    motors: tuple[ServoMotor, ...] = quantity("every servo and the tendon that it pulls")
+    motors: tuple[ServoMotor, ...] = quantity(
+        "every servo and the tendon that it pulls; left out: the servo of each tendon's number"
+    )
+
+    @staticmethod
+    def usual_motors(_section: Mapping[str, Any], tendon_count: int) -> list[dict[str, Any]]:
+        """Entries of ``motors`` where the file has none: the servo of each tendon's number."""
+        return [{"id": tendon, "tendon": tendon} for tendon in range(1, tendon_count + 1)]
 
     def __post_init__(self) -> None:
         check_motors((self.port,), [(self.port, entry.id) for entry in self.motors], "id")

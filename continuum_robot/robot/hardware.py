@@ -19,7 +19,7 @@ class Motor:
 
     tendon: int = quantity("number of the tendon that it pulls, from 1, in tendon order", ge=1, le=640)
     polarity: int = quantity("+1: a positive current pulls the tendon in, -1: it lets it out", default=1, ge=-1, le=1)
-    gear_ratio: float = quantity(
+    gear_ratio: float | None = quantity(
         "turns of the motor, or of the servo's horn, for a turn of the spool", default=1.0, gt=0, le=1000
     )
     spool_radius_m: float | None = quantity(
@@ -38,11 +38,14 @@ class Motor:
     def newton_per_ampere(self, actuators: Actuators) -> float:
         """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
         torque_constant = self.torque_constant_nm_per_a or actuators.torque_constant_nm_per_a
-        return torque_constant * self.gear_ratio / (self.spool_radius_m or actuators.spool_radius_m)
+        return torque_constant * self._ratio(actuators) / (self.spool_radius_m or actuators.spool_radius_m)
 
     def meter_per_turn(self, actuators: Actuators) -> float:
         """Tendon that is pulled in by a turn of the motor in its pulling direction, m."""
-        return 2 * math.pi * (self.spool_radius_m or actuators.spool_radius_m) / self.gear_ratio
+        return 2 * math.pi * (self.spool_radius_m or actuators.spool_radius_m) / self._ratio(actuators)
+
+    def _ratio(self, actuators: Actuators) -> float:
+        return self.gear_ratio or actuators.gear_ratio
 
 
 class Section(Protocol):

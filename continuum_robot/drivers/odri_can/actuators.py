@@ -17,7 +17,7 @@ from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory, has_socket, open_all
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
-from continuum_robot.drivers.odri_can.settings import OdriCan
+from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A, OdriCan
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import DeviceError, ParameterError
@@ -95,6 +95,9 @@ class OdriTendonActuators:
         self.compiled = form is not None and has_socket(settings.interface, socket_factory)
         self._form = form if self.compiled else INTERPRETED
         self._motors = MotorCurrents(robot, settings, settings.motors)
+        if not self._motors.largest_a < FULL_SCALE_A:
+            key, expected = "hardware.tendon_actuators.maximum_current_a", f"less than {FULL_SCALE_A:g} A"
+            raise ParameterError(key, settings.maximum_current_a, f"{expected}, beyond which the boards' reading wraps")
         motors = self._motors.motors
         self._clock, self._sleep = clock, sleep
         self._lock = threading.RLock()
@@ -117,7 +120,7 @@ class OdriTendonActuators:
             self._motors.polarity.tolist(),
             self._motors.ampere_per_newton.tolist(),
             self._motors.signed_m_per_rev.tolist(),
-            settings.maximum_current_a,
+            self._motors.largest_a,
             clock is not time.monotonic,
         )
         self._reading = self._form.ReadingBuffer(self.tendon_count)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from continuum_robot.robot.doors import TENDON_ACTUATORS
 from continuum_robot.robot.hardware import Motor, check_channels, check_motors
@@ -11,6 +13,8 @@ from continuum_robot.robot.schema import quantity
 
 DOOR = TENDON_ACTUATORS
 ODRI_CAN = "odri_can"
+FULL_SCALE_A = 24.0
+"""Largest current that a board measures, A."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +23,12 @@ class OdriMotor(Motor):
 
     channel: str = quantity("CAN channel of its board, one of channels", filled=True)
     motor: int = quantity("which of the board's two motors, 1 or 2", ge=1, le=2)
-    gear_ratio: float = quantity("turns of the motor for a turn of the spool: count the teeth", gt=0, le=1000)
+    gear_ratio: float | None = quantity(
+        "turns of the motor for a turn of the spool: count the teeth; none: that of actuators",
+        default=None,
+        gt=0,
+        le=1000,
+    )
 
     @property
     def place(self) -> tuple[str, int]:
@@ -49,8 +58,12 @@ class OdriCan:
         ge=0.005,
         le=1,
     )
-    maximum_current_a: float = quantity(
-        "clamp on every current that is sent: the firmware has none, and its reading wraps at 24 A", gt=0, lt=24
+    maximum_current_a: float | None = quantity(
+        "clamp on every current that is sent: the firmware has none, and its reading wraps at 24 A; none: that of"
+        " actuators",
+        default=None,
+        gt=0,
+        lt=FULL_SCALE_A,
     )
     current_mismatch_a: float = quantity(
         "largest difference of commanded and measured current", default=0.15, gt=0, lt=24
@@ -62,7 +75,18 @@ class OdriCan:
         ge=1,
         le=120,
     )
-    motors: tuple[OdriMotor, ...] = quantity("every motor and the tendon that it pulls")
+    motors: tuple[OdriMotor, ...] = quantity(
+        "every motor and the tendon that it pulls; left out: two a channel, in the order of the tendons"
+    )
+
+    @staticmethod
+    def usual_motors(section: Mapping[str, Any], tendon_count: int) -> list[dict[str, Any]]:
+        """Entries of ``motors`` where the file has none: two a channel, in the order of the tendons."""
+        places = [(channel, motor) for channel in section.get("channels", ()) for motor in (1, 2)]
+        return [
+            {"channel": channel, "motor": motor, "tendon": tendon}
+            for tendon, (channel, motor) in enumerate(places[:tendon_count], 1)
+        ]
 
     def __post_init__(self) -> None:
         check_channels(self.channels)

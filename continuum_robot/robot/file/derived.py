@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
+from continuum_robot.robot.doors import TENDON_ACTUATORS, shipped
 
 Numbers = Callable[..., float]
 
@@ -92,7 +93,21 @@ def fill(values: Any) -> tuple[str, ...]:
             continue
         section[key] = float(f"{rule.value(*given):.3g}")
         lines.append(f"{rule.key} = {section[key]:g}: {rule.why}")
-    return tuple(lines)
+    return (*lines, *_wire(values))
+
+
+def _wire(values: dict[str, Any]) -> tuple[str, ...]:
+    """Wire the motors as is usual with their kind, where the file does not say how."""
+    hardware, count = values.get("hardware"), _tendon_count(values)
+    motors = hardware.get("tendon_actuators") if isinstance(hardware, dict) else None
+    if not isinstance(motors, dict) or "motors" in motors or math.isnan(count):
+        return ()
+    kind = shipped(TENDON_ACTUATORS).get(str(motors.get("kind")))
+    if not hasattr(kind, "usual_motors"):
+        return ()
+    motors["motors"] = kind.usual_motors(motors, int(count))
+    places = (", ".join(f"{key} {value}" for key, value in one.items()) for one in motors["motors"])
+    return (f"hardware.tendon_actuators.motors = {'; '.join(places)}: in the order of the tendons",)
 
 
 def _number(values: Any, key: str) -> float:

@@ -14,9 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from continuum_robot.drivers.assumed_wiring import FULL_SCALE_A
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
+from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A
 from continuum_robot.errors import FrameError, ParameterError
 from continuum_robot.simulation.wire.can_wire import CanWire
 

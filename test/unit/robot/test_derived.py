@@ -22,6 +22,7 @@ DISPLACEMENT = {
         "rotor_inertia_kg_m2": 6e-4, "servo": {"maximum_speed_rad_per_s": 6.0},
     },
     "limits": {"maximum_displacement_m": 0.02, "maximum_n": 70.0},
+    "control": {"pretension_n": 4.0},
 }  # fmt: skip
 
 
@@ -58,6 +59,28 @@ def test_limits_of_displacements_follow_from_the_servos():
     without = copy.deepcopy(DISPLACEMENT)
     del without["limits"]["maximum_n"]
     assert parsed(without).limits.maximum_n == pytest.approx(0.5 * 1.08 * 1.3 / 0.01, rel=0.01)
+
+
+def test_motors_are_wired_in_the_order_of_the_tendons_where_the_file_does_not_say_how():
+    values = copy.deepcopy(TENSION)
+    motors = values["hardware"]["tendon_actuators"]
+    for key in ("motors", "maximum_current_a"):
+        del motors[key]
+    values.pop("assumed")
+    robot = parse_robot(yaml.safe_dump(values))
+    stated = load_robot("opencr_five_tendon")
+    assert "can2, motor 1, tendon 5" in robot.derived[-1]
+    assert [one.place for one in robot.hardware.tendon_actuators.motors] == [
+        one.place for one in stated.hardware.tendon_actuators.motors
+    ]
+    assert robot.newton_per_ampere == pytest.approx(stated.newton_per_ampere)
+    values["hardware"]["tendon_actuators"] = {"kind": "dynamixel", "port": "/dev/servos"}
+    servos = parse_robot(yaml.safe_dump(values)).hardware.tendon_actuators
+    assert [(one.id, one.tendon) for one in servos.motors] == [(k, k) for k in range(1, 6)]
+    motors["channels"] = ["can0", "can1"]  # too few: the fifth tendon has no motor
+    values["hardware"]["tendon_actuators"] = motors
+    with pytest.raises(RobotFileError, match="a motor for tendon 5 too"):
+        parse_robot(yaml.safe_dump(values))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.key}-{len(rule.of)}")
