@@ -18,6 +18,7 @@ from continuum_robot.drivers.safety.fault_codes import (
     SLACK_TENDON_BIT,
     TENSION_OUT_OF_RANGE_BIT,
 )
+from continuum_robot.drivers.safety.tendon_faults import fault_names
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import ServoThresholds
 
@@ -55,6 +56,8 @@ class DisplacementRules(ActuationRules):
             bit: np.zeros(count) for bit in (DISPLACEMENT_LAG_BIT, TENSION_OUT_OF_RANGE_BIT, SLACK_TENDON_BIT)
         }
         self._taut = np.zeros(count, dtype=bool)
+        self._names = robot.tendon_names
+        self._found: dict[int, tuple[NDArray[np.bool_], Vector, Vector]] = {}
         self._measured: Vector | None = None
         self._stamp_s = np.nan
         self.forget()
@@ -95,6 +98,22 @@ class DisplacementRules(ActuationRules):
         """
         farthest_m = (1.0 + fraction) * self._limits.maximum_displacement_m if known else np.inf
         return -farthest_m, farthest_m
+
+    def detail(self, fault: str) -> str:
+        """As :class:`ActuationRules`: load and distance to the command of each tendon that it was found on.
+
+        Parameters
+        ----------
+        fault : its name
+        """
+        for bit, (where, load_n, away_m) in self._found.items():
+            if fault_names(bit) == (fault,):
+                loads = [f"{one:.3g} N" if np.isfinite(one) else "an unknown load" for one in load_n]
+                return ", ".join(
+                    f"{self._names[j]} is {1e3 * away_m[j]:.2g} mm from its command, at {loads[j]}"
+                    for j in np.flatnonzero(where)
+                )
+        return ""
 
     # --- in the cycle
 
@@ -141,6 +160,7 @@ class DisplacementRules(ActuationRules):
             since_s[:] = np.where(where, since_s + min(dt, self._lasting_s), 0.0)
             if obeys and (since_s > self._lasting_s).any():
                 found |= bit
+                self._found[bit] = (since_s > self._lasting_s, load_n, np.array(self.command) - measured)
         return found
 
     def limit(self, command: list[float], since_s: float) -> None:
