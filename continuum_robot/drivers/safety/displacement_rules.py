@@ -54,7 +54,7 @@ class DisplacementRules(ActuationRules):
         self._since_s = {
             bit: np.zeros(count) for bit in (DISPLACEMENT_LAG_BIT, TENSION_OUT_OF_RANGE_BIT, SLACK_TENDON_BIT)
         }
-        self._taut = np.zeros(count, dtype=bool)
+        self._taut, self._known = np.zeros(count, dtype=bool), True
         self._measured: Vector | None = None
         self._stamp_s = np.nan
         self.forget()
