@@ -9,7 +9,9 @@ c and a generalised force u with
 where T(u) are the tensions of muhmann (26) and the strategy, none below the pretension. The servos then hold what the
 paths are shorter by and what T stretches the tendons by: muhmann (4), (13) and T / k for parallel tendons. Force
 shifting (28) becomes a common displacement, at which the same tensions hang on the tendons. Friction of the paths is
-added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`).
+added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
+stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
+loop: so much it is told more, and earlier by the reference's velocity.
 """
 
 from __future__ import annotations
@@ -86,6 +88,7 @@ class DisplacementController(CycleController):
         self._rubs = bool(self.tendons.friction_fraction.any())
         self._balance = Balance(self.rod)
         self._C = np.array(self.manifold.clarke_matrix)
+        self._give_m_per_n, self._behind_s = _of_servos(robot)
         limits = robot.limits
         self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
         count, size = self.tendon_count, self.coordinate_count
@@ -184,12 +187,12 @@ class DisplacementController(CycleController):
         self._solve(np.array(position))
         self._anchor = self._path.copy()
         self.load = self.tension.copy()
-        self._offset = np.array(command) - self.tendons.reading(self._path, self.load)
+        self._offset = np.array(command) - self._goal()
 
     def step(
         self,
         position: list[float],
-        _velocity: list[float],
+        velocity: list[float],
         _acceleration: list[float],
         _measured_tension: list[float],
         _rate_measured: bool,
@@ -197,7 +200,8 @@ class DisplacementController(CycleController):
     ) -> bool:
         """Answer the observed state by displacements; False, and NaN, where the reference is not finite.
 
-        ``position`` of the reference, m, ``dt`` since the state before, s, count; the servos see to the rest.
+        ``position`` (m) and ``velocity`` (m/s) of the reference and ``dt``, s, since the state before count; the
+        servos see to the rest.
         """
         self._position = np.array(position)
         if not np.isfinite(self._position).all() or not np.isfinite(self.clarke).all():
@@ -207,20 +211,25 @@ class DisplacementController(CycleController):
         self.payload.step(dt)
         self._wanted.append((self._stamp_s, self._position))
         self._integrate(dt)
-        self._saturated = not self._solve(self._position + self._integral)
+        ahead = self._behind_s * np.nan_to_num(np.array(velocity))
+        self._saturated = not self._solve(self._position + ahead + self._integral)
         self.unsolved += self._saturated
         stops, self.load = self._stops(self._anchor, self.load), self.tension
         if stops is not None:
             at = (self._path, stops.anchor_m, stops.limit_n, stops.stiffness)
             self.load = np.maximum(self.tension + stop_force(*at).force, 0.0)
             self._anchor = moved_anchor(*at)
-        command = self.tendons.reading(self._path, self.load)
+        command = self._goal()
         if self._blended_s < BLEND_S:
             command = command + (1.0 - quintic(self._blended_s / BLEND_S)) * self._offset
             self._blended_s += dt
         self._short[:] = 0.0
         self.command[:], self.force[:] = command.tolist(), self._u.tolist()
         return True
+
+    def _goal(self) -> Vector:
+        """What the servos are told so that they hold the load on the path, (N,), m."""
+        return self.tendons.reading(self._path, self.load) + self._give_m_per_n * self.load
 
     def realise(self, command: list[float]) -> None:
         """The driver limited the last answer to this ``command`` of all tendons, m: the integral goes no further."""
@@ -278,3 +287,12 @@ class DisplacementController(CycleController):
             self._position + self._integral,
             np.full(self.coordinate_count, self._saturated),
         )
+
+
+def _of_servos(robot: Robot) -> tuple[float, float]:
+    """By what a servo gives way to a newton, m, and the time by which it is behind, s."""
+    actuators = robot.actuators
+    if actuators is None or actuators.servo is None:
+        raise ParameterError("robot.actuators.servo", None, "position loops, whose actuators take displacements")
+    w = 2 * math.pi * actuators.servo.bandwidth_hz
+    return 1 / (actuators.reflected_mass_kg * w**2), 2 / w

@@ -55,7 +55,7 @@ class DisplacementRules(ActuationRules):
         self._since_s = {
             bit: np.zeros(count) for bit in (DISPLACEMENT_LAG_BIT, TENSION_OUT_OF_RANGE_BIT, SLACK_TENDON_BIT)
         }
-        self._taut = np.zeros(count, dtype=bool)
+        self._taut, self._known = np.zeros(count, dtype=bool), True
         self._names = robot.tendon_names
         self._found: dict[int, tuple[NDArray[np.bool_], Vector, Vector]] = {}
         self._measured: Vector | None = None
@@ -72,7 +72,7 @@ class DisplacementRules(ActuationRules):
         reading : new
         known : displacements count from home, so that their range is
         """
-        self._begin = np.array(reading.displacement_m, dtype=float)
+        self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
         self._middle = np.zeros(self._count) if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
         if np.any(load_n > self._limits.maximum_n):
@@ -152,7 +152,7 @@ class DisplacementRules(ActuationRules):
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n),
+            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
         found = 0
         for bit, where in wrong.items():

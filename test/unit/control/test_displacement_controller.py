@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from displacement_robots import LIMITS, fitted, stiffer, with_servos, with_tendons
 
+from continuum_robot.control import displacement_controller
 from continuum_robot.control.displacement_controller import BLEND_S, DisplacementController
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.drivers.protocols import TendonReading
@@ -33,6 +34,12 @@ PLACES_M = {
     "mixed_routing": [0.003, 0.001, -0.001, 0.002],
     "ftdcr_v4": [0.002, 0.001, -0.001, 0.0015, 0.001, -0.0005],
 }
+
+
+@pytest.fixture(autouse=True)
+def rigid_servos(monkeypatch):
+    """Servos that are where they are told to be: what the statics make of a reference shows by itself."""
+    monkeypatch.setattr(displacement_controller, "_of_servos", lambda _robot: (0.0, 0.0))
 
 
 class Loop:
@@ -294,3 +301,31 @@ def test_a_controller_of_another_package_gives_displacements():
     servos = Servos(robot, ForeignController(Follower(), robot))
     np.testing.assert_allclose(servos.state(np.full(10, 5e-4), np.full(10, np.nan)), 1.5e-3)
     assert np.isnan(servos.cycle.generalized_force).all()
+
+
+def servo_commands(robot, place, velocity, monkeypatch, *, rigid):
+    """Commands at a place that is passed with a velocity, after the blend from the start."""
+    if rigid:
+        monkeypatch.setattr(displacement_controller, "_of_servos", lambda _robot: (0.0, 0.0))
+    loop = Loop(robot)
+    for _ in range(round(1.5 * BLEND_S / DT)):
+        assert loop.control.step(list(place), list(velocity), loop.still, [np.nan] * loop.count, True, DT)
+    return np.array(loop.control.command), loop.control.load.copy()
+
+
+def test_servos_are_told_what_they_stay_behind(monkeypatch):
+    robot = with_servos()
+    servo, still = robot.actuators.servo, np.zeros(robot.coordinate_count)
+    w = 2 * np.pi * servo.bandwidth_hz
+    stiffness = robot.actuators.reflected_mass_kg * w**2
+    place, velocity = np.array(PLACES_M["two_segment"]), np.array([0.01, -0.02, 0.005, 0.01])
+    with monkeypatch.context() as patch:
+        held, load = servo_commands(robot, place, still, patch, rigid=True)
+    with monkeypatch.context() as patch:
+        passed, loaded = servo_commands(robot, place + velocity * 2 / w, still, patch, rigid=True)
+    monkeypatch.undo()
+    assert load.min() > 1.0
+    resting, _ = servo_commands(robot, place, still, monkeypatch, rigid=False)
+    np.testing.assert_allclose(resting, held + load / stiffness, atol=1e-9)
+    moving, _ = servo_commands(robot, place, velocity, monkeypatch, rigid=False)
+    np.testing.assert_allclose(moving, passed + loaded / stiffness, atol=1e-9)
