@@ -20,6 +20,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD, HeldLoads
 from continuum_robot.estimation.contact.kind import SEVERAL, ContactKind, ContactKinds, KindSettings
 from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact.pair import PairEstimate
@@ -129,7 +130,10 @@ class ContactMonitorNode(ManagedNode):
         self._newest: Shape | None = None
         self._power = conversions.PowerOn()
         self._settled = False
-        self._tensions: deque[tuple[int, Vector]] = deque(maxlen=_REMEMBERED_STATES)
+        self._tensions: deque[tuple[int, Vector, Vector]] = deque(maxlen=_REMEMBERED_STATES)
+        self._held: HeldLoads | None = None
+        self._rubbing: Vector | None = None
+        self._loads = MEASURED
         self._displacement: Vector = np.zeros(0)
         self._standstill = StandstillWatch((), 1.0)
         self._suspects: tuple[str, ...] = ()
@@ -169,13 +173,10 @@ class ContactMonitorNode(ManagedNode):
         self._location = self.parameters.declare_settings("location", default_location(robot))
         self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
         self._screw_settings = self.parameters.declare_settings("screw", ScrewSettings())
-        monitor = ContactMonitor(
-            robot,
-            self._settings.value,
-            self._location.value,
-            motors=True,
-            observer_settings=self.own_settings,
-        )
+        self._held, self._loads = None, MEASURED
+        fractions = () if robot.displaced_tendons is None else robot.displaced_tendons.friction_fraction
+        self._rubbing = np.array(fractions) if any(fractions) else None
+        monitor = self._make_monitor(robot, motors=True)
         pose = monitor.functions.backbone_pose()
         self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
         names = [string.name for string in robot.strings]
@@ -190,6 +191,18 @@ class ContactMonitorNode(ManagedNode):
         self._estimate = None
         self._monitor = monitor
         self._floor.read()
+
+    def _make_monitor(self, robot: Robot, *, motors: bool) -> ContactMonitor:
+        """``motors``: the loads are measured by the motors' currents."""
+        assert self._settings is not None
+        assert self._location is not None
+        return ContactMonitor(
+            robot,
+            self._settings.value,
+            self._location.value,
+            motors=motors,
+            observer_settings=self.own_settings,
+        )
 
     def carry(self, payload_kg: float) -> None:
         """Begin anew with another payload, kg: observers, tare and what was learnt were those of the one before."""
@@ -264,8 +277,8 @@ class ContactMonitorNode(ManagedNode):
             return
         self._power.update(message)
         self._settled = self._power.lasts_s(message) >= self._settle_s
-        self._tensions.append((message.sequence, conversions.vector(message.tension)))
         self._displacement = conversions.vector(message.displacement)
+        self._tensions.append((message.sequence, conversions.vector(message.tension), self._displacement))
 
     def _on_strings(self, message: StringLengths) -> None:
         # Motors stand still while a hand bends the robot; strings do not.
@@ -336,7 +349,10 @@ class ContactMonitorNode(ManagedNode):
 
     def _take(self, shape: Shape, *, silent: bool) -> bool:
         """Use one shape; whether it and its tensions could be used."""
-        monitor, tension = self._monitor, self._tension(shape.sequence)
+        tension, displacement = self._tension(shape.sequence)
+        if tension is not None and not self._choose_loads(tension):
+            return False
+        monitor, deviation_n = self._monitor, None
         coefficients = conversions.vector(shape.coefficients)
         if monitor is None:
             return False
@@ -356,6 +372,12 @@ class ContactMonitorNode(ManagedNode):
             self._counts["inputs_without_tensions"] += 1
             return False
         fault = shape.problem
+        if self._held is not None:
+            fraction = monitor.settings.stiffness_error_fraction
+            at = covariance.reshape(self._size, self._size)
+            tension, deviation_n = self._held.loads(coefficients, at, displacement, fraction)
+        elif self._rubbing is not None and tension is not None:
+            deviation_n = self._rubbing * np.abs(tension)  # friction of the paths, of unknown sign
         if not fault and not math.isfinite(float(tension.sum() + coefficients.sum() + rates.sum())):
             what = "tensions" if not math.isfinite(float(tension.sum())) else "coefficients of the shape"
             self._missing = f"the {what} are not numbers"
@@ -379,6 +401,7 @@ class ContactMonitorNode(ManagedNode):
                     covariance.reshape(self._size, self._size),
                     step_s,
                     tension=tension,
+                    tension_deviation_n=deviation_n,
                     tendon_displacement=self._displacement if self._displacement.size == self._tendon_count else None,
                     c_rate_covariance=self._rate_covariance(shape),
                     fault=fault,
@@ -446,15 +469,30 @@ class ContactMonitorNode(ManagedNode):
         kind, sequence = self._kind(estimate, unknown, 0.0), 0 if shape is None else shape.sequence
         self._publish(estimate, kind, unknown, None, None, stamp=stamp, sequence=sequence)
 
-    def _tension(self, sequence: int) -> Vector | None:
-        """Tensions of the driver's cycle ``sequence``, else the newest ones; None where there are none."""
-        found: Vector | None = None
-        for number, tension in reversed(list(self._tensions)):
-            if number == sequence:
-                found = tension
-                break
-            found = tension if found is None else found
-        return found if found is not None and found.size == self._tendon_count else None
+    def _tension(self, sequence: int) -> tuple[Vector | None, Vector]:
+        """Tensions and displacements of the driver's cycle ``sequence``, else the newest ones; None: there are none."""
+        states = list(self._tensions)
+        found = next((state for state in reversed(states) if state[0] == sequence), states[-1] if states else None)
+        if found is None or found[1].size != self._tendon_count or found[2].size != self._tendon_count:
+            return None, np.zeros(0)
+        return found[1], found[2]
+
+    def _choose_loads(self, tension: Vector) -> bool:
+        """Where servos that hold displacements tell no load, take what their tendons stretch by; False: not known."""
+        robot = self._robot
+        if robot is None or not robot.takes_displacements or self._held is not None or not np.isnan(tension).all():
+            return True
+        try:
+            self._held = HeldLoads(robot)
+        except ParameterError:
+            self._missing = UNTOLD
+            self._counts["inputs_without_tensions"] += 1
+            return False
+        with self._monitor_lock:
+            self._monitor = self._make_monitor(robot, motors=False)
+        self._loads = HELD
+        self.say(f"contacts are found by {HELD}: the servos measure no load")
+        return True
 
     def _kind(self, estimate: ContactEstimate, coefficients: Vector, step_s: float) -> ContactKind:
         """The kind of the contact, if there is one."""
@@ -594,6 +632,7 @@ class ContactMonitorNode(ManagedNode):
             status.summary(Level.WARN, estimate.state)
         status.summary(Level.OK, CLEAR if estimate.state == CLEAR else estimate.state)
         status.add("contact_state", estimate.state)
+        status.add("loads", self._loads)
         status.add("invalid_reason", estimate.reason)
         status.add("residual_share_of_threshold", float(estimate.ratio))
         self._floor.diagnose(status)

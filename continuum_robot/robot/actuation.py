@@ -254,7 +254,8 @@ class DisplacementLimits(ActuationLimits):
     speed_m_per_s: float = quantity("fastest change of a commanded displacement", gt=0, le=10)
     acceleration_m_per_s2: float = quantity("fastest change of that speed", gt=0, le=1e4)
     slack_n: float = quantity(
-        "load below which a tendon counts as slack while active, where loads are known; 0: none does",
+        "load below which a tendon counts as slack while active, where loads are known, beyond the motor's friction;"
+        " 0: none does",
         default=0.0,
         ge=0,
         le=1e4,

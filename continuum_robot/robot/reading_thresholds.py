@@ -84,22 +84,24 @@ class ServoThresholds:
     Attributes
     ----------
     lag_m : largest distance between a commanded and a measured displacement, m
-    highest_n : greatest load of a tendon as its motor measures it, with its friction and inertia, N
-    slack_n : load below which a tendon is slack, N
+    highest_n : greatest load of a tendon as its motor measures it slowly, with its dry friction and inertia, N
+    lowest_n : load below which a tendon is slack all the same, with that friction against it, N; -inf: none is
+    viscous_ns_per_m : by how much both move apart with the speed, N.s/m
     frozen_motion_m : how far a command may move while a reading repeats bit by bit, m
     frozen_begin_s : for how long, s
     """
 
     lag_m: float
     highest_n: float
-    slack_n: float
+    lowest_n: float
+    viscous_ns_per_m: float
     frozen_motion_m: float
     frozen_begin_s: float
 
     @property
     def sentence(self) -> str:
         """For people."""
-        slack = f" below {self.slack_n:.3g} N, or" if self.slack_n else ""
+        slack = f" below {self.lowest_n:.3g} N, or" if math.isfinite(self.lowest_n) else ""
         return (
             f"Faults from: a servo {1e3 * self.lag_m:.3g} mm from its command; a load{slack} above"
             f" {self.highest_n:.3g} N; a reading that repeats while its command moves {1e3 * self.frozen_motion_m:.3g}"
@@ -143,7 +145,8 @@ def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
     return ServoThresholds(
         lag_m=limits.lag_m or _SERVO_MARGIN * behind_m,
         highest_n=limits.maximum_n + friction_n + mass_kg * limits.acceleration_m_per_s2,
-        slack_n=limits.slack_n,
+        lowest_n=limits.slack_n - friction_n if limits.slack_n else -math.inf,
+        viscous_ns_per_m=actuators.viscous_ns_per_m,
         frozen_motion_m=limits.frozen_motion_m or max(sticks_m, _LEAST_MOTION_M),
         frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, 2 * delay_s),
     )

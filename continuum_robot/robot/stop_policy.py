@@ -34,7 +34,7 @@ _OF_DISPLACEMENTS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPolicy:
-    """What a stop does by class of fault.
+    """What a stop does by class of fault; what each kind of actuators may do: docs/safety.md.
 
     release ramps to limits.safe_n, or pays out by limits.pay_out_m; hold_tension, hold_place and brake; torque_off for
     actuators that take displacements.
@@ -105,6 +105,9 @@ class StopPolicy:
                 allowed = [other for other in STOP_ACTIONS if other not in (*refused, never)]
                 why = because if action == never else reason
                 raise refuse(f"stop.{key}", action, f"one of {', '.join(allowed)}: {why}")
+        if displacements and self.hold_authority_n:
+            expected = "none: a servo that holds its place has no bounded authority"
+            raise refuse("stop.hold_authority_n", self.hold_authority_n, expected)
 
     @property
     def braking(self) -> str:

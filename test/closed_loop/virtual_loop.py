@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import make_reference
 from continuum_robot.models.making import robot_model
-from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, make_safety
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
+from continuum_robot.runtime.cycle.foreign_controller import controller_of
 from continuum_robot.runtime.cycle.forms import interpreted_form
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
@@ -41,7 +41,8 @@ class VirtualLoop(QuietWatcher):
         rng = None if seed is None else np.random.default_rng(seed)
         self.robot, self.hardware = robot, hardware
         self.level = "dynamics" if hardware is not None else level
-        self.pace = VirtualPace(PERIOD_S, 0.0, self._on_step)
+        self.period_s = 1 / robot.actuators.cycle_hz
+        self.pace = VirtualPace(self.period_s, 0.0, self._on_step)
         self.reference = make_reference(robot.reference, robot.coordinate_count)
         self.reference_start_s = 0.0
         self.fault_log = []
@@ -58,12 +59,11 @@ class VirtualLoop(QuietWatcher):
         if hardware is None:
             self.actuators.read(0.0)  # its time begins
         form = interpreted_form("virtual time")
-        self.safety = make_safety(robot, form, safety_settings)
-        feedforward = robot_model(robot).feedforward()
+        self.safety = make_safety(robot, form, safety_settings, period_s=self.period_s)
         self.driver = make_loop(robot, self.actuators, self, lambda _cycle, _form: self.pace, safety=self.safety)
-        self.controller = ClarkeController(robot, feedforward)
+        self.controller = controller_of(robot, form.parts, robot_model(robot).feedforward)
         timeout_s = robot.control.state_timeout_s
-        self.driver.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, PERIOD_S))
+        self.driver.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, self.period_s))
         self.driver.start()
         self.pace.run_one()
 

@@ -43,7 +43,8 @@ def test_displacements_are_obeyed_and_published(probe: Probe) -> None:
 
     probe.wait(obeyed, 20.0, "the displacements do not arrive")
     probe.wait(
-        lambda: not obeyed() or np.allclose(probe.newest("tendon_states").displacement, desired, atol=1e-3),  # a servo gives way
+        # A servo gives way under its load.
+        lambda: not obeyed() or np.allclose(probe.newest("tendon_states").displacement, desired, atol=1e-3),
         20.0,
         "the servos do not move",
     )

@@ -12,6 +12,7 @@ from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
+from continuum_robot.experiments.fault_campaign import servos
 from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, INJECTION_TIMES, MOVE_S
 from continuum_robot.experiments.fault_campaign.judgement import (
     DEVIATION_M,
@@ -43,7 +44,7 @@ table reports *home*, the zero of the displacements is lost: `continuum-robot ho
 
 def page() -> str:
     """The whole page as Markdown."""
-    return "\n".join([INTRODUCTION, *_names(), *_criteria(), *_kinds(), *_soak()])
+    return "\n".join([INTRODUCTION, *_names(), *_criteria(), *_kinds(), *_servos(), *_soak()])
 
 
 def _names() -> list[str]:
@@ -104,6 +105,29 @@ def _criteria() -> list[str]:
         "| | |",
         "|---|---|",
         *(f"| {name} | {meaning} |" for name, meaning in DETECTABLE.items()),
+        "",
+    ]
+
+
+def _servos() -> list[str]:
+    return [
+        "## Robots of servos that take displacements",
+        "",
+        "    continuum-robot faults --robot three_segment_servo",
+        "",
+        f"The robot moves to {100 * servos.DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m`; its devices"
+        " are simulated in the process. In a safe robot no servo pulls in any more"
+        f" {1e3 * TIME_TO_SAFE_S:.0f} ms and `speed_m_per_s` / `acceleration_m_per_s2` after the fault can be known."
+        " No tendon ever has more than a servo at `limits.maximum_n` may measure, and in the end none has more than a"
+        " motor without current holds by its friction. A robot that goes on is within"
+        f" {1e3 * DEVIATION_M:g} mm and the servos' lag of its reference.",
+        "",
+        "| fault | cause | becomes | found as |",
+        "|---|---|---|---|",
+        *(
+            f"| `{kind.name}` | {kind.cause} | {kind.reaction} | {', '.join(f'`{name}`' for name in kind.found)} |"
+            for kind in servos.KINDS
+        ),
         "",
     ]
 

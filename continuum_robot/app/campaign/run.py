@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from continuum_robot.app.output import counting_bar, write_json
-from continuum_robot.experiments.fault_campaign import campaign
+from continuum_robot.experiments.fault_campaign import campaign, servos
 from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, injection_times, summary
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
@@ -40,7 +40,7 @@ def run_faults(
 
     Parameters
     ----------
-    robot : path of a robot file, or name of a shipped one
+    robot : path of a robot file, or name of a shipped one; where it takes displacements, its own kinds run
     kinds : names separated by commas; "" for all
     injection_time_count : 1 to 3
     seed : of noise, and of the tendons that are hit
@@ -60,8 +60,12 @@ def run_faults(
     console = console or Console()
     if not console.is_terminal:
         console.width = max(console.width, PLAIN_WIDTH)
-    chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
-    total = len(chosen) * len(injection_times(injection_time_count))
+    loaded = load_robot(robot)
+    servo_kinds = servos.kinds_by_name(kinds) if loaded.takes_displacements else ()
+    chosen: list[FaultKind] = []
+    if not loaded.takes_displacements:
+        chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
+    total = len([*chosen, *servo_kinds]) * len(injection_times(injection_time_count))
     records: list[FaultRecord] = []
     with counting_bar(console) as progress:
         task = progress.add_task("faults", total=total)
@@ -75,10 +79,13 @@ def run_faults(
                 console.print(f"{record.fault}, {record.injection_time}: {record.reaction}", highlight=False)
             progress.update(task, advance=1, description=f"{record.fault}, {record.injection_time}")
 
-        runs = campaign.virtual_runs(load_robot(robot), chosen, injection_time_count, seed)
-        if runs:
-            with tasks(where) as runner:
+        with tasks(where) as runner:
+            if chosen:
+                runs = campaign.virtual_runs(loaded, chosen, injection_time_count, seed)
                 records += runner.run(campaign.run_virtual, runs, lambda _, record: finished(record))
+            if servo_kinds:
+                on_servos = servos.virtual_runs(loaded, servo_kinds, injection_time_count, seed)
+                records += runner.run(servos.run_virtual, on_servos, lambda _, record: finished(record))
         for record in _in_real_time(robot, chosen, injection_time_count, seed):
             records.append(record)
             finished(record)
@@ -121,6 +128,8 @@ def print_kinds(console: Console | None = None) -> None:
         table.add_column(heading)
     for kind in KINDS:
         table.add_row(kind.name, kind.runs, kind.reaction, kind.cause)
+    for servo_kind in servos.KINDS:
+        table.add_row(servo_kind.name, "virtual time, servos", servo_kind.reaction, servo_kind.cause)
     console.print(table)
 
 

@@ -206,8 +206,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ),
         "A measured displacement is farther than `limits.lag_m` from the commanded one for "
         "`safety.current_mismatch_time_s`. By default 1.5 times what the servo's bandwidth, its stiffness under "
-        "`limits.maximum_n`, the fastest command and the bus make; `continuum-robot check` prints it. The release begins "
-        "where the servo is, so that it pulls no further.",
+        "`limits.maximum_n`, the fastest command and the bus make; `continuum-robot check` prints it. The release "
+        "begins where the servo is, so that it pulls no further.",
         (
             "Free the robot, and look at the servo that `/diagnostics` names by its load.",
             "Measure the supply while it moves; lower `limits.speed_m_per_s` or `actuators.servo.bandwidth_hz`.",
@@ -220,8 +220,8 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             "the pretension is too low for this shape",
             "the load that a servo reports is offset: `limits.slack_n` is within its friction",
         ),
-        "The load of a tendon that was taut since the activation is below `limits.slack_n` for "
-        "`safety.current_mismatch_time_s`. Only where loads are known.",
+        "The load of a tendon that was taut since the activation is below `limits.slack_n` by more than its motor's "
+        "friction for `safety.current_mismatch_time_s`. Only where loads are known.",
         (
             "Look at the tendon, and mend it.",
             "Raise the pretension, or lower `limits.slack_n`.",

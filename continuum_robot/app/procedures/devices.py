@@ -135,10 +135,11 @@ def opened(
             if hardware is not None:
                 hardware.step(now_s)
 
-        pace = VirtualPace(PERIOD_S, on_step=on_step) if simulated else RealTimePace(PERIOD_S)
+        period_s = PERIOD_S if robot.actuators is None else 1 / robot.actuators.cycle_hz
+        pace = VirtualPace(period_s, on_step=on_step) if simulated else RealTimePace(period_s)
         if actuators is not None:
             pass
-        elif isinstance(pace, VirtualPace) and robot.traits.without_boards:
+        elif isinstance(pace, VirtualPace) and (robot.traits.without_boards or robot.takes_displacements):
             actuators = SimulatedTendonActuators(robot)
         elif isinstance(pace, VirtualPace):
             with console.status(f"{robot.name}: preparing the simulated robot ..."):

@@ -22,9 +22,11 @@ from continuum_robot.app.procedures.devices import (
 )
 from continuum_robot.drivers.protocols import SetsZero
 from continuum_robot.identification.procedures.cogging_record import forget_angles
-from continuum_robot.identification.procedures.homing import Homing, HomingSettings
+from continuum_robot.identification.procedures.homing import HomingSettings
+from continuum_robot.identification.procedures.load_check import tendon_check_of
+from continuum_robot.identification.procedures.load_onset import homing_of
 from continuum_robot.identification.procedures.record import make_record
-from continuum_robot.identification.procedures.tendon_check import OK, TendonCheck, TendonCheckSettings
+from continuum_robot.identification.procedures.tendon_check import OK, TendonCheckSettings
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -54,7 +56,7 @@ def run_home(
     console = console or Console()
     loaded = load_checked(robot)
     path = path_of_record(loaded, simulated, "homing")
-    procedure = Homing(loaded, HomingSettings(tension_n=tension_n))
+    procedure = homing_of(loaded, HomingSettings(tension_n=tension_n))
     with opened(loaded, simulated, console) as devices:
         zero_strings(devices, console)
         newly_aligned = not simulated and not aligned(devices.loop.actuators)
@@ -102,7 +104,7 @@ def run_check_tendons(
     """
     console = console or Console()
     loaded = load_checked(robot)
-    procedure = TendonCheck(loaded, TendonCheckSettings(pull_n=pull_n))
+    procedure = tendon_check_of(loaded, TendonCheckSettings(pull_n=pull_n))
     with opened(loaded, simulated, console) as devices:
         if isinstance(devices.strings, SetsZero) and not devices.strings.zeroed:
             zero_strings(devices, console)

@@ -18,6 +18,7 @@ from continuum_robot.drivers.safety.fault_codes import (
     SLACK_TENDON_BIT,
     TENSION_OUT_OF_RANGE_BIT,
 )
+from continuum_robot.drivers.safety.tendon_faults import fault_names
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import ServoThresholds
 
@@ -54,7 +55,9 @@ class DisplacementRules(ActuationRules):
         self._since_s = {
             bit: np.zeros(count) for bit in (DISPLACEMENT_LAG_BIT, TENSION_OUT_OF_RANGE_BIT, SLACK_TENDON_BIT)
         }
-        self._taut = np.zeros(count, dtype=bool)
+        self._taut, self._known = np.zeros(count, dtype=bool), True
+        self._names = robot.tendon_names
+        self._found: dict[int, tuple[NDArray[np.bool_], Vector, Vector]] = {}
         self._measured: Vector | None = None
         self._stamp_s = np.nan
         self.forget()
@@ -69,7 +72,7 @@ class DisplacementRules(ActuationRules):
         reading : new
         known : displacements count from home, so that their range is
         """
-        self._begin = np.array(reading.displacement_m, dtype=float)
+        self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
         self._middle = np.zeros(self._count) if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
         if np.any(load_n > self._limits.maximum_n):
@@ -95,6 +98,22 @@ class DisplacementRules(ActuationRules):
         """
         farthest_m = (1.0 + fraction) * self._limits.maximum_displacement_m if known else np.inf
         return -farthest_m, farthest_m
+
+    def detail(self, fault: str) -> str:
+        """As :class:`ActuationRules`: load and distance to the command of each tendon that it was found on.
+
+        Parameters
+        ----------
+        fault : its name
+        """
+        for bit, (where, load_n, away_m) in self._found.items():
+            if fault_names(bit) == (fault,):
+                loads = [f"{one:.3g} N" if np.isfinite(one) else "an unknown load" for one in load_n]
+                return ", ".join(
+                    f"{self._names[j]} is {1e3 * away_m[j]:.2g} mm from its command, at {loads[j]}"
+                    for j in np.flatnonzero(where)
+                )
+        return ""
 
     # --- in the cycle
 
@@ -126,12 +145,14 @@ class DisplacementRules(ActuationRules):
         self._stamp_s = reading.stamp_s
         measured = np.array(reading.displacement_m)
         self._measured = measured if np.isfinite(measured).all() else None
+        speed = np.abs(np.array(reading.velocity_m_per_s))
+        friction_n = thresholds.viscous_ns_per_m * np.where(np.isfinite(speed), speed, limits.speed_m_per_s)
         # A comparison with a load that is not known is false.
         self._taut |= load_n >= limits.slack_n
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
-            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n,
-            SLACK_TENDON_BIT: self._taut & (load_n < limits.slack_n) & (limits.slack_n > 0),
+            TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
+            SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
         found = 0
         for bit, where in wrong.items():
@@ -139,6 +160,7 @@ class DisplacementRules(ActuationRules):
             since_s[:] = np.where(where, since_s + min(dt, self._lasting_s), 0.0)
             if obeys and (since_s > self._lasting_s).any():
                 found |= bit
+                self._found[bit] = (since_s > self._lasting_s, load_n, np.array(self.command) - measured)
         return found
 
     def limit(self, command: list[float], since_s: float) -> None:

@@ -147,7 +147,8 @@ class TendonSafety(SafetyCycle):
             )
         if fault == COMMAND_TIMEOUT:
             return f"{meaning} = {self.limits.command_timeout_s:g} s"
-        return meaning
+        detail = self.rules.detail(fault)
+        return f"{meaning}: {detail}" if detail else meaning
 
     def run_procedure(self, *, on: bool) -> None:
         """Whether a procedure moves the robot: it needs fewer cycles a second than a controller.

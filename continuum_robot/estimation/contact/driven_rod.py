@@ -294,6 +294,21 @@ class DrivenRod:
         rows = np.array([self.generalized(force) for force in self._resistance.uncertain(resistance_fraction)])
         return _with(errors, np.abs(rows).sum(axis=0), rows.T @ rows)
 
+    def with_tension_errors(self, errors: Budget, c: Vector, deviation_n: Vector, sigma: float) -> Budget:
+        """An error budget with what errors of the tensions make.
+
+        Parameters
+        ----------
+        errors : without them
+        c : coefficients
+        deviation_n : standard deviation of each tension, (N,), N
+        sigma : standard deviations that the bound covers
+        """
+        gradient = self._functions.rod.displacement_gradient(c)
+        rows = np.array([self.generalized(row) for row in deviation_n[:, None] * gradient])
+        covariance = rows.T @ rows
+        return _with(errors, sigma * np.sqrt(np.diag(covariance)), covariance)
+
     def resisting(self, c: Vector, displacement_m: Vector | None) -> Vector:
         """What resists by the past of the motion, going on to a pose: dry friction of the motors, hysteresis.
 

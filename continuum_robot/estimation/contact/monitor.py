@@ -122,7 +122,8 @@ class ContactMonitor:
         motors: bool,
     ) -> None:
         robot = self.robot
-        if robot.displaced_tendons is not None and any(robot.displaced_tendons.friction_fraction):
+        rubs = robot.displaced_tendons is not None and any(robot.displaced_tendons.friction_fraction)
+        if robot.displaced_tendons is not None and rubs and not robot.takes_displacements:
             expected = "0 of each tendon: the contact monitor would take friction of tendons in the robot for contact"
             raise ParameterError(
                 "displaced_tendons.friction_fraction", robot.displaced_tendons.friction_fraction, expected
@@ -346,6 +347,7 @@ class ContactMonitor:
         dt: float,
         *,
         tension: ArrayLike | None = None,
+        tension_deviation_n: Vector | None = None,
         capstan_torque: ArrayLike | None = None,
         c_acceleration: ArrayLike | None = None,
         c_rate_covariance: ArrayLike | None = None,
@@ -363,6 +365,7 @@ class ContactMonitor:
         c_covariance : covariance of the noise of c, (n, n)
         dt : time since the previous update, s
         tension : of every tendon, (N,), N
+        tension_deviation_n : their standard deviations, (N,), N; None: tensions are measured
         capstan_torque : instead of ``tension``, of every capstan, (k,), N.m
         c_acceleration : (n,), for "jfd"; None: difference of the rates
         c_rate_covariance : of the noise of the rates from sample to sample, (n, n); None: that of the settings
@@ -423,6 +426,8 @@ class ContactMonitor:
             return self._invalid_estimate()
         found = self._method.update(cycle, settings, self._fractions)
         widened = self._rod.widened(found.errors, settings.motor_friction_fraction, settings.friction_error_fraction)
+        if tension_deviation_n is not None:
+            widened = rod.with_tension_errors(widened, shape, tension_deviation_n, settings.sigma)
         raw, errors = self._learning.applied(found, widened, self._tare.residual)
         self._invalid = found.invalid_reason
         if self._invalid:

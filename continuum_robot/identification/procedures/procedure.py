@@ -26,13 +26,13 @@ class Step:
 
     Attributes
     ----------
-    tension : desired tensions, shape (N,), N; the driver's limits act on them
+    command : desired tensions, or displacements before any zero, shape (N,), N or m; the driver's limits act on them
     phase : what it does now, for a person
     progress : 0 to 1
     done : it has ended, and its result is there
     """
 
-    tension: Vector
+    command: Vector
     phase: str
     progress: float
     done: bool = False
@@ -130,10 +130,12 @@ class Procedure(ABC, Generic[Found]):
     Attributes
     ----------
     rest_n : as given
+    needs_currents : whether a reading without the motors' currents shows nothing
     result : set when done
     """
 
     tightening = "taking up slack"
+    needs_currents = True
 
     def __init__(self, robot: Robot, rest_n: Vector) -> None:
         self.rest_n = rest_n
@@ -192,22 +194,85 @@ class Procedure(ABC, Generic[Found]):
         self._stopped = True
 
 
+class HeldProcedure(Procedure[Found]):
+    """A procedure whose steps are displacements: servos are where they are when it begins.
+
+    Parameters
+    ----------
+    robot : with actuators that take displacements, and limits
+
+    Attributes
+    ----------
+    goal_m : of the servos, shape (N,), m; empty before the first reading
+    k_n_per_m : stiffness of the servos' own loops by which a distance from the goal stands for a load, N/m
+    """
+
+    needs_currents = False
+
+    def __init__(self, robot: Robot) -> None:
+        if not robot.takes_displacements or robot.actuators is None or robot.limits is None:
+            raise ParameterError("robot", robot.name, "a robot file with actuators that take displacements, and limits")
+        super().__init__(robot, np.zeros(robot.tendon_count))
+        servo, actuators = robot.actuators.servo, robot.actuators
+        assert servo is not None
+        self.k_n_per_m = actuators.reflected_mass_kg * (2 * np.pi * servo.bandwidth_hz) ** 2
+        self.goal_m: Vector = np.zeros(0)
+
+    def update(self, reading: TendonReading, dt: float) -> Step:
+        """As of :class:`Procedure`; slack is not taken up first."""
+        if not self.goal_m.size:
+            self.goal_m = reading.displacement_m.copy()
+            self.start(reading)
+        if self._stopped or self.result is not None:
+            return Step(self.goal_m.copy(), "stopped" if self._stopped else "done", 1.0, done=True)
+        return self.move(reading, dt)
+
+    def load_n(self, reading: TendonReading) -> Vector:
+        """Loads of all tendons, and of their motors' friction: as measured, else by how far the servos are behind.
+
+        Parameters
+        ----------
+        reading : the newest
+        """
+        if np.isfinite(reading.tension_n).all():
+            return reading.tension_n
+        return np.asarray(self.k_n_per_m * (self.goal_m - reading.displacement_m))
+
+    def towards(self, target_m: Vector, speed_m_per_s: float, dt: float) -> bool:
+        """Let the goals go on to targets, and whether all are there.
+
+        Parameters
+        ----------
+        target_m : shape (N,), m
+        speed_m_per_s : of each
+        dt : time since the last call, s
+        """
+        step_m = speed_m_per_s * dt
+        self.goal_m = self.goal_m + np.clip(target_m - self.goal_m, -step_m, step_m)
+        return bool((self.goal_m == target_m).all())
+
+
 def pretension_n(robot: Robot) -> float:
     """Tension of each tendon at the straight pose, where nobody asks for another, N."""
+    if robot.takes_displacements and robot.limits is not None:
+        return max(robot.limits.least_n, 1.0 if robot.control is None else robot.control.pretension_n)
     _, limits = driven_parts(robot)
     usual_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
     return max(usual_n, limits.minimum_n)
 
 
 def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:
-    """Actuators and limits of a robot that has both.
+    """Actuators and limits of a robot that has both, for what commands tensions.
 
     Raises
     ------
-    ParameterError : one of them is missing
+    ParameterError : one of them is missing, or the actuators take displacements
     """
     if robot.actuators is None or robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with actuators and limits")
+    if not isinstance(robot.limits, TensionLimits):
+        expected = "tension: this commands tensions, which servos that hold displacements do not take"
+        raise ParameterError("actuators.command", robot.actuators.command, expected)
     return robot.actuators, robot.limits
 
 

@@ -18,7 +18,8 @@ CANCELLED = "cancelled"
 class ProcedureRun:
     """Runs a procedure in the driver's cycle, which reads the devices, asks :meth:`desired`, lets the safety logic
     limit it, and writes; after :attr:`finished` it switches the torque off and calls
-    :meth:`restore`. Whatever ends the run, the tensions ramp to ``limits.safe_n`` first.
+    :meth:`restore`. Whatever ends the run, the tendons are released first: tensions ramp to ``limits.safe_n``, or
+    servos pay out.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ class ProcedureRun:
             raise
 
     def desired(self, reading: TendonReading | None, dt: float) -> Vector | None:
-        """The tensions that the procedure wants in this cycle, shape (N,), N; None once it lets go; ``dt`` as in the
-        procedure.
+        """The command that the procedure wants in this cycle, shape (N,), N or m; None once it lets go; ``dt`` as in
+        the procedure.
         """
         if self.succeeded or self.problem:
             return None
@@ -61,11 +62,11 @@ class ProcedureRun:
             meanings = "; ".join([*(f"{name}: {safety.explain(name)}" for name in safety.faults), *devices])
             self.problem = f"the driver stopped it ({meanings})" if meanings else CANCELLED
             return None
-        if (
-            reading is None
-            or not np.isfinite([reading.displacement_m, reading.velocity_m_per_s, reading.current_a]).all()
-        ):
+        if reading is None:
             return None  # the driver's safety logic decides how long that may last
+        needed = [reading.displacement_m, reading.velocity_m_per_s]
+        if not np.isfinite([*needed, reading.current_a] if self.procedure.needs_currents else needed).all():
+            return None
         try:
             self.step = step = self.procedure.update(reading, dt)
         except ContinuumRobotError as error:
@@ -76,7 +77,7 @@ class ProcedureRun:
             self.succeeded, self.problem = not self._cancelled, CANCELLED if self._cancelled else ""
             safety.deactivate()
             return None
-        return step.tension
+        return step.command
 
     def cancel(self) -> None:
         """End it early: a hung weight is put down first, tensions ramp to the safe one."""

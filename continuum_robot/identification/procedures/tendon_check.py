@@ -66,7 +66,7 @@ class TendonVerdicts:
     ----------
     verdicts : for each tendon "ok" or what is wrong
     response_m : response_m[j, k] is where tendon k was when j was pulled, from its mean over the pulls at tendons of
-        the same segment, shape (N, N), m
+        the same segment, shape (N, N), m; of servos that hold displacements by how much it was stretched
     misfit : fraction of the movement that the model does not explain, 0 to 1
     string_response_m : where each string was when a tendon was pulled, as ``response_m``, shape (N, strings), m; NaN
         where it was not read
@@ -216,6 +216,8 @@ def judge(
     measured: tuple[Vector, Vector],
     model: tuple[Vector, Vector],
     settings: TendonCheckSettings | None = None,
+    *,
+    loads: bool = False,
 ) -> TendonVerdicts:
     """Compare measured with expected movements, and look for the order of tendons that explains them best.
 
@@ -226,6 +228,7 @@ def judge(
         a string that was not read
     model : the same of :func:`expected_response`, from the middle; its scale does not matter
     settings : what counts as a match
+    loads : the movements of tendons are stretches by their loads, since servos hold their displacements
     """
     settings = settings or TendonCheckSettings()
     (response, strings), (expected, expected_strings) = measured, model
@@ -233,9 +236,17 @@ def judge(
     verdicts = [OK] * len(names)
     moved = np.diag(response)
     for index in np.flatnonzero(moved < -settings.least_m).tolist():
-        verdicts[index] = "goes out when it is pulled: its current and its encoder have opposite signs"
+        verdicts[index] = (
+            "is relieved when it is pulled: its load and its encoder have opposite signs"
+            if loads
+            else "goes out when it is pulled: its current and its encoder have opposite signs"
+        )
     for index in np.flatnonzero(np.abs(moved) <= settings.least_m).tolist():
-        verdicts[index] = f"is stuck: it moved {1e3 * moved[index]:.2g} mm"
+        verdicts[index] = (
+            f"bears no more when it is pulled: {1e3 * moved[index]:.2g} mm of stretch"
+            if loads
+            else f"is stuck: it moved {1e3 * moved[index]:.2g} mm"
+        )
     if any(verdict != OK for verdict in verdicts):
         return TendonVerdicts(tuple(verdicts), response, float("nan"), strings, False, NOT_TRIED)
     given = misfit(response, expected)

@@ -13,12 +13,14 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.identification.procedures.homing import Homing, HomingSettings
+from continuum_robot.identification.procedures.homing import Homed, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
+from continuum_robot.identification.procedures.load_check import tendon_check_of
+from continuum_robot.identification.procedures.load_onset import homing_of
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.record import make_record, record_path
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
-from continuum_robot.identification.procedures.tendon_check import TendonCheck, TendonCheckSettings
+from continuum_robot.identification.procedures.tendon_check import TendonCheckSettings
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
@@ -98,14 +100,14 @@ class ProcedureActions:
         try:
             asked = check_request("HomeTendons", goal.request)
             robot = self._drive.robot
-            procedure = Homing(robot, HomingSettings(tension_n=asked.tension))
+            procedure = homing_of(robot, HomingSettings(tension_n=asked.tension))
             reservation = self._drive.reserve("home_tendons")
         except ContinuumRobotError as error:
             return self._refuse(goal, result, error)
         with reservation:
             return await self._home_alone(goal, result, robot, procedure)
 
-    async def _home_alone(self, goal: ServerGoalHandle, result: Any, robot: Robot, procedure: Homing) -> Any:
+    async def _home_alone(self, goal: ServerGoalHandle, result: Any, robot: Robot, procedure: Procedure[Homed]) -> Any:
         outcome = await self._call(self._zero_strings)
 
         def work(job: _Work) -> None:
@@ -139,7 +141,7 @@ class ProcedureActions:
 
         def work(job: _Work) -> None:
             # Made here, since its model takes a while; before anything is switched on.
-            procedure = TendonCheck(robot, TendonCheckSettings(pull_n=asked.pull))
+            procedure = tendon_check_of(robot, TendonCheckSettings(pull_n=asked.pull))
             self._run(job, procedure)
             verdicts = procedure.result
             if verdicts is None:

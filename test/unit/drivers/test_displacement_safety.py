@@ -112,6 +112,7 @@ def test_a_servo_that_does_not_follow_lags():
     assert loop.safety.faults == ()
     loop.command(np.full(N, 1e-3 + 1.2 * lag_m), 0.5)
     assert loop.safety.faults == ("displacement_lag",)
+    assert "segment_1/tendon_2 is 8 mm from its command, at an unknown load" in loop.safety.explain("displacement_lag")
     # It does not go on pulling while it pays out: from where it stands.
     assert loop.servos.written[-1][1] <= 1e-3 + 1e-5
 
@@ -263,6 +264,8 @@ def test_a_stop_policy_refuses_what_servos_cannot_or_should_not_do():
     for key, reason in (("mechanics", "overloaded"), ("motor_hot", "cool")):
         with pytest.raises(RobotFileError, match=f"stop.{key}.*{reason}"):
             servo_robot(stop={key: "hold_place"})
+    with pytest.raises(RobotFileError, match=r"stop\.hold_authority_n"):
+        servo_robot(stop={"hold_authority_n": 2.0})
     for key in set(CLASSES) - {"mechanics", "motor_hot"}:
         assert getattr(servo_robot(stop={key: "hold_place"}).stop, key) == "hold_place"
 

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault campaign over a robot of servos that take displacements, and its judge."""
+
+import json
+import math
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from continuum_robot.app.campaign import run as command
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
+from continuum_robot.errors import ParameterError
+from continuum_robot.experiments.fault_campaign import servos
+from continuum_robot.robot.loading import load_robot
+
+ROBOT = load_robot("three_segment_servo")
+N, PERIOD_S = ROBOT.tendon_count, 0.005
+FEW = ("command_missing", "estop_torque_off", "readings_lost", "tendon_snaps", "servo_fault")
+
+
+def test_kinds_are_unique_and_expect_faults_that_there_are():
+    names = [kind.name for kind in servos.KINDS]
+    assert len(set(names)) == len(names) >= 20
+    for kind in servos.KINDS:
+        assert set(kind.found) <= set(FAULTS)
+    found = {name for kind in servos.KINDS for name in kind.found}
+    assert found >= {"displacement_lag", "slack_tendon", "tension_out_of_range", "command_wrong_size"}
+    with pytest.raises(ParameterError, match="command_nan"):
+        servos.kinds_by_name("command_lost")
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_few_faults_end_safe_and_recover(name):
+    record = servos.run_virtual(servos.virtual_runs(ROBOT, servos.kinds_by_name(name), 1)[0])
+    assert record.problems == ()
+    assert record.ended_safe
+    assert record.recovered_without_restart
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("run", servos.virtual_runs(ROBOT), ids=lambda run: f"{run.kind}-{run.injection_time}")
+def test_each_kind_at_each_moment_ends_safe_and_recovers(run):
+    assert servos.run_virtual(run).problems == ()
+
+
+def seen(duration_s=2.0, stops_s=1.0, **changes):
+    """A robot that is pulled in, and from ``stops_s`` on paid out."""
+    time_s = PERIOD_S * np.arange(round(duration_s / PERIOD_S))
+    commanded = np.where(time_s < stops_s, 0.01 * time_s, 0.01 * stops_s - 0.02 * (time_s - stops_s))
+    tension = np.where(time_s < stops_s + 0.2, 10.0, 0.0)
+    values = {
+        "time_s": time_s.tolist(),
+        "tension_n": [np.full(N, one) for one in tension],
+        "commanded_m": [np.full(N, one) for one in commanded],
+        "error_m": [np.zeros(ROBOT.coordinate_count)] * time_s.size,
+    }
+    return servos.Seen(**(values | changes))
+
+
+def judged(seen, **changes):
+    values = {"period_s": PERIOD_S, "knowable_s": 0.98, "stopped_s": 1.0, "powered": True, "spared": -1} | changes
+    return servos.judge(ROBOT, seen, **values)
+
+
+def test_a_release_is_safe_and_its_time_counts_to_the_last_pull():
+    judgement = judged(seen())
+    assert judgement.problems == ()
+    assert judgement.time_to_safe_s == pytest.approx(0.02)
+    assert judgement.tension_peak_n == 10.0
+
+
+def test_a_servo_that_goes_on_pulling_is_not_safe():
+    assert "still pulled in" in judged(seen(stops_s=1.5)).problems[0]
+
+
+def test_more_than_servos_may_measure_or_what_is_left_is_not_safe():
+    loud = seen()
+    loud.tension_n[10] = np.full(N, 100.0)
+    assert "a tendon had 100.0 N" in judged(loud).problems[0]
+    assert "are left on the tendons" in judged(seen(tension_n=[np.full(N, 10.0)] * 400)).problems[0]
+    one = [np.where(np.arange(N) == 3, 10.0, 0.0)] * 400
+    assert judged(seen(tension_n=one)).problems
+    assert not judged(seen(tension_n=one), spared=3).problems
+
+
+def test_a_robot_that_goes_on_must_stay_near_its_reference():
+    far = seen(error_m=[np.full(ROBOT.coordinate_count, 0.02)] * 400)
+    judgement = judged(far, stopped_s=math.nan)
+    assert judgement.problems == ("the robot went on, 20.0 mm away from its reference",)
+    assert math.isnan(judgement.time_to_safe_s)
+
+
+def test_the_command_runs_them_for_such_a_robot(tmp_path):
+    file, console = tmp_path / "faults.json", Console(file=StringIO(), width=160)
+    code = command.run_faults(ROBOT.name, kinds="estop", injection_time_count=1, json_file=file, console=console)
+    assert code == 0
+    record = json.loads(file.read_text(encoding="utf-8"))["records"][0]
+    assert (record["fault"], record["rate_hz"], record["detected_by"]) == ("estop", 200.0, ["tendon_safety: estop"])
