@@ -3,9 +3,9 @@
 
 The simulated robot has another bending stiffness, tendons that are slack at the start, each by another length, and
 friction of the tendons in guides and disks. Three controllers follow the same path in space: by the file alone; by what
-``identify`` fits to a recording of another motion under the first controller, servos and a marker at the tip; and by that
-fit with a tracker of the tip, whose error is integrated. The path is not in the recording, and nothing is chosen by it.
-The error is the distance of the true tip from the path at the same instant, once the motion has begun.
+``identify`` fits to a recording of another motion under the first controller, of servos and a marker at the tip; and by
+the same fit with a tracker of the tip, whose error is integrated. The path is not in the recording, and nothing is
+chosen by it. The error is the distance of the true tip from the path at the same instant, once the motion has begun.
 """
 
 from __future__ import annotations
