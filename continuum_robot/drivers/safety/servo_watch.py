@@ -34,6 +34,8 @@ class ServoWatch(ReadingWatch):
         self, limits: DisplacementLimits, tendon_count: int, settings: SafetySettings, thresholds: ServoThresholds
     ) -> None:
         super().__init__(limits, tendon_count, settings)
+        # Commands keep the range; a servo gives way beyond it by its load.
+        self._maximum_displacement_m += thresholds.lag_m
         self._thresholds = thresholds
         self._stood_s, self._left_behind_s = np.zeros(tendon_count), np.zeros(tendon_count)
         self._command_at_change = np.zeros(tendon_count)

@@ -57,7 +57,7 @@ def test_activation_is_refused_under_an_overload_and_outside_of_the_range():
     servos.load_n[2] = 25.0
     with pytest.raises(DeviceError, match="measured load 27 N > maximum_n = 20 N"):
         ServoLoop(servos=servos).activate()
-    servos = Servos(N, pretension_m=0.021, loads=False)
+    servos = Servos(N, pretension_m=0.05, loads=False)
     with pytest.raises(DeviceError, match="maximum_displacement_m"):
         ServoLoop(servos=servos).activate()
 
@@ -85,7 +85,7 @@ def test_commands_of_the_wrong_size_and_not_finite_and_far_out_latch():
         loop = started()
         loop.command(command)
         assert loop.safety.faults == (fault,)
-    assert "tension or displacement" in loop.safety.explain("command_wrong_size")
+    assert loop.safety.explain("command_wrong_size").endswith("tension or displacement: 5 displacements")
 
 
 def test_a_stale_command_latches_and_the_servos_pay_out_without_pulling_in():
@@ -183,6 +183,25 @@ def test_displacements_that_are_off_the_manifold_are_no_fault():
     assert loop.safety.faults == ()
 
 
+def test_a_servo_that_gives_way_at_the_end_of_its_range_is_within_it():
+    loop = started(servos=Servos(N, loads=False))
+    loop.command(np.full(N, -0.02), 2.0)
+    loop.servos.place_m = loop.servos.place_m - 1e-3
+    loop.servos.stuck[:] = True
+    loop.command(np.full(N, -0.02), 0.5)
+    assert loop.safety.faults == ()
+
+
+def test_commands_at_a_lower_rate_than_the_cycle_move_on():
+    """One every fourth cycle: the servos do not count as resting in between."""
+    loop = started(servos=Servos(N, loads=False))
+    for target_m in np.arange(1e-3, 16e-3, 0.3e-3):
+        loop.command(np.full(N, target_m))
+        loop.run(3 * PERIOD_S)
+        np.testing.assert_allclose(loop.servos.written[-1], target_m, atol=1e-3)
+    assert loop.safety.faults == ()
+
+
 # --- stops
 
 
@@ -255,6 +274,21 @@ def test_deactivation_straightens_the_robot_while_it_pays_out():
     np.testing.assert_allclose(paid, np.outer(paid[:, 0] / paid[0, 0], paid[0]), atol=1e-9)
     loop.loop.call(loop.loop.power_off)
     assert not loop.servos.on
+
+
+def test_an_estop_in_a_deactivation_pulls_no_tendon_in_any_more():
+    bent_m = np.array([4e-3, 1e-3, -6e-3, -6e-3, 1e-3])
+    loop = started(servos=Servos(N, HOME_M, bent_m, loads=False))
+    loop.command(bent_m, 0.1)
+    loop.loop.call(loop.safety.deactivate)
+    loop.run(0.05)
+    assert loop.servos.written[-1][2] > loop.servos.written[-2][2]  # all go to the straight pose together
+    loop.safety.estop("test")
+    loop.run(PERIOD_S)
+    first = len(loop.servos.written)
+    loop.run(1.0)
+    assert np.diff(loop.servos.written[first:], axis=0).max() <= 1e-12
+    assert loop.safety.released
 
 
 def test_a_stop_policy_refuses_what_servos_cannot_or_should_not_do():
