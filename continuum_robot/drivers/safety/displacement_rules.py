@@ -27,6 +27,8 @@ Vector = NDArray[np.float64]
 _RELEASED_M = 1e-6
 # Of the command timeout: servos without a command have come to rest.
 _REST_FRACTION = 0.5
+# Of the time that something must last: one reading counts for no more, also after a stall.
+_STEP_FRACTION = 0.2
 
 
 class DisplacementRules(ActuationRules):
@@ -155,10 +157,10 @@ class DisplacementRules(ActuationRules):
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
             SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
-        found = 0
+        found, dt = 0, min(dt, _STEP_FRACTION * self._lasting_s)
         for bit, where in wrong.items():
             since_s = self._since_s[bit]
-            since_s[:] = np.where(where, since_s + min(dt, self._lasting_s), 0.0)
+            since_s[:] = np.where(where, since_s + dt, 0.0)
             if obeys and (since_s > self._lasting_s).any():
                 found |= bit
                 self._found[bit] = (since_s > self._lasting_s, load_n, np.array(self.command) - measured)

@@ -42,7 +42,9 @@ class ServoWatch(ReadingWatch):
 
     def _frozen(self, reading: ReadingBuffer, command: list[float], moving: bool) -> bool:
         before = self._previous
-        elapsed_s = reading.stamp_s - before.stamp_s if self._started else 0.0
+        # A value that the device repeats with its age is no new one.
+        aged_s = np.array(reading.age_s) - np.array(before.age_s)
+        elapsed_s = reading.stamp_s - before.stamp_s - aged_s if self._started else 0.0
         place, load = np.array(reading.displacement_m), np.array(reading.tension_n)
         repeats = (place == np.array(before.displacement_m)) & (load == np.array(before.tension_n))
         if not moving:

@@ -9,7 +9,8 @@ from typing import Any
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form, form_of, in_cycle, interpreted_form
@@ -105,7 +106,16 @@ def make_loop(
     form : of the cycle; None: interpreted
     safety : of the same form; None: a new one
     number : of the cycle before the first
+
+    Raises
+    ------
+    ParameterError : the actuators take something else than the robot file states
     """
+    taken = DISPLACEMENT if getattr(actuators, "takes_displacements", False) else TENSION
+    if robot.actuators is not None and taken != robot.actuators.command:
+        raise ParameterError(
+            "actuators.command", robot.actuators.command, f"{taken}, which {type(actuators).__name__} take"
+        )
     form = form_of(actuators, form or interpreted_form("nothing else was asked for"))
     safety = safety or make_safety(robot, form)
     part, reports = in_cycle(actuators)

@@ -169,7 +169,16 @@ def test_a_resting_servo_whose_readings_repeat_is_not_frozen():
     assert loop.safety.faults == ()
 
 
-def test_a_jump_and_a_lost_reading_latch():
+def test_readings_that_grow_old_time_out_and_are_not_frozen():
+    loop = started(robot=servo_robot(reading_timeout_s=0.5, command_timeout_s=0.5))
+    loop.servos.frozen[:] = loop.servos.silent = True
+    loop.command(np.full(N, 3e-3), 0.45)
+    assert loop.safety.faults == ()
+    loop.command(np.full(N, 3e-3), 0.15)
+    assert loop.safety.faults == ("reading_timeout",)
+
+
+def test_a_jump_latches():
     loop = started(servos=Servos(N, loads=False))
     loop.servos.place_m = loop.servos.place_m + np.array([0.015, 0, 0, 0, 0])
     loop.servos.goal_m = loop.servos.place_m.copy()
@@ -322,6 +331,13 @@ def test_a_further_fault_ends_a_hold():
 def test_a_limit_that_the_servo_cannot_reach_is_refused():
     with pytest.raises(RobotFileError, match=r"limits\.speed_m_per_s.*maximum_speed_rad_per_s"):
         servo_robot(speed_m_per_s=2.0)
+
+
+def test_actuators_that_take_something_else_are_refused():
+    servos = Servos(N)
+    servos.takes_displacements = False
+    with pytest.raises(ParameterError, match=r"actuators\.command.*tension, which Servos take"):
+        ServoLoop(servos=servos)
 
 
 def test_a_cycle_that_is_too_slow_for_the_timeouts_is_refused():
