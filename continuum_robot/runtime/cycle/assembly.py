@@ -61,12 +61,17 @@ class QuietWatcher:
         """
 
 
+def cycle_period_s(robot: Robot) -> float:
+    """Time between two cycles of the driver, by the robot file, s."""
+    return PERIOD_S if robot.actuators is None else 1 / robot.actuators.cycle_hz
+
+
 def make_safety(
     robot: Robot,
     form: Form,
     settings: SafetySettings | None = None,
     *,
-    period_s: float = PERIOD_S,
+    period_s: float | None = None,
     delay_margin_s: float | None = None,
 ) -> TendonSafety:
     """The safety logic of a robot, in the form of the cycle that steps it.
@@ -76,9 +81,10 @@ def make_safety(
     robot : with limits
     form : of the cycle
     settings : thresholds
-    period_s : of the cycle, s
+    period_s : of the cycle, s; None: :func:`cycle_period_s`
     delay_margin_s : age of a written command above which the cycle is too late, s; None: the settings' own
     """
+    period_s = cycle_period_s(robot) if period_s is None else period_s
     safety: TendonSafety = form.parts.TendonSafety(
         robot, settings or SafetySettings(), period_s=period_s, delay_margin_s=delay_margin_s
     )
