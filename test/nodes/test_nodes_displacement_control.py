@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from continuum_robot.msg import ClarkeState, TendonStates
 from geometry_msgs.msg import PointStamped
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.serialization import serialize_message
 from ros_probe import Probe
 from std_msgs.msg import Float64
 
+from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.flat_messages import commands_layout
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.clock import START_NS
 
 pytestmark = [pytest.mark.ros]
 
@@ -88,9 +96,43 @@ def test_its_tip_is_brought_to_a_target(stack, probe: Probe):
     assert not probe.faults()
 
 
-def test_a_negative_pretension_is_refused(stack, probe: Probe):
+def test_a_pretension_beyond_the_limits_is_refused(stack, probe: Probe):
     value = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=LIMITS.maximum_n + 1)
     request = SetParameters.Request(parameters=[Parameter(name="pretension_n", value=value)])
     answer = probe.call(SetParameters, "clarke_controller/set_parameters", request)
     assert not answer.results[0].successful
     assert "pretension_n" in answer.results[0].reason
+
+
+def test_over_topics_it_answers_states_by_displacements(make):
+    """States of servos at rest that measure no load."""
+    robot = load_robot(ROBOT)
+    node = make(ClarkeControllerNode, robot=robot.name, clock="lockstep", seed=1)
+    node.configure()
+    node.activate()
+    node._driver_active = True
+    layout, answers = commands_layout(N, displacements=True), []
+    node._commands = SimpleNamespace(
+        publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["displacement"]]))
+    )
+    zero, unknown, written = [0.0] * N, [math.nan] * N, np.full(N, 1e-4)
+    for k in range(1, 401):
+        node.clock.set_ns(START_NS + k * 5_000_000)
+        states = TendonStates(
+            sequence=k,
+            displacement=written.tolist(),
+            velocity=zero,
+            tension=unknown,
+            age=zero,
+            commanded_displacement=written.tolist(),
+            limited=np.zeros(N, dtype=np.uint8),
+        )
+        states.header.stamp.sec, states.header.stamp.nanosec = divmod(node.clock.now_ns(), 1_000_000_000)
+        node._on_reference(ClarkeState(position=[0.0] * 6), b"")
+        node._on_states(serialize_message(states))
+        assert len(answers) == k
+        written = answers[-1]
+    np.testing.assert_allclose(answers[0], 1e-4, atol=1e-12)
+    control = node._controller.controller
+    assert control.tension.min() == pytest.approx(robot.control.pretension_n)
+    np.testing.assert_allclose(control.clarke, 0.0, atol=1e-6)

@@ -25,6 +25,10 @@ from continuum_robot.robot.reading_thresholds import ServoThresholds
 Vector = NDArray[np.float64]
 # Within which a release has paid out.
 _RELEASED_M = 1e-6
+# Of the command timeout: servos without a command have come to rest.
+_REST_FRACTION = 0.5
+# Of the time that something must last: one reading counts for no more, also after a stall.
+_STEP_FRACTION = 0.2
 
 
 class DisplacementRules(ActuationRules):
@@ -39,15 +43,14 @@ class DisplacementRules(ActuationRules):
     robot : that takes displacements
     thresholds : as derived from its file
     lasting_s : how long a servo must lag, an overload last, or a tendon be slack, s
-    longest_step_s : time without a command after which servos have come to rest, s
     """
 
-    def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float, longest_step_s: float) -> None:
+    def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float) -> None:
         super().__init__(robot.tendon_count)
         limits, count = robot.displacement_limits, robot.tendon_count
         self.displaces = True
         self._limits, self._thresholds = limits, thresholds
-        self._lasting_s, self._longest_step_s = lasting_s, longest_step_s
+        self._lasting_s, self._rest_s = lasting_s, _REST_FRACTION * limits.command_timeout_s
         self._limiter = DisplacementLimiter(limits, count)
         self._begin, self._middle = np.zeros(count), np.zeros(count)
         self._idle_s = 0.0
@@ -125,7 +128,7 @@ class DisplacementRules(ActuationRules):
         dt : s
         """
         self._idle_s += dt
-        if self._idle_s > self._longest_step_s:
+        if self._idle_s > self._rest_s:
             self._limiter.rest()
 
     def check(self, reading: ReadingBuffer, dt: float, engaged: bool, obeys: bool) -> int:
@@ -154,10 +157,10 @@ class DisplacementRules(ActuationRules):
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
             SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
-        found = 0
+        found, dt = 0, min(dt, _STEP_FRACTION * self._lasting_s)
         for bit, where in wrong.items():
             since_s = self._since_s[bit]
-            since_s[:] = np.where(where, since_s + min(dt, self._lasting_s), 0.0)
+            since_s[:] = np.where(where, since_s + dt, 0.0)
             if obeys and (since_s > self._lasting_s).any():
                 found |= bit
                 self._found[bit] = (since_s > self._lasting_s, load_n, np.array(self.command) - measured)
@@ -194,6 +197,10 @@ class DisplacementRules(ActuationRules):
     def begin_slowly(self) -> None:
         """Pay all tendons out together."""
         self._target = self._slack_m
+
+    def hasten(self) -> None:
+        """Pull none in any more: it cannot pay out faster."""
+        self.begin_stop(DISPLACEMENT_LAG_BIT, False)
 
     def hold(self, reading: ReadingBuffer, place: bool, dt: float) -> None:  # noqa: ARG002
         """The servos stay at the last command.
