@@ -267,8 +267,7 @@ class DynamixelActuators(BusServos):
 
     def inspect(self) -> None:
         """Hardware errors, and torque that went off."""
-        present = [index for index in range(self.tendon_count) if not self.restarts(index)]
-        for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, present).items():
+        for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, self.heard()).items():
             servo = self._table[index]
             if data[-1] == 1 << registers.OVERLOAD and self.may_restart(servo.restarts):
                 servo.restarts += 1
