@@ -149,7 +149,7 @@ def test_the_makers_library_sends_the_same_bytes_and_reads_what_the_servos_send(
     line = SdkLine(sdk, servos)
     sent: list[bytes] = []
     driver = one.driver("none")
-    driver.bus._ask = lambda data: sent.append(data) or servos.take(data)
+    driver.bus.in_process = lambda data: sent.append(data) or servos.take(data)
 
     def same(call: Callable[[], Any], ours: Callable[[], Any]) -> Any:
         line.written.clear()
