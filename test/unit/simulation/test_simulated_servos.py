@@ -188,7 +188,13 @@ def test_motor_boards_are_refused_where_the_actuators_take_displacements() -> No
 
 
 @pytest.mark.parametrize(
-    "section", [{"kind": "feetech"}, {"kind": "dynamixel", "protocol": 1}, {"kind": "dynamixel", "mode": "position"}]
+    "section",
+    [
+        {"kind": "feetech"},
+        {"kind": "moteus"},
+        {"kind": "dynamixel", "protocol": 1},
+        {"kind": "dynamixel", "mode": "position"},
+    ],
 )
 def test_servos_of_every_kind_start_in_the_middle_of_their_turn_and_follow(section: dict[str, Any]) -> None:
     robot = load_robot("three_segment_servo")
