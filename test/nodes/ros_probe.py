@@ -66,7 +66,7 @@ FILES = tempfile.TemporaryDirectory(prefix="robots_of_tests_")
 
 @functools.cache
 def patient_robot(name: str = "opencr_five_tendon") -> str:
-    """A file of a shipped robot with timeouts and gains for a busy machine, and without devices and truth of its own."""
+    """A file of a shipped robot with timeouts and gains for a busy machine, without devices and a truth of its own."""
     data = yaml.safe_load(find_robot_file(name).read_text(encoding="utf-8"))
     data["limits"] |= PATIENT_LIMITS
     _bear_delays(data)
