@@ -65,7 +65,7 @@ def test_the_delay_margin_is_printed_and_written(name: str, line: str, tmp_path:
 
 
 def test_a_robot_without_control_has_no_delay_margin(tmp_path: Path) -> None:
-    run_check("ftdcr_v4", tmp_path / "check.json", Console(file=io.StringIO()))
+    run_check(str(NINE.with_name("bare_rod.yaml")), tmp_path / "check.json", Console(file=io.StringIO()))
     assert "delay_margin_s" not in json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))
 
 
@@ -80,7 +80,7 @@ def test_abilities_name_what_is_missing() -> None:
     robot = load_robot("opencr_five_tendon")
     assert abilities(robot) == {"up": "", "demo": "", "replay of a run": "", "replay of a .csv": "recording"}
     assert abilities(robot.changed(reference=None)) == {**abilities(robot), "demo": "reference"}
-    assert "limits" in abilities(load_robot("ftdcr_v4"))["up"]
+    assert "limits" in abilities(load_robot(Path(__file__).parents[2] / "robots/bare_rod.yaml"))["up"]
 
 
 NINE = Path(__file__).parents[2] / "robots/untuned_nine_servos.yaml"
@@ -126,9 +126,9 @@ def test_a_robot_that_can_work_is_ready(tmp_path: Path) -> None:
         ({**TUNED, "kind: chirp": "kind: csv\n  file: none.csv"}, "reference", "none.csv"),
         ({**TUNED, "control:": "control:\n  law: lqqr"}, "control.law", "lqqr"),
         (
-            {**TUNED, "baud_bps: 1000000": "baud_bps: 1000000\n    current_unit_a: 0.05"},
-            "hardware.tendon_actuators.current_unit_a",
-            "17.8 N",
+            {**TUNED, "pretension_n: 12.0": "pretension_n: 0.9", "minimum_n: 4.0": "minimum_n: 0.5"},
+            "hardware.tendon_actuators.model",
+            "0.958 N",
         ),
         (
             {**TUNED, "  tendon_actuators:": "  tracker: {kind: ndi_serial, port: /dev/x, tool_file: gone.rom}\n"
@@ -153,7 +153,7 @@ def test_coarse_steps_and_friction_of_the_first_file_are_told_apart(tmp_path: Pa
     changes = {**TUNED, "pretension_n: 12.0": "pretension_n: 4.5", "minimum_n: 4.0": "minimum_n: 2.0"}
     code, found, printed = judged(tmp_path, changes)
     assert code == 0
-    assert ("warning", "hardware.tendon_actuators.current_unit_a") in found
+    assert ("warning", "hardware.tendon_actuators.model") in found
     assert "0.958 N" in printed
 
 
