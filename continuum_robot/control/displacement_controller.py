@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.blending import quintic
+from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid_parameters import PidTerms
-from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
@@ -116,7 +116,7 @@ class DisplacementController(CycleController):
 
     # --- what is measured
 
-    def take(self, reading: ReadingBuffer) -> None:
+    def take(self, reading: MeasuredTendons) -> None:
         """Hear of a reading before :meth:`observe`.
 
         Parameters
