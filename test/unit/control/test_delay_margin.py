@@ -14,7 +14,6 @@ from displacement_robots import with_servos
 
 from continuum_robot.control.delay_margin import BOARD_VELOCITY_FILTER_S, delay_margin_s, late_latency_s, sampled_loop
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.simulation.devices.tendon_actuators import VELOCITY_FILTER_S
@@ -96,8 +95,9 @@ def test_higher_gains_leave_less() -> None:
     assert margins == sorted(margins, reverse=True)
 
 
-@pytest.mark.parametrize("robot", [load_robot("ftdcr_v4").changed(control=None), load_robot("rucker_helical").changed(control=None)])
-def test_a_robot_without_control_is_refused(robot: Robot) -> None:
+@pytest.mark.parametrize("name", ["ftdcr_v4", "rucker_helical"])
+def test_a_robot_without_control_is_refused(name: str) -> None:
+    robot = load_robot(name).changed(control=None)
     with pytest.raises(ParameterError, match="actuators and control"):
         delay_margin_s(robot)
 
