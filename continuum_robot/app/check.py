@@ -252,7 +252,11 @@ def _margin_line(robot: Robot, found: DelayMargin) -> str:
         return f"Delay margin: no delay makes the loop unstable{of}"
     part = robot.part_names[found.coordinate * len(robot.part_names) // robot.coordinate_count]
     if found.plant == SERVOS:
-        of, part = " of the integral on the shape", "every coordinate"
+        return (
+            f"Delay margin: {found.margin_s * 1e3:.3g} ms more than a cycle of the bus and a period of the shape; the"
+            f" integral then rings at {found.crossover_hz:.3g} Hz; phase margin "
+            f"{math.degrees(found.phase_margin_rad):.3g}°, gain margin {found.gain_margin:.3g}"
+        )
     beyond = "a cycle" if not bus_cycle_s(robot) else f"the {found.computing_delay_s * 1e3:.3g} ms of the servos' bus"
     return (
         f"Delay margin: {found.margin_s * 1e3:.3g} ms more than {beyond} between reading and command{of}; it then rings"

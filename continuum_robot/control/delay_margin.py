@@ -214,8 +214,8 @@ def sampled_loop(
     ------
     ParameterError : a robot without actuators or control, or a number outside its range
     """
-    if robot.actuators is None or robot.control is None:
-        raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control")
+    if robot.actuators is None or robot.control is None or not robot.control.gains:
+        raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control, with gains")
     if computing_cycles < 0:
         raise ParameterError("computing_cycles", computing_cycles, "a number of cycles of at least 0")
     for name, value, least in (("period_s", period_s, 1e-6), ("velocity_filter_s", velocity_filter_s, 0.0)):

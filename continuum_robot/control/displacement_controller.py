@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.blending import quintic
+from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid_parameters import PidTerms
-from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
@@ -46,6 +46,8 @@ LARGEST_CORRECTION = 0.2
 """The integral's bound, a fraction of ``limits.maximum_displacement_m``."""
 LATEST_SEEN_S = 0.5
 """Age up to which a measured shape is integrated, s."""
+TIGHT = 0.25
+"""Fraction of the pretension above which a measured load shows a tight tendon."""
 _ITERATIONS = 12
 _TOLERANCE = 1e-9  # of a step: rad, relative stretch
 _LENGTH_TOLERANCE_M = 1e-10
@@ -56,8 +58,8 @@ _LARGEST_TURN_RAD = 0.5
 class DisplacementController(CycleController):
     """Displacements that hold the reference, for the interpreted cycle at the servos' rate.
 
-    Where the loads of all tendons are measured, :attr:`clarke` are those of the measured displacements less the stretch
-    under these loads; else those of the model's equilibrium that the measured displacements hold.
+    Where the measured loads show that all tendons are tight, :attr:`clarke` are those of the measured displacements
+    less the stretch under these loads; else those of the model's equilibrium that the measured displacements hold.
 
     Parameters
     ----------
@@ -90,6 +92,7 @@ class DisplacementController(CycleController):
         self._C = np.array(self.manifold.clarke_matrix)
         self._give_m_per_n, self._behind_s = _of_servos(robot)
         limits = robot.limits
+        self._least_n = 0.0 if limits is None else limits.least_n
         self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
         count, size = self.tendon_count, self.coordinate_count
         self.coefficients, self._u = self._rest(), np.zeros(size)
@@ -116,7 +119,7 @@ class DisplacementController(CycleController):
 
     # --- what is measured
 
-    def take(self, reading: ReadingBuffer) -> None:
+    def take(self, reading: MeasuredTendons) -> None:
         """Hear of a reading before :meth:`observe`.
 
         Parameters
@@ -143,7 +146,7 @@ class DisplacementController(CycleController):
         self.clarke[:], self.clarke_rate[:] = [math.nan] * self.coordinate_count, rate.tolist()
         if not np.isfinite(reading).all():
             return False
-        if np.isfinite(self._measured_n).all():
+        if (self._measured_n > max(self._least_n, TIGHT * self.forces.pretension_n)).all():
             path = self.tendons.path(reading, self._measured_n)
         else:
             try:
@@ -263,7 +266,10 @@ class DisplacementController(CycleController):
             moved = -C @ state.gradient
             matrix[:n, :n], matrix[:n, n:], matrix[n:, :n] = state.own_hessian, -moved.T, moved
             missed = clarke - C @ path
-            step = np.linalg.solve(matrix, np.concatenate([-balance.root @ state.force, missed]))
+            try:
+                step = np.linalg.solve(matrix, np.concatenate([-balance.root @ state.force, missed]))
+            except np.linalg.LinAlgError:
+                return False
             size = float(np.abs(rod.scale * step[:n]).max())
             settled = np.abs(step[n:]).max() <= _FORCE_TOLERANCE_N and np.abs(missed).max() <= _LENGTH_TOLERANCE_M
             if size <= _TOLERANCE and settled:

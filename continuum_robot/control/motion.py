@@ -14,7 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -82,8 +84,14 @@ def motion_limits(robot: Robot) -> MotionLimits:
     reference = robot.reference
     speed = reference.speed_m_per_s if reference is not None else 0.0
     acceleration = reference.acceleration_m_per_s2 if reference is not None else 0.0
-    speed = speed or robot.limits.maximum_displacement_m / _RANGE_S
-    return MotionLimits(speed, acceleration or speed / _START_S)
+    usual, usual_acceleration = robot.limits.maximum_displacement_m / _RANGE_S, math.inf
+    if isinstance(robot.limits, DisplacementLimits):
+        # A tendon that ends behind others moves by the coordinates of all of them.
+        most = 1 / float(np.linalg.norm(controlled_manifold(robot).displacement_matrix, axis=1).max())
+        usual = min(usual, most * robot.limits.speed_m_per_s)
+        usual_acceleration = most * robot.limits.acceleration_m_per_s2
+    speed = speed or usual
+    return MotionLimits(speed, acceleration or min(speed / _START_S, usual_acceleration))
 
 
 class LimitedMotion:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.errors import DeviceError
@@ -91,6 +91,9 @@ class ServoBus:
 
     Attributes
     ----------
+    make_line : makes what packets go over: a :class:`SerialPort`, or another with its methods
+    in_process : as ``ask``
+    remedy : what to do about silent servos, for messages
     packets, failures : how many exchanges there were, and how many got not all answers
     """
 
@@ -104,8 +107,12 @@ class ServoBus:
         ask: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.port, self.baud_bps, self.framing = port, baud_bps, framing
-        self._device, self._margin_s, self._ask = device, answer_margin_s, ask
-        self._line: SerialPort | None = None
+        self._device, self._margin_s, self.in_process = device, answer_margin_s, ask
+        self.make_line: Callable[[], Any] = lambda: SerialPort(
+            self.port, self.baud_bps, device=self._device, setting=SETTING
+        )
+        self.remedy = f"Check supply and cables, the servos' numbers, and that they run at {baud_bps} bit/s."
+        self._line: Any = None
         self.packets = self.failures = 0
 
     @property
@@ -115,8 +122,8 @@ class ServoBus:
 
     def open(self) -> None:
         """Open the port. Raises :class:`DeviceError` that says why it cannot be opened."""
-        if self._ask is None and self._line is None:
-            line = SerialPort(self.port, self.baud_bps, device=self._device, setting=SETTING)
+        if self.in_process is None and self._line is None:
+            line = self.make_line()
             line.open()
             self._line = line
 
@@ -200,12 +207,12 @@ class ServoBus:
         return DeviceError(
             self.name,
             f"servo {', '.join(map(str, servos))} does not answer",
-            f"Check supply and cables, the servos' numbers, and that they run at {self.baud_bps} bit/s.",
+            self.remedy,
         )
 
     def _transmit(self, data: bytes) -> bytes:
-        if self._ask is not None:
-            return self._ask(data)
+        if self.in_process is not None:
+            return self.in_process(data)
         if self._line is None:
             raise DeviceError(self.name, "is not open", "Open it first.")
         self._line.read()  # what is still there answers an earlier question

@@ -6,6 +6,7 @@ from __future__ import annotations
 from continuum_robot.experiments import (
     control_comparison,
     cosserat_two_segment,
+    displacement_truth,
     ftdcr,
     mujoco_plants,
     mujoco_statics,
@@ -68,6 +69,7 @@ def experiments() -> dict[str, Experiment]:
         stiffness_pretension.PRETENSION,
         control_comparison.COMPARISON,
         tip_tracking.TRACKING,
+        displacement_truth.TRUTH,
         tip_stamps.STAMPS_EXPERIMENT,
         predictive_tip.PREDICTIVE_TIP,
         shape_fiber.SHAPE_FIBER,

@@ -17,7 +17,7 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop, make_safety
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop, make_safety
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import controller_of
 from continuum_robot.runtime.cycle.forms import INTERPRETED, interpreted_form
@@ -106,7 +106,7 @@ class VirtualStack(QuietWatcher):
         self._way: Way | None = None
         self._way_from_s = 0.0
         self._look: Look | None = None
-        self.period_s = PERIOD_S if self.robot.actuators is None else 1 / self.robot.actuators.cycle_hz
+        self.period_s = cycle_period_s(self.robot)
         self._pace = VirtualPace(self.period_s, 0.0, self._on_step)
         self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
         self.actuators.open()

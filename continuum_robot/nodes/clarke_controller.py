@@ -29,7 +29,7 @@ from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
+from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.robot.control_settings import ControlSettings
@@ -123,7 +123,7 @@ class ClarkeControllerNode(ManagedNode):
         self._missing: tuple[float, list[float], list[float]] = (0.0, [], [])
 
         # In the driver's cycle the driver's turn is this node's.
-        create = self.flow if slot is None else slot.flow(self)
+        self._create = create = self.flow if slot is None else slot.flow(self)
         self._commands = create.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
         self._clarke = create.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
@@ -190,7 +190,8 @@ class ClarkeControllerNode(ManagedNode):
         """Hear of the shape where an integral may correct its error."""
         sees = robot.takes_displacements and (bool(robot.strings) or robot.fiber is not None)
         if sees and self._rod is None:
-            subscribe_to_stream(self, Shape, "shape", self._on_shape)
+            take = of_stream(self, "shape", self._on_shape)
+            self._create.create_subscription(Shape, "shape", take, qos.newest_state(), lazy=True, with_gid=True)
         self._rod = Rod(robot) if sees else None
 
     def _configured(self) -> Robot:

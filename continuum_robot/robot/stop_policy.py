@@ -105,6 +105,9 @@ class StopPolicy:
                 allowed = [other for other in STOP_ACTIONS if other not in (*refused, never)]
                 why = because if action == never else reason
                 raise refuse(f"stop.{key}", action, f"one of {', '.join(allowed)}: {why}")
+        if displacements and self.hold_authority_n:
+            expected = "none: a servo that holds its place has no bounded authority"
+            raise refuse("stop.hold_authority_n", self.hold_authority_n, expected)
 
     @property
     def braking(self) -> str:

@@ -107,7 +107,9 @@ def test_what_cannot_be_tuned_is_refused() -> None:
     law = dataclasses.replace(robot.control_settings, law="inverse_dynamics")
     with pytest.raises(ParameterError, match=r"control.law.*pid"):
         tune(robot.changed(control=law))
-    with pytest.raises(ParameterError, match="actuators and limits"):
+    with pytest.raises(ParameterError, match="limits"):
+        tune(robot.changed(limits=None, control=None))
+    with pytest.raises(ParameterError, match=r"control.law.*statics"):
         tune(load_robot("ftdcr_v4"))
     with pytest.raises(ParameterError, match="phase_margin"):
         tune(robot, phase_margin_rad=math.radians(5))

@@ -62,7 +62,7 @@ def test_arguments_are_explained(file: str) -> None:
     ("argument", "words"),
     [
         ("robot:=no_such_robot", "opencr_five_tendon"),
-        ("robot:=ftdcr_v4", "actuators, limits, control"),
+        (f"robot:={Path(__file__).parents[1] / 'robots/bare_rod.yaml'}", "actuators, limits, control"),
         ("controller:=magic", "clarke_controller"),
         ("use_fake_hardware:=perhaps", "true"),
         ("params_file:=/no/such/file.yaml", "a readable file of ROS parameters"),

@@ -114,10 +114,10 @@ def _servos() -> list[str]:
         "    continuum-robot faults --robot three_segment_servo",
         "",
         f"The robot moves to {100 * servos.DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m`; its devices"
-        " are simulated in the process. Safe is a robot that is stopped with no servo pulling in any more,"
-        f" {1e3 * TIME_TO_SAFE_S:.0f} ms and `speed_m_per_s` / `acceleration_m_per_s2` after the fault can be known at"
-        " the latest. No tendon ever has more than a servo at `limits.maximum_n` may measure; in the end none has more than"
-        " a motor without current holds by its friction. One that goes on is within"
+        " are simulated in the process. In a safe robot no servo pulls in any more"
+        f" {1e3 * TIME_TO_SAFE_S:.0f} ms and `speed_m_per_s` / `acceleration_m_per_s2` after the fault can be known."
+        " No tendon ever has more than a servo at `limits.maximum_n` may measure, and in the end none has more than a"
+        " motor without current holds by its friction. A robot that goes on is within"
         f" {1e3 * DEVIATION_M:g} mm and the servos' lag of its reference.",
         "",
         "| fault | cause | becomes | found as |",

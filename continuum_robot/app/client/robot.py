@@ -234,7 +234,9 @@ class Robot:
 
         def active() -> bool:
             state = self.state
-            known = bool(np.all(np.isfinite(state.clarke_m)) and np.all(np.isfinite(state.tension_n)))
+            # Not every servo measures a load.
+            commanded = state.displacement_m if self.description.takes_displacements else state.tension_n
+            known = bool(np.all(np.isfinite(state.clarke_m)) and np.all(np.isfinite(commanded)))
             return state.stack == "up" and known and state.age_s < STALE_S
 
         self.link.wait_until(active, timeout_s, "is not up")

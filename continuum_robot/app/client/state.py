@@ -117,7 +117,8 @@ class RobotState:
     controller : that commands the tendons: clarke, tip, hold_tension or topic; "" where the driver does not obey
     holding : whether the stack is up and holds, not started: nothing moves until somebody starts a motion
     writer : who writes the reference
-    displacement_m, velocity_m_per_s, tension_n, commanded_n : of every tendon, shape (N,)
+    displacement_m, velocity_m_per_s, tension_n : of every tendon, shape (N,)
+    commanded_n, commanded_m : what the driver sent, shape (N,); the one that the actuators do not take is empty
     clarke_m, clarke_rate_m_per_s : measured Clarke coordinates, shape (2m,)
     reference_m : desired Clarke coordinates, shape (2m,), m
     coefficients : estimated shape, shape (n,), 1/m
@@ -148,6 +149,7 @@ class RobotState:
     velocity_m_per_s: Vector = field(default_factory=_empty)
     tension_n: Vector = field(default_factory=_empty)
     commanded_n: Vector = field(default_factory=_empty)
+    commanded_m: Vector = field(default_factory=_empty)
     clarke_m: Vector = field(default_factory=_empty)
     clarke_rate_m_per_s: Vector = field(default_factory=_empty)
     reference_m: Vector = field(default_factory=_empty)
@@ -209,6 +211,7 @@ def state_of(
     tendon_count, coordinates, size = (
         (None, None, None) if robot is None else (robot.tendon_count, robot.coordinate_count, robot.coefficient_count)
     )
+    displaced = robot is not None and robot.takes_displacements
     tendons, shape = messages.fresh("tendon_states_decimated"), messages.fresh("shape")
     clarke, reference = messages.fresh("clarke_state", fresh_s), messages.fresh("clarke_reference", fresh_s)
     status, driver = messages.fresh("stack_status", status_fresh_s), messages.fresh("driver_status")
@@ -233,7 +236,8 @@ def state_of(
         displacement_m=values(tendons, "displacement", tendon_count),
         velocity_m_per_s=values(tendons, "velocity", tendon_count),
         tension_n=values(tendons, "tension", tendon_count),
-        commanded_n=values(tendons, "commanded_tension", tendon_count),
+        commanded_n=values(tendons, "commanded_tension", None if displaced else tendon_count),
+        commanded_m=values(tendons, "commanded_displacement", tendon_count if displaced else None),
         clarke_m=values(clarke, "position", coordinates),
         clarke_rate_m_per_s=values(clarke, "velocity", coordinates),
         reference_m=values(reference, "position", coordinates),

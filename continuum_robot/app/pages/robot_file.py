@@ -95,10 +95,16 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         for option in options:
             if dataclasses.is_dataclass(option):
                 kind_name = kind_of(typing.cast("type[Any]", option))
-                suffix = f" of kind {kind_name}" if kind_name else f" ({typing.cast('type[Any]', option).__name__})"
+                # Without kinds, the keys tell which it is: it is called by its type's docstring.
+                suffix = f" of kind {kind_name}" if kind_name else f" {_first_words(option)}"
                 suffix = suffix if len(options) > 1 or quantity.door else ""
                 nested += _sections(typing.cast("type[Any]", option), place + suffix)
     return [*lines, "", *nested]
+
+
+def _first_words(option: Any) -> str:
+    first: str = option.__doc__.strip().partition("\n")[0]
+    return first[0].lower() + first[1:].rstrip(".")
 
 
 def _plain(hint: Any) -> tuple[list[Any], bool]:

@@ -25,7 +25,7 @@ from continuum_robot.identification.procedures.record import record_path, simula
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
@@ -135,7 +135,7 @@ def opened(
             if hardware is not None:
                 hardware.step(now_s)
 
-        period_s = PERIOD_S if robot.actuators is None else 1 / robot.actuators.cycle_hz
+        period_s = cycle_period_s(robot)
         pace = VirtualPace(period_s, on_step=on_step) if simulated else RealTimePace(period_s)
         if actuators is not None:
             pass

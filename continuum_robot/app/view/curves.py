@@ -128,7 +128,8 @@ class Curves:
     """
 
     def __init__(self, server: viser.ViserServer, names: tuple[str, ...], robot: Robot) -> None:
-        self._server, self._unit, tendons = server, unit_of(robot), robot.tendon_count
+        self._server, self._unit, self._tendons = server, unit_of(robot), robot.tendon_count
+        tendons = self._tendons
         self._coordinates = len(names)
         self._clarke: _Plot | None = None
         if names:
@@ -136,6 +137,11 @@ class Curves:
             tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
             self._clarke = self._plot(f"{_heading(robot)}, {self._unit.name}", "dashed: desired", clarke, tints)
         pulls = [(str(k + 1), False) for k in range(tendons)]
+        self._displacement: _Plot | None = None
+        if robot.takes_displacements:
+            spools = pulls + [(str(k + 1), True) for k in range(tendons)]
+            title = f"Displacements, {self._unit.name}"
+            self._displacement = self._plot(title, "dashed: commanded", spools, list(range(tendons)) * 2)
         self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
         self._contact: _Plot | None = None
         self._tip: _Plot | None = None
@@ -161,6 +167,12 @@ class Curves:
                 measured[first : first + self._coordinates] = scale * values
         if self._clarke is not None:
             self._clarke.history.add(now_s, measured)
+        if self._displacement is not None:
+            wound = np.full((2, self._tendons), np.nan)
+            for row, values in zip(wound, (snapshot.displacement_m, snapshot.commanded_m), strict=True):
+                if values.size == row.size:
+                    row[:] = scale * values
+            self._displacement.history.add(now_s, wound.ravel())
         self._tension.history.add(now_s, snapshot.tension_n)
         if self._tip is not None:
             self._tip.history.add(now_s, scale * snapshot.tip_position_m)
@@ -177,7 +189,7 @@ class Curves:
 
     def draw(self, now_s: float) -> None:
         """Send the last seconds, decimated; call it within ``server.atomic()``."""
-        for plot in (self._clarke, self._tension, self._contact, self._tip, self._loop):
+        for plot in (self._clarke, self._displacement, self._tension, self._contact, self._tip, self._loop):
             if plot is None:
                 continue
             times, values = plot.history.last(now_s, DURATION_S)

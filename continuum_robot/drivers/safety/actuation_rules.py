@@ -70,6 +70,15 @@ class ActuationRules:
         """
         raise NotImplementedError
 
+    def detail(self, fault: str) -> str:  # noqa: ARG002
+        """Which tendons a fault was found on, and by how much, as a sentence; "" where that is not known.
+
+        Parameters
+        ----------
+        fault : its name
+        """
+        return ""
+
     # --- in the cycle
 
     @stepped

@@ -154,7 +154,7 @@ class SafetyCycle:
         mismatch_s = max(settings.current_mismatch_time_s, _MISMATCH_PERIODS * period_s)
         if robot.takes_displacements:
             servos = servo_thresholds(robot, period_s)
-            self.rules = DisplacementRules(robot, servos, mismatch_s, self._credit_s)
+            self.rules = DisplacementRules(robot, servos, mismatch_s)
             self._watch = ServoWatch(robot.displacement_limits, count, settings, servos)
         else:
             thresholds = reading_thresholds(robot, period_s)

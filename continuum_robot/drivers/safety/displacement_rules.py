@@ -18,12 +18,17 @@ from continuum_robot.drivers.safety.fault_codes import (
     SLACK_TENDON_BIT,
     TENSION_OUT_OF_RANGE_BIT,
 )
+from continuum_robot.drivers.safety.tendon_faults import fault_names
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import ServoThresholds
 
 Vector = NDArray[np.float64]
 # Within which a release has paid out.
 _RELEASED_M = 1e-6
+# Of the command timeout: servos without a command have come to rest.
+_REST_FRACTION = 0.5
+# Of the time that something must last: one reading counts for no more, also after a stall.
+_STEP_FRACTION = 0.2
 
 
 class DisplacementRules(ActuationRules):
@@ -38,15 +43,14 @@ class DisplacementRules(ActuationRules):
     robot : that takes displacements
     thresholds : as derived from its file
     lasting_s : how long a servo must lag, an overload last, or a tendon be slack, s
-    longest_step_s : time without a command after which servos have come to rest, s
     """
 
-    def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float, longest_step_s: float) -> None:
+    def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float) -> None:
         super().__init__(robot.tendon_count)
         limits, count = robot.displacement_limits, robot.tendon_count
         self.displaces = True
         self._limits, self._thresholds = limits, thresholds
-        self._lasting_s, self._longest_step_s = lasting_s, longest_step_s
+        self._lasting_s, self._rest_s = lasting_s, _REST_FRACTION * limits.command_timeout_s
         self._limiter = DisplacementLimiter(limits, count)
         self._begin, self._middle = np.zeros(count), np.zeros(count)
         self._idle_s = 0.0
@@ -54,7 +58,9 @@ class DisplacementRules(ActuationRules):
         self._since_s = {
             bit: np.zeros(count) for bit in (DISPLACEMENT_LAG_BIT, TENSION_OUT_OF_RANGE_BIT, SLACK_TENDON_BIT)
         }
-        self._taut = np.zeros(count, dtype=bool)
+        self._taut, self._known = np.zeros(count, dtype=bool), True
+        self._names = robot.tendon_names
+        self._found: dict[int, tuple[NDArray[np.bool_], Vector, Vector]] = {}
         self._measured: Vector | None = None
         self._stamp_s = np.nan
         self.forget()
@@ -96,6 +102,22 @@ class DisplacementRules(ActuationRules):
         farthest_m = (1.0 + fraction) * self._limits.maximum_displacement_m if known else np.inf
         return -farthest_m, farthest_m
 
+    def detail(self, fault: str) -> str:
+        """As :class:`ActuationRules`: load and distance to the command of each tendon that it was found on.
+
+        Parameters
+        ----------
+        fault : its name
+        """
+        for bit, (where, load_n, away_m) in self._found.items():
+            if fault_names(bit) == (fault,):
+                loads = [f"{one:.3g} N" if np.isfinite(one) else "an unknown load" for one in load_n]
+                return ", ".join(
+                    f"{self._names[j]} is {1e3 * away_m[j]:.2g} mm from its command, at {loads[j]}"
+                    for j in np.flatnonzero(where)
+                )
+        return ""
+
     # --- in the cycle
 
     def elapse(self, dt: float) -> None:
@@ -106,7 +128,7 @@ class DisplacementRules(ActuationRules):
         dt : s
         """
         self._idle_s += dt
-        if self._idle_s > self._longest_step_s:
+        if self._idle_s > self._rest_s:
             self._limiter.rest()
 
     def check(self, reading: ReadingBuffer, dt: float, engaged: bool, obeys: bool) -> int:
@@ -135,12 +157,13 @@ class DisplacementRules(ActuationRules):
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
             SLACK_TENDON_BIT: self._taut & (load_n < thresholds.lowest_n - friction_n) & self._known,
         }
-        found = 0
+        found, dt = 0, min(dt, _STEP_FRACTION * self._lasting_s)
         for bit, where in wrong.items():
             since_s = self._since_s[bit]
-            since_s[:] = np.where(where, since_s + min(dt, self._lasting_s), 0.0)
+            since_s[:] = np.where(where, since_s + dt, 0.0)
             if obeys and (since_s > self._lasting_s).any():
                 found |= bit
+                self._found[bit] = (since_s > self._lasting_s, load_n, np.array(self.command) - measured)
         return found
 
     def limit(self, command: list[float], since_s: float) -> None:
@@ -174,6 +197,10 @@ class DisplacementRules(ActuationRules):
     def begin_slowly(self) -> None:
         """Pay all tendons out together."""
         self._target = self._slack_m
+
+    def hasten(self) -> None:
+        """Pull none in any more: it cannot pay out faster."""
+        self.begin_stop(DISPLACEMENT_LAG_BIT, False)
 
     def hold(self, reading: ReadingBuffer, place: bool, dt: float) -> None:  # noqa: ARG002
         """The servos stay at the last command.

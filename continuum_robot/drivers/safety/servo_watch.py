@@ -34,13 +34,17 @@ class ServoWatch(ReadingWatch):
         self, limits: DisplacementLimits, tendon_count: int, settings: SafetySettings, thresholds: ServoThresholds
     ) -> None:
         super().__init__(limits, tendon_count, settings)
+        # Commands keep the range; a servo gives way beyond it by its load.
+        self._maximum_displacement_m += thresholds.lag_m
         self._thresholds = thresholds
         self._stood_s, self._left_behind_s = np.zeros(tendon_count), np.zeros(tendon_count)
         self._command_at_change = np.zeros(tendon_count)
 
     def _frozen(self, reading: ReadingBuffer, command: list[float], moving: bool) -> bool:
         before = self._previous
-        elapsed_s = reading.stamp_s - before.stamp_s if self._started else 0.0
+        # A value that the device repeats with its age is no new one.
+        aged_s = np.array(reading.age_s) - np.array(before.age_s)
+        elapsed_s = reading.stamp_s - before.stamp_s - aged_s if self._started else 0.0
         place, load = np.array(reading.displacement_m), np.array(reading.tension_n)
         repeats = (place == np.array(before.displacement_m)) & (load == np.array(before.tension_n))
         if not moving:

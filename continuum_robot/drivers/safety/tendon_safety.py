@@ -20,6 +20,7 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.stop_action import STOP_NAMES
 from continuum_robot.drivers.safety.tendon_faults import (
     COMMAND_TIMEOUT,
+    COMMAND_WRONG_SIZE,
     ESTOP,
     FAULTS,
     LOOP_TOO_SLOW,
@@ -147,7 +148,10 @@ class TendonSafety(SafetyCycle):
             )
         if fault == COMMAND_TIMEOUT:
             return f"{meaning} = {self.limits.command_timeout_s:g} s"
-        return meaning
+        if fault == COMMAND_WRONG_SIZE:
+            return f"{meaning}: {self._count} {'displacements' if self.rules.displaces else 'tensions'}"
+        detail = self.rules.detail(fault)
+        return f"{meaning}: {detail}" if detail else meaning
 
     def run_procedure(self, *, on: bool) -> None:
         """Whether a procedure moves the robot: it needs fewer cycles a second than a controller.

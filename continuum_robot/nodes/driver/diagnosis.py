@@ -78,7 +78,7 @@ class DriverDiagnosis:
             does = f"; {'fallback holds: ' if fallback else ''}{DOES[action]}" if action not in ("", RELEASE) else ""
             status.summary(Level.ERROR, "safe state: " + ", ".join(names) + (f" ({reason})" if reason else "") + does)
         if state == "active" and self._controllers.active == HOLD_TENSION:
-            status.summary(Level.OK, "active, the driver holds the tensions")
+            status.summary(Level.OK, "active, the driver holds")
         if state == "active" and self._controllers.active == TIP:
             status.summary(Level.OK, "active, the tip is controlled")
         status.summary(Level.OK, state)

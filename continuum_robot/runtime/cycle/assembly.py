@@ -9,7 +9,8 @@ from typing import Any
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form, form_of, in_cycle, interpreted_form
@@ -60,12 +61,17 @@ class QuietWatcher:
         """
 
 
+def cycle_period_s(robot: Robot) -> float:
+    """Time between two cycles of the driver, by the robot file, s."""
+    return PERIOD_S if robot.actuators is None else 1 / robot.actuators.cycle_hz
+
+
 def make_safety(
     robot: Robot,
     form: Form,
     settings: SafetySettings | None = None,
     *,
-    period_s: float = PERIOD_S,
+    period_s: float | None = None,
     delay_margin_s: float | None = None,
 ) -> TendonSafety:
     """The safety logic of a robot, in the form of the cycle that steps it.
@@ -75,9 +81,10 @@ def make_safety(
     robot : with limits
     form : of the cycle
     settings : thresholds
-    period_s : of the cycle, s
+    period_s : of the cycle, s; None: :func:`cycle_period_s`
     delay_margin_s : age of a written command above which the cycle is too late, s; None: the settings' own
     """
+    period_s = cycle_period_s(robot) if period_s is None else period_s
     safety: TendonSafety = form.parts.TendonSafety(
         robot, settings or SafetySettings(), period_s=period_s, delay_margin_s=delay_margin_s
     )
@@ -105,7 +112,16 @@ def make_loop(
     form : of the cycle; None: interpreted
     safety : of the same form; None: a new one
     number : of the cycle before the first
+
+    Raises
+    ------
+    ParameterError : the actuators take something else than the robot file states
     """
+    taken = DISPLACEMENT if getattr(actuators, "takes_displacements", False) else TENSION
+    if robot.actuators is not None and taken != robot.actuators.command:
+        raise ParameterError(
+            "actuators.command", robot.actuators.command, f"{taken}, which {type(actuators).__name__} take"
+        )
     form = form_of(actuators, form or interpreted_form("nothing else was asked for"))
     safety = safety or make_safety(robot, form)
     part, reports = in_cycle(actuators)

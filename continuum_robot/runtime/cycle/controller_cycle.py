@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import cython
+import numpy as np
 from cython.cimports.libc.math import isfinite
+from numpy.typing import NDArray
 
 from continuum_robot.control.controller import ClarkeOutput
 from continuum_robot.control.cycle_controller import CycleController
@@ -198,7 +200,7 @@ class ControllerCycle:
         """
         return bool(self.answer(reading, vector(commanded), following, now_s, sequence))
 
-    def see(self, clarke: Sequence[float], stamp_s: float) -> None:
+    def see(self, clarke: Sequence[float] | NDArray[np.float64], stamp_s: float) -> None:
         """Hand coordinates that sensors of the shape measured to a controller that takes them. From any thread.
 
         Parameters

@@ -66,7 +66,7 @@ def test_the_delay_margin_is_printed_and_written(name: str, line: str, tmp_path:
 
 
 def test_a_robot_without_control_has_no_delay_margin(tmp_path: Path) -> None:
-    run_check("ftdcr_v4", tmp_path / "check.json", Console(file=io.StringIO()))
+    run_check(str(NINE.with_name("bare_rod.yaml")), tmp_path / "check.json", Console(file=io.StringIO()))
     assert "delay_margin_s" not in json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))
 
 
@@ -81,7 +81,7 @@ def test_abilities_name_what_is_missing() -> None:
     robot = load_robot("opencr_five_tendon")
     assert abilities(robot) == {"up": "", "demo": "", "replay of a run": "", "replay of a .csv": "recording"}
     assert abilities(robot.changed(reference=None)) == {**abilities(robot), "demo": "reference"}
-    assert "limits" in abilities(load_robot("ftdcr_v4"))["up"]
+    assert "limits" in abilities(load_robot(Path(__file__).parents[2] / "robots/bare_rod.yaml"))["up"]
 
 
 NINE = Path(__file__).parents[2] / "robots/untuned_nine_servos.yaml"

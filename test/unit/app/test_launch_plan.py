@@ -110,7 +110,7 @@ def test_the_other_name_of_the_same_argument_wins() -> None:
     ("values", "words"),
     [
         ({"robot": "no_such_robot"}, "opencr_five_tendon"),
-        ({"robot": "ftdcr_v4"}, "actuators, limits, control"),
+        ({"robot": str(Path(__file__).parents[2] / "robots/bare_rod.yaml")}, "actuators, limits, control"),
         ({"robot": "two_segment"}, "hardware"),
         ({"params_file": "/no/such/file.yaml"}, "a readable file of ROS parameters"),
         ({"use_fake_hardware": "true", "respawn": "-1"}, "a whole number from 0"),

@@ -41,7 +41,7 @@ ROBOT = "rolling_five_link"
         ("up two_segment --world tubee.yaml", "did you mean tube.yaml?"),
         ("calibrate-torque two_segment --tendon 1 --mass 300g", "the unit is kg"),
         ("weigh", "a terminal"),
-        ("tune ftdcr_v4", "actuators and limits"),
+        (f"tune {Path(__file__).parents[2] / 'robots/bare_rod.yaml'}", "actuators and limits"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(

@@ -129,7 +129,7 @@ def test_hardware_that_is_not_there_is_one_line_that_says_what_to_do(
         (["check-tendons", ROBOT, "--pull", "40"], "pull_n"),
         (["calibrate-torque", ROBOT, "--tendon", "9", "--mass", "1"], "1 to 5"),
         (["calibrate-torque", ROBOT, "--tendon", "1", "--mass", "9"], "mass_kg"),
-        (["home", "ftdcr_v4"], "actuators"),
+        (["home", str(Path(__file__).parents[2] / "robots/bare_rod.yaml")], "actuators"),
     ],
 )
 def test_what_cannot_be_done_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

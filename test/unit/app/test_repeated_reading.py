@@ -18,7 +18,7 @@ def test_a_reading_that_comes_again_has_the_same_time_to_the_last_digit() -> Non
     given_s: list[float] = []
     node: Any = SimpleNamespace(
         _pending=None, _active=True, _driver_active=True, _commanded=[3.0], _limited=False, _sequence=0, _stamp_ns=0,
-        _desired_force=None, _reading=SimpleNamespace(stamp_s=0.0), _thinning=SimpleNamespace(due=lambda _ns: False),
+        _desired=None, _reading=SimpleNamespace(stamp_s=0.0), _thinning=SimpleNamespace(due=lambda _ns: False),
         _execution=SimpleNamespace(add=lambda _ns: None),
     )  # fmt: skip
 

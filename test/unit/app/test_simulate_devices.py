@@ -123,7 +123,7 @@ def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
     ("robot", "out", "words"),
     [
         ("rolling_five_link", "desk", "a rod"),
-        ("ftdcr_v4", "desk", "actuators"),
+        (str(Path(__file__).parents[2] / "robots/bare_rod.yaml"), "desk", "actuators"),
         (ROBOT, "file/desk", "--out"),
         ("no_such_robot", "desk", "opencr_five_tendon"),
     ],

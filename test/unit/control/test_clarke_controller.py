@@ -185,7 +185,7 @@ def test_new_settings_keep_the_state():
 def test_what_does_not_fit_the_robot_is_refused():
     robot = robot_with()
     with pytest.raises(ParameterError, match=r"robot\.control"):
-        ClarkeController(load_robot("ftdcr_v4"))
+        ClarkeController(load_robot("opencr_five_tendon").changed(control=None))
     with pytest.raises(ParameterError, match="rod_feedforward"):
         ClarkeController(robot_with(feedforward_gravity=0.5))
     controller = ClarkeController(robot)

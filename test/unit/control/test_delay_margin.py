@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import deque
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from displacement_robots import with_servos
 
-from continuum_robot.control.delay_margin import BOARD_VELOCITY_FILTER_S, delay_margin_s, sampled_loop
+from continuum_robot.control.delay_margin import BOARD_VELOCITY_FILTER_S, delay_margin_s, late_latency_s, sampled_loop
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.segments.tendons import String
 from continuum_robot.simulation.devices.tendon_actuators import VELOCITY_FILTER_S
 
 SHIPPED = (
@@ -92,8 +95,9 @@ def test_higher_gains_leave_less() -> None:
     assert margins == sorted(margins, reverse=True)
 
 
-@pytest.mark.parametrize("robot", [load_robot("ftdcr_v4"), load_robot("rucker_helical").changed(control=None)])
-def test_a_robot_without_control_is_refused(robot: Robot) -> None:
+@pytest.mark.parametrize("name", ["ftdcr_v4", "rucker_helical"])
+def test_a_robot_without_control_is_refused(name: str) -> None:
+    robot = load_robot(name).changed(control=None)
     with pytest.raises(ParameterError, match="actuators and control"):
         delay_margin_s(robot)
 
@@ -111,3 +115,30 @@ def test_numbers_outside_their_range_are_refused(wrong: dict[str, float]) -> Non
 
 def test_the_simulated_boards_filter_is_the_one_that_is_counted() -> None:
     assert BOARD_VELOCITY_FILTER_S == VELOCITY_FILTER_S
+
+
+def test_the_integral_of_servos_is_unstable_beyond_its_margins():
+    """The loop of servo, integral and delays, stepped in time, by another formulation."""
+    robot = with_servos()
+    strings = (String(name="one", anchor_m=0.2, pitch_radius_m=0.007, angle_rad=0.0),)
+    robot = robot.changed(strings=strings, control=replace(robot.control, integral_per_s=8.0))
+    found = delay_margin_s(robot)
+    w, dt = 2 * math.pi * robot.actuators.servo.bandwidth_hz, 1e-4
+
+    def grows(rate: float, delay_s: float) -> bool:
+        place = speed = integral = 0.0
+        seen = deque([1.0] * round(delay_s / dt))
+        sizes = []
+        for _ in range(round(20 / dt)):
+            integral -= rate * dt * seen.popleft()
+            speed += dt * (w**2 * (integral - place) - 2 * w * speed)
+            place += dt * speed
+            seen.append(place)
+            sizes.append(abs(place))
+        return max(sizes[-20000:]) > max(sizes[20000:40000])
+
+    for factor, expected in ((0.9, False), (1.1, True)):
+        assert grows(8.0, found.computing_delay_s + factor * found.margin_s) == expected
+        assert grows(8.0 * factor * found.gain_margin, found.computing_delay_s) == expected
+    assert math.isinf(delay_margin_s(with_servos()).margin_s), "without it no loop is closed"
+    assert late_latency_s(robot) is None

@@ -329,3 +329,14 @@ def test_servos_are_told_what_they_stay_behind(monkeypatch):
     np.testing.assert_allclose(resting, held + load / stiffness, atol=1e-9)
     moving, _ = servo_commands(robot, place, velocity, monkeypatch, rigid=False)
     np.testing.assert_allclose(moving, passed + loaded / stiffness, atol=1e-9)
+
+
+def test_slack_tendons_show_no_shape_whatever_their_servos_measure():
+    """The first place is that of the rod, not of spools that are let out by chance."""
+    robot = with_servos()
+    loop = Loop(robot)
+    loose = -np.linspace(2e-3, 8e-3, 10)
+    for load_n in (np.zeros(10), np.full(10, np.nan), np.full(10, 0.2)):
+        loop.control._measured_n = load_n
+        assert loop.control.observe(loose.tolist(), [0.0] * 10)
+        np.testing.assert_allclose(loop.control.clarke, 0.0, atol=1e-9)

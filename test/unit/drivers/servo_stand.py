@@ -56,11 +56,12 @@ class Servos:
     Attributes
     ----------
     written : all commands, as the device counts, m
-    stuck : servos that do not move
+    stuck, frozen : servos that do not move, or repeat their readings
+    silent : readings that repeat grow old
     load_n : added to what the tendons' stretch makes, N; ``loads`` False: the servos report none
     """
 
-    simulated, takes_displacements = True, True
+    simulated, takes_displacements, silent = True, True, False
 
     def __init__(self, count, zero_m=None, pretension_m=1e-3, *, loads=True):
         self.tendon_count, self.loads = count, loads
@@ -71,6 +72,7 @@ class Servos:
         self.written, self.load_n = [], np.zeros(count)
         self.stuck, self.frozen = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
         self.faults, self.read_s, self._last = (), math.nan, None
+        self.silent_s = None
         self.flicker = 0
 
     def open(self):
@@ -103,7 +105,9 @@ class Servos:
         self._last = np.array([place, load])
         nothing = np.full(self.tendon_count, np.nan)
         warm = np.full(self.tendon_count, 30.0)
-        return TendonReading(now_s, place, self.velocity, load, nothing, warm, np.zeros(self.tendon_count), self.faults)
+        self.silent_s = None if not self.silent else now_s if self.silent_s is None else self.silent_s
+        age_s = np.full(self.tendon_count, 0.0 if self.silent_s is None else now_s - self.silent_s)
+        return TendonReading(now_s, place, self.velocity, load, nothing, warm, age_s, self.faults)
 
     def write(self, displacement_m, now_s):
         assert np.isfinite(displacement_m).all()

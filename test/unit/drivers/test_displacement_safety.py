@@ -57,7 +57,7 @@ def test_activation_is_refused_under_an_overload_and_outside_of_the_range():
     servos.load_n[2] = 25.0
     with pytest.raises(DeviceError, match="measured load 27 N > maximum_n = 20 N"):
         ServoLoop(servos=servos).activate()
-    servos = Servos(N, pretension_m=0.021, loads=False)
+    servos = Servos(N, pretension_m=0.05, loads=False)
     with pytest.raises(DeviceError, match="maximum_displacement_m"):
         ServoLoop(servos=servos).activate()
 
@@ -85,7 +85,7 @@ def test_commands_of_the_wrong_size_and_not_finite_and_far_out_latch():
         loop = started()
         loop.command(command)
         assert loop.safety.faults == (fault,)
-    assert "tension or displacement" in loop.safety.explain("command_wrong_size")
+    assert loop.safety.explain("command_wrong_size").endswith("tension or displacement: 5 displacements")
 
 
 def test_a_stale_command_latches_and_the_servos_pay_out_without_pulling_in():
@@ -112,6 +112,7 @@ def test_a_servo_that_does_not_follow_lags():
     assert loop.safety.faults == ()
     loop.command(np.full(N, 1e-3 + 1.2 * lag_m), 0.5)
     assert loop.safety.faults == ("displacement_lag",)
+    assert "segment_1/tendon_2 is 8 mm from its command, at an unknown load" in loop.safety.explain("displacement_lag")
     # It does not go on pulling while it pays out: from where it stands.
     assert loop.servos.written[-1][1] <= 1e-3 + 1e-5
 
@@ -168,7 +169,16 @@ def test_a_resting_servo_whose_readings_repeat_is_not_frozen():
     assert loop.safety.faults == ()
 
 
-def test_a_jump_and_a_lost_reading_latch():
+def test_readings_that_grow_old_time_out_and_are_not_frozen():
+    loop = started(robot=servo_robot(reading_timeout_s=0.5, command_timeout_s=0.5))
+    loop.servos.frozen[:] = loop.servos.silent = True
+    loop.command(np.full(N, 3e-3), 0.45)
+    assert loop.safety.faults == ()
+    loop.command(np.full(N, 3e-3), 0.15)
+    assert loop.safety.faults == ("reading_timeout",)
+
+
+def test_a_jump_latches():
     loop = started(servos=Servos(N, loads=False))
     loop.servos.place_m = loop.servos.place_m + np.array([0.015, 0, 0, 0, 0])
     loop.servos.goal_m = loop.servos.place_m.copy()
@@ -179,6 +189,25 @@ def test_a_jump_and_a_lost_reading_latch():
 def test_displacements_that_are_off_the_manifold_are_no_fault():
     loop = started(servos=Servos(N, loads=False))
     loop.command([0.015, 0.015, -0.015, 0.015, -0.015], 1.0)
+    assert loop.safety.faults == ()
+
+
+def test_a_servo_that_gives_way_at_the_end_of_its_range_is_within_it():
+    loop = started(servos=Servos(N, loads=False))
+    loop.command(np.full(N, -0.02), 2.0)
+    loop.servos.place_m = loop.servos.place_m - 1e-3
+    loop.servos.stuck[:] = True
+    loop.command(np.full(N, -0.02), 0.5)
+    assert loop.safety.faults == ()
+
+
+def test_commands_at_a_lower_rate_than_the_cycle_move_on():
+    """One every fourth cycle: the servos do not count as resting in between."""
+    loop = started(servos=Servos(N, loads=False))
+    for target_m in np.arange(1e-3, 16e-3, 0.3e-3):
+        loop.command(np.full(N, target_m))
+        loop.run(3 * PERIOD_S)
+        np.testing.assert_allclose(loop.servos.written[-1], target_m, atol=1e-3)
     assert loop.safety.faults == ()
 
 
@@ -256,6 +285,21 @@ def test_deactivation_straightens_the_robot_while_it_pays_out():
     assert not loop.servos.on
 
 
+def test_an_estop_in_a_deactivation_pulls_no_tendon_in_any_more():
+    bent_m = np.array([4e-3, 1e-3, -6e-3, -6e-3, 1e-3])
+    loop = started(servos=Servos(N, HOME_M, bent_m, loads=False))
+    loop.command(bent_m, 0.1)
+    loop.loop.call(loop.safety.deactivate)
+    loop.run(0.05)
+    assert loop.servos.written[-1][2] > loop.servos.written[-2][2]  # all go to the straight pose together
+    loop.safety.estop("test")
+    loop.run(PERIOD_S)
+    first = len(loop.servos.written)
+    loop.run(1.0)
+    assert np.diff(loop.servos.written[first:], axis=0).max() <= 1e-12
+    assert loop.safety.released
+
+
 def test_a_stop_policy_refuses_what_servos_cannot_or_should_not_do():
     for key in CLASSES:
         with pytest.raises(RobotFileError, match="servos that take displacements hold no tension"):
@@ -263,6 +307,8 @@ def test_a_stop_policy_refuses_what_servos_cannot_or_should_not_do():
     for key, reason in (("mechanics", "overloaded"), ("motor_hot", "cool")):
         with pytest.raises(RobotFileError, match=f"stop.{key}.*{reason}"):
             servo_robot(stop={key: "hold_place"})
+    with pytest.raises(RobotFileError, match=r"stop\.hold_authority_n"):
+        servo_robot(stop={"hold_authority_n": 2.0})
     for key in set(CLASSES) - {"mechanics", "motor_hot"}:
         assert getattr(servo_robot(stop={key: "hold_place"}).stop, key) == "hold_place"
 
@@ -285,6 +331,13 @@ def test_a_further_fault_ends_a_hold():
 def test_a_limit_that_the_servo_cannot_reach_is_refused():
     with pytest.raises(RobotFileError, match=r"limits\.speed_m_per_s.*maximum_speed_rad_per_s"):
         servo_robot(speed_m_per_s=2.0)
+
+
+def test_actuators_that_take_something_else_are_refused():
+    servos = Servos(N)
+    servos.takes_displacements = False
+    with pytest.raises(ParameterError, match=r"actuators\.command.*tension, which Servos take"):
+        ServoLoop(servos=servos)
 
 
 def test_a_cycle_that_is_too_slow_for_the_timeouts_is_refused():

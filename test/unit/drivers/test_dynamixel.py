@@ -204,7 +204,7 @@ def test_the_makers_library_sends_the_same_bytes_and_reads_what_the_servos_send(
         for servo in SERVOS:
             state = registers.decode_state(bytes(group.data_dict[servo]), X)
             assert state.position_rev == pytest.approx(0.25 * servo)
-    driver = driver_of(five_tendons(), dynamixels("none"), stepped=True, ask=ours._ask)
+    driver = driver_of(five_tendons(), dynamixels("none"), stepped=True, ask=ours.in_process)
     driver.open()
     sent_by_library = bytes(line.written)
     sent.clear()

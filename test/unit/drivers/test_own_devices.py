@@ -135,7 +135,7 @@ def test_a_port_that_is_not_there_is_named(own_motor: Any) -> None:
         (
             "receive_timeout_ms: 120",
             "receive_timeout_ms: 5",
-            r"robot.yaml:70.*timeout_ms: 5 -- expected a number",
+            r"robot.yaml:71.*timeout_ms: 5 -- expected a number",
         ),
         ("{tendon: 2}", "{tendon: 6}", r"motors\[1\].tendon"),
         ("{tendon: 3, polarity: -1}", "{tendon: 3, polarity: 0}", "polarity"),

@@ -149,7 +149,7 @@ def test_the_makers_library_sends_the_same_bytes_and_reads_what_the_servos_send(
     line = SdkLine(sdk, servos)
     sent: list[bytes] = []
     driver = one.driver("none")
-    driver.bus._ask = lambda data: sent.append(data) or servos.take(data)
+    driver.bus.in_process = lambda data: sent.append(data) or servos.take(data)
 
     def same(call: Callable[[], Any], ours: Callable[[], Any]) -> Any:
         line.written.clear()
@@ -188,7 +188,9 @@ def test_enabling_holds_the_place_and_displacements_are_held_with_either_polarit
     assert stand.actuators.aligned, "within its turn a servo knows where it is"
     assert not any(stand.servos.torque_enabled)
     start = stand.read().displacement_m
-    turn = np.where(np.arange(5) % 2, -0.4, 0.4) * METER_PER_TURN
+    table = stand.kind.table
+    middle = (stand.get(1, table.low) + stand.get(1, table.high)) / 2 / stand.kind.counts_per_turn
+    turn = np.where(np.arange(5) % 2, -1, 1) * (0.4 - middle) * METER_PER_TURN
     np.testing.assert_allclose(start, turn, atol=METER_PER_TURN / stand.kind.counts_per_turn)
     stand.actuators.enable()
     assert all(stand.servos.torque_enabled)

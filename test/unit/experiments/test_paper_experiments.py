@@ -25,6 +25,8 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.rod import Rod
 
+BARE = Path(__file__).parents[2] / "robots/bare_rod.yaml"
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -256,7 +258,7 @@ def test_tracking_sweep_reports_other_gains():
 
 def test_tracking_refuses_robots_without_a_reference():
     with pytest.raises(ParameterError, match="reference"):
-        experiments()["muhmann.tracking"].run({"robot": "ftdcr_v4"})
+        experiments()["muhmann.tracking"].run({"robot": str(BARE)})
     with pytest.raises(RobotFileError, match="nowhere"):
         experiments()["muhmann.tracking"].run({"robot": "nowhere.yaml"})
 
@@ -276,7 +278,7 @@ def test_pid_pd(tmp_path):
     short = {"duration_s": 0.3, "sweep": "no"}
     assert experiment.run(short) == experiment.run(short) != experiment.run(short | {"seed": 2})
     with pytest.raises(ParameterError, match="section control"):
-        experiment.run({"robot": "ftdcr_v4"})
+        experiment.run({"robot": str(BARE)})
 
 
 def test_ripple_is_the_fast_part():

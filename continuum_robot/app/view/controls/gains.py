@@ -23,6 +23,7 @@ from continuum_robot.app.view.steering_range import on_step, slider_step
 from continuum_robot.robot.description import Robot
 
 _LETTERS = {"p": "P", "i": "I", "d": "D"}
+_INTEGRAL = "integral_per_s"
 _SPAN = 4.0
 
 
@@ -46,15 +47,21 @@ class Gains:
         self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status
         self.gains: dict[str, Any] = {}
         self.pretension: Any = None
+        what = "PID gains of the Clarke controller, one set a segment, and the pretension that keeps tendons taut."
+        if robot.takes_displacements:
+            what = (
+                "The servos have gains of their own. Here is the pretension that keeps tendons taut, and how fast the"
+            )
+            what += " error of a measured shape is corrected."
         server.gui.add_html(
             note(
-                "PID gains of the Clarke controller, one set a segment, and the pretension that keeps tendons taut. A"
-                " change acts at the controller's next cycle. The ranges are the node's own, for gains at most four"
-                " times the start value; what does not fit together is refused with a sentence."
+                f"{what} A change acts at the controller's next cycle. The ranges are the node's own, for gains at most"
+                " four times the start value; what does not fit together is refused with a sentence."
             )
         )
         self._folder = server.gui.add_folder("Controller", visible=False)
         names = [f"gains.{part}.{gain}" for part in robot.part_names for gain in _LETTERS]
+        names = [_INTEGRAL] if robot.takes_displacements else names
         self._question = Question(commander, "clarke_controller", ["pretension_n", *names], self._fill)
 
     def update(self, snapshot: RobotState) -> None:
@@ -68,6 +75,9 @@ class Gains:
             if self._robot.limits is not None:
                 high = min(high, self._robot.limits.maximum_n)
             pretension = self._slider("pretension, N", "pretension_n", low, high, found["pretension_n"])
+            if _INTEGRAL in found and (self._robot.strings or self._robot.fiber is not None):
+                low, high = found[_INTEGRAL].range or (0.0, math.inf)
+                gains[_INTEGRAL] = self._slider("integral, 1/s", _INTEGRAL, low, high, found[_INTEGRAL])
             for part in self._robot.part_names:
                 for gain, letter in _LETTERS.items():
                     name = f"gains.{part}.{gain}"
