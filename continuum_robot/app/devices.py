@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import resource
-import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,24 +20,17 @@ from rich.table import Table
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
-from continuum_robot.drivers.odri_can.survey import survey
-from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
-from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
-from continuum_robot.drivers.serial_port import PortInUseError, permission_remedy, ports
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
-from continuum_robot.errors import DeviceError
+from continuum_robot.drivers.serial_port import permission_remedy, ports
+from continuum_robot.drivers.survey import BUSY, FOUND, MISSING, UNEXPECTED, Finding
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import ODRI_CAN, ROKUBI_SERIAL, STRING_ENCODER_SERIAL, Hardware, OdriCan
+from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.loading import load_robot
 
-FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
 LIMITS = "hardware/limits.conf"
 
 _CAN_LINK_TYPE = "280"
 _NETWORK = Path("/sys/class/net")
 _DEVICE_NAMES = Path("/dev")
-_LISTEN_S = 1.2
-_POLL_S = 0.01
 _COLOURS = {FOUND: "green", MISSING: "red", BUSY: "yellow", UNEXPECTED: "yellow"}
 
 
@@ -64,24 +55,6 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """A device of the robot file, or something else that was found.
-
-    Attributes
-    ----------
-    device : what it is
-    place : port or channel
-    state : "found", "missing", "in use" or "unexpected"
-    detail : what it answered, or why it is missing and what to do
-    """
-
-    device: str
-    place: str
-    state: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class Findings:
     """What was found.
 
@@ -93,11 +66,11 @@ class Findings:
     """
 
     ports: tuple[Port, ...]
-    devices: tuple[Device, ...]
+    devices: tuple[Finding, ...]
     realtime_priority: int
 
     @property
-    def missing(self) -> tuple[Device, ...]:
+    def missing(self) -> tuple[Finding, ...]:
         """Devices of the robot file that are not there."""
         return tuple(device for device in self.devices if device.state == MISSING)
 
@@ -141,14 +114,11 @@ def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Fin
     hardware : its hardware section
     """
     found = (*serial_ports(), *can_interfaces())
-    devices: list[Device] = []
+    devices: list[Finding] = []
     if robot is not None and hardware is not None:
         with ThreadPoolExecutor(max_workers=8) as pool:
-            actuators = pool.submit(_tendon_actuators, robot, hardware, pool)
-            strings = pool.submit(_string_encoders, robot, hardware)
-            force = pool.submit(_force_sensor, robot, hardware)
-            tracker = pool.submit(_tracker, robot, hardware)
-            devices = [*actuators.result(), *strings.result(), *force.result(), *tracker.result()]
+            found_by = pool.map(lambda section: backends.survey(robot, section), backends.SECTIONS)
+            devices = [finding for findings in found_by for finding in findings]
         devices += _unexpected_ports(found, hardware)
     return Findings(found, tuple(devices), _realtime_priority())
 
@@ -202,118 +172,11 @@ def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
     return tuple(found)
 
 
-def _tendon_actuators(robot: Robot, hardware: Hardware, pool: ThreadPoolExecutor) -> list[Device]:
-    settings: Any = hardware.tendon_actuators
-    if settings.kind != ODRI_CAN:
-        return [_opened("tendon actuators", settings, backends.tendon_actuators(robot), "all motors answer")]
-    return [
-        device
-        for devices in pool.map(lambda name: _odri_channel(settings, name), settings.channels)
-        for device in devices
-    ]
-
-
-_Driver = TendonActuators | StringEncoders | ForceSensor | Tracker
-
-
-def _opened(name: str, settings: Any, driver: _Driver, words: str) -> Device:
-    """Whether a device can be opened, where nothing more is known of its kind."""
-    place = str(getattr(settings, "port", settings.kind))
-    try:
-        driver.open()
-        return Device(name, place, FOUND, words)
-    except DeviceError as error:
-        return _absent(name, place, error)
-    finally:
-        driver.close()
-
-
-def _odri_channel(settings: OdriCan, channel: str) -> list[Device]:
-    name = "motor board"
-    remedy = "Check its power, the wiring and the two terminating resistors."
-    try:
-        heard = survey(settings.interface, channel, settings.bitrate_bps)
-    except DeviceError as error:
-        return [_absent(name, channel, error)]
-    if not heard.board_found:
-        found = [Device(name, channel, MISSING, f"{heard.problem}. {remedy}")]
-    else:
-        found = [Device(name, channel, FOUND, heard.summary())]
-    if heard.unexpected_ids:
-        identifiers = ", ".join(f"0x{identifier:03X}" for identifier in heard.unexpected_ids)
-        found.append(Device("frames of something else", channel, UNEXPECTED, f"identifiers {identifiers}"))
-    return found
-
-
-def _string_encoders(robot: Robot, hardware: Hardware) -> list[Device]:
-    settings = hardware.string_encoders
-    if settings is None:
-        return []
-    if settings.kind != STRING_ENCODER_SERIAL:
-        return [_opened("string encoders", settings, backends.string_encoders(robot), "can be opened")]
-    name = "string-encoder board"
-    reader = StringEncoderReader(settings, [string.name for string in robot.strings])
-    try:
-        reader.open()
-        end_s = time.monotonic() + _LISTEN_S
-        reading = reader.read(time.monotonic())
-        while reader.board is None and time.monotonic() < end_s:
-            time.sleep(_POLL_S)
-            reading = reader.read(time.monotonic())
-    except DeviceError as error:
-        return [_absent(name, settings.port, error)]
-    finally:
-        reader.close()
-    words = []
-    if (board := reader.board) is not None:
-        version = ".".join(str(board.firmware >> shift & 0xFF) for shift in (16, 8, 0))
-        words.append(f"serial number {board.serial_number}, firmware {version}, up for {board.uptime_s} s")
-    rejected = reader.statistics()["frames_rejected"]
-    if rejected:
-        words.append(f"{rejected:.0f} damaged frames")
-    words += reading.device_faults
-    return [Device(name, settings.port, FOUND, "; ".join(words) or "sends frames")]
-
-
-def _force_sensor(robot: Robot, hardware: Hardware) -> list[Device]:
-    settings = hardware.force_sensor
-    if settings is None:
-        return []
-    if settings.kind != ROKUBI_SERIAL:
-        return [_opened("force sensor", settings, backends.force_sensor(robot), "can be opened")]
-    name = "Rokubi force sensor"
-    sensor = RokubiForceSensor(settings)
-    try:
-        sensor.open()
-        time.sleep(_POLL_S)
-        reading = sensor.read(time.monotonic())
-    except DeviceError as error:
-        return [_absent(name, settings.port, error)]
-    finally:
-        sensor.close()
-    words = [f"{settings.rate_hz:g} Hz", *reading.device_faults]
-    if math.isfinite(reading.temperature_c):
-        words.insert(1, f"{reading.temperature_c:.0f} °C")
-    return [Device(name, settings.port, FOUND, ", ".join(words))]
-
-
-def _tracker(robot: Robot, hardware: Hardware) -> list[Device]:
-    settings = hardware.tracker
-    if settings is None:
-        return []
-    return [_opened("tracker of the tip", settings, backends.tracker(robot), "answers, and its tool is there")]
-
-
-def _absent(device: str, place: str, error: DeviceError) -> Device:
-    state = BUSY if isinstance(error, PortInUseError) else MISSING
-    return Device(device, place, state, f"{error.problem}. {error.remedy}")
-
-
-def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Device]:
+def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Finding]:
     """Ports with something behind them that the robot file does not name."""
     desired = {_resolved(name) for name in _configured(hardware)}
     return [
-        Device(f"{port.kind} port", port.name, UNEXPECTED, f"{port.description}; the robot file does not name it")
+        Finding(f"{port.kind} port", port.name, UNEXPECTED, f"{port.description}; the robot file does not name it")
         for port in found
         if not {_resolved(port.name), *map(_resolved, port.aliases)} & desired
     ]

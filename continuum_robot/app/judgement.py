@@ -21,15 +21,12 @@ from continuum_robot.control.delay_margin import (
 )
 from continuum_robot.control.references import make_reference
 from continuum_robot.control.tendon_forces import distribute
-from continuum_robot.drivers.dynamixel import registers
-from continuum_robot.drivers.dynamixel.actuators import SHORTEST_CYCLE_S
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.models.robot_model import RobotModel
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.control_settings import LAWS, PID_LAW, STATICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, added, offered
-from continuum_robot.robot.hardware import Dynamixel
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -48,8 +45,6 @@ DEFECT_FRACTION = 0.001
 _HORIZON_S = 60.0
 _SAMPLES = 240
 _STEP_S = 1e-3
-_FRAME_BYTES = 14  # of a packet to all servos; each has an answer of 11 bytes and its registers
-_ANSWER_BYTES = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +147,7 @@ def computing_cycles(robot: Robot, period_s: float = PERIOD_S) -> int:
 def bus_cycle_s(robot: Robot) -> float:
     """How long all servos take to get a command and answer with their state, s; 0 for other motors."""
     section = None if robot.hardware is None else robot.hardware.tendon_actuators
-    if not isinstance(section, Dynamixel):
-        return 0.0
-    count = len(section.motors)
-    sent = 2 * _FRAME_BYTES + 4 * count
-    bits = 10 * (sent + count * (_ANSWER_BYTES + registers.STATE_SIZE))
-    return max(SHORTEST_CYCLE_S, bits / section.baud_bps)
+    return float(getattr(section, "cycle_s", 0.0))
 
 
 def judge(robot: Robot, model: RobotModel) -> Judged:
@@ -253,13 +243,15 @@ def _resolution(robot: Robot, motor: Actuators, control: ControlSettings) -> Ite
     section = None if robot.hardware is None else robot.hardware.tendon_actuators
     count_m = 2 * math.pi / motor.motor_rad_per_m / motor.encoder_counts_per_turn
     speed_m_per_s = count_m / (PERIOD_S + BOARD_VELOCITY_FILTER_S)
-    if isinstance(section, Dynamixel):
-        current_n = section.current_unit_a * max(one.newton_per_ampere(motor) for one in section.motors)
-        speed_m_per_s = registers.VELOCITY_UNIT_REV_PER_S * max(one.meter_per_turn(motor) for one in section.motors)
+    if section is not None and hasattr(section, "velocity_unit_rev_per_s"):
+        speed_m_per_s = section.velocity_unit_rev_per_s * max(one.meter_per_turn(motor) for one in section.motors)
+    unit_a = getattr(section, "current_unit_a", 0.0)
+    if section is not None and unit_a and not robot.takes_displacements:
+        current_n = unit_a * max(one.newton_per_ampere(motor) for one in section.motors)
         if current_n > COARSE_FRACTION * pretension_n:
             yield Judgement(
                 ERROR if current_n >= pretension_n else WARNING,
-                "hardware.tendon_actuators.current_unit_a",
+                "hardware.tendon_actuators.model",
                 f"one step of the servos' current is {current_n:.3g} N of tendon tension, beside a pretension of"
                 f" {pretension_n:.3g} N",
                 "Take a larger spool or a smaller gear ratio, or raise control.pretension_n",

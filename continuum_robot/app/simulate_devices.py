@@ -112,7 +112,7 @@ def words(hardware: SimulatedHardware) -> str:
         for board in boards
         for enabled, motor in zip(board.motor_enabled, board.motors, strict=True)
         if motor is not None
-    ] + ([] if hardware.servos is None else hardware.servos.torque_enabled)
+    ] + ([] if hardware.servos is None else hardware.servos.servos.torque_enabled)
     errors = sorted({board.error.name for board in boards if board.error})
     tension, displacement_mm = hardware.plant.tension, 1e3 * hardware.plant.rod_displacement
     return (
@@ -132,7 +132,7 @@ def _table(ports: DevicePorts, file: Path) -> Table:
     for channel, adapter in zip(hardware.boards, ports.adapters, strict=True):
         table.add_row(f"motor board {channel}", escape(adapter.port))
     if hardware.servos is not None:
-        table.add_row("Dynamixel servos", escape(hardware.servos.port))
+        table.add_row(hardware.servos.servos.title, escape(hardware.servos.port))
     if hardware.string_board is not None:
         table.add_row("string-encoder board", escape(str(hardware.string_board.port)))
     if hardware.rokubi is not None:

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motor boards for a simulated robot whose file names none: what simulator and driver both take for its wiring."""
+"""Motors for a simulated robot whose file names none: what simulator and driver both take for its wiring."""
 
 from __future__ import annotations
 
 import math
 
-from continuum_robot.errors import ParameterError
-from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import (
-    ODRI_CAN,
+from continuum_robot.drivers.dynamixel.settings import DYNAMIXEL, Dynamixel
+from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.drivers.servo_settings import ServoMotor
+from continuum_robot.drivers.string_encoder_serial.settings import (
     STRING_ENCODER_SERIAL,
     EncoderString,
-    Hardware,
-    OdriCan,
-    OdriMotor,
     StringEncoderSerial,
 )
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import Hardware
 
 FULL_SCALE_A = 24.0
 """Largest current that a board measures, A."""
@@ -40,6 +41,26 @@ def wired(robot: Robot) -> Robot:
     actuators = robot.actuators
     if actuators is None:
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    return robot.changed(
+        hardware=Hardware(
+            serial_number="simulated",
+            tendon_actuators=_servos(robot) if robot.takes_displacements else _boards(robot, actuators),
+            string_encoders=_counters(robot),
+        ),
+    )
+
+
+def _timeout_ms(robot: Robot) -> int:
+    return 150 if robot.limits is None else math.ceil(1500 * robot.limits.command_timeout_s)
+
+
+def _servos(robot: Robot) -> Dynamixel:
+    motors = tuple(ServoMotor(id=tendon, tendon=tendon) for tendon in range(1, robot.tendon_count + 1))
+    timeout_ms = min(2540, max(20, _timeout_ms(robot)))
+    return Dynamixel(kind=DYNAMIXEL, port="simulated", baud_bps=4_000_000, receive_timeout_ms=timeout_ms, motors=motors)
+
+
+def _boards(robot: Robot, actuators: Actuators) -> OdriCan:
     boards = -(-robot.tendon_count // _MOTORS_A_BOARD)
     channels = tuple(f"can{index}" for index in range(boards))
     motors = tuple(
@@ -51,29 +72,24 @@ def wired(robot: Robot) -> Robot:
         )
         for index in range(robot.tendon_count)
     )
-    timeout_ms = 150 if robot.limits is None else math.ceil(1500 * robot.limits.command_timeout_s)
-    tendon_actuators = OdriCan(
+    return OdriCan(
         kind=ODRI_CAN,
         channels=channels,
         maximum_current_a=min(actuators.maximum_current_a, 0.99 * FULL_SCALE_A),
         current_mismatch_a=0.05 * min(actuators.maximum_current_a, FULL_SCALE_A),
-        receive_timeout_ms=min(1000, max(5, timeout_ms)),
+        receive_timeout_ms=min(1000, max(5, _timeout_ms(robot))),
         motors=motors,
     )
-    encoders = None
-    if 0 < len(robot.strings) <= _COUNTERS_A_BOARD:
-        encoders = StringEncoderSerial(
-            kind=STRING_ENCODER_SERIAL,
-            port="simulated",
-            strings=tuple(
-                EncoderString(string=string.name, channel=index, pulley_radius_m=_PULLEY_RADIUS_M)
-                for index, string in enumerate(robot.strings)
-            ),
-        )
-    return robot.changed(
-        hardware=Hardware(
-            serial_number="simulated",
-            tendon_actuators=tendon_actuators,
-            string_encoders=encoders,
+
+
+def _counters(robot: Robot) -> StringEncoderSerial | None:
+    if not 0 < len(robot.strings) <= _COUNTERS_A_BOARD:
+        return None
+    return StringEncoderSerial(
+        kind=STRING_ENCODER_SERIAL,
+        port="simulated",
+        strings=tuple(
+            EncoderString(string=string.name, channel=index, pulley_radius_m=_PULLEY_RADIUS_M)
+            for index, string in enumerate(robot.strings)
         ),
     )

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drivers of the devices that a robot file names: those of this package and of others.
 
+A device of this package is a folder of drivers/, named after its kind, with the modules ``settings``
+(robot/doors.py) and ``device``. The latter has ``make(robot, settings, ...)``, which gives its driver, and
+``survey(robot, settings)``, which looks for it. Motors that are simulated to the byte have, on a serial bus of servos,
+``emulator(robot, settings, motors)``, or else ``simulated(robot, wires, time, form)``. Motors have a module
+``fault_texts`` too, with the names of their faults and what a user learns of them.
+
 Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
 class that is made with a robot and the section of its file, is a
 :class:`~continuum_robot.drivers.protocols.TendonActuators`, and has as ``settings`` the dataclass of that section, a
@@ -10,37 +16,41 @@ with ``strings`` in the section, each with the name ``string``) and force sensor
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
+from importlib import import_module
 from time import monotonic
-from time import sleep as real_sleep
 from typing import Any, cast
 
-from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
-from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.fault_text import FaultText
 from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
-from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.simulated_wires import SimulatedWires
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS, TRACKERS, added, offered
-from continuum_robot.robot.hardware import (
-    DYNAMIXEL,
-    ODRI_CAN,
-    ROKUBI_SERIAL,
-    STRING_ENCODER_SERIAL,
-    Dynamixel,
-    Hardware,
-    OdriCan,
-    RokubiSerial,
-    StringEncoderSerial,
+from continuum_robot.robot.doors import (
+    DEVICES,
+    FORCE_SENSORS,
+    STRING_ENCODERS,
+    TENDON_ACTUATORS,
+    TRACKERS,
+    added,
+    offered,
+    shipped,
 )
-from continuum_robot.robot.tracker import NDI_SERIAL, NdiSerial
+from continuum_robot.robot.hardware import Hardware
 
 Time = tuple[Callable[[], float], Callable[[float], None]]
 """Clock and waiting, s."""
+
+_KIND = "hardware.tendon_actuators.kind"
+_ANSWER_MARGIN_S = 0.05  # of simulated servos in real time: another process answers, which a busy machine may stop
+SECTIONS = {
+    "tendon_actuators": (TENDON_ACTUATORS, TendonActuators, "tendon actuators", "all motors answer"),
+    "string_encoders": (STRING_ENCODERS, StringEncoders, "string encoders", "can be opened"),
+    "force_sensor": (FORCE_SENSORS, ForceSensor, "a force sensor", "can be opened"),
+    "tracker": (TRACKERS, Tracker, "a tracker", "answers, and its tool is there"),
+}
+"""By their key in ``hardware``: door, protocol, what they are, and that one could be opened."""
 
 
 def hardware_of(robot: Robot) -> Hardware:
@@ -58,6 +68,23 @@ def hardware_of(robot: Robot) -> Hardware:
     return robot.hardware
 
 
+def device_of(kind: str) -> Any:
+    """The module ``device`` of a kind of this package; None for those of others.
+
+    Parameters
+    ----------
+    kind : of the section
+    """
+    known = any(kind in shipped(door) for door, *_ in SECTIONS.values())
+    return import_module(f"{DEVICES}.{kind}.device") if known else None
+
+
+def device_faults() -> dict[str, tuple[str, dict[str, FaultText]]]:
+    """Where each kind of motors names its faults, and their texts, by kind."""
+    modules = {kind: import_module(f"{DEVICES}.{kind}.fault_texts") for kind in shipped(TENDON_ACTUATORS)}
+    return {kind: (module.WHERE, module.FAULTS) for kind, module in modules.items()}
+
+
 def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> TendonActuators:
     """The driver of the robot's motors, not open yet.
 
@@ -71,36 +98,9 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
     ------
     ParameterError, RobotFileError : as :func:`hardware_of`, or no driver for this kind
     """
-    settings: Any = hardware_of(robot).tendon_actuators
-    if settings.kind in _MAKERS:
-        return _MAKERS[settings.kind](robot, settings, interface, form)
-    made = _of_others(TENDON_ACTUATORS, TendonActuators, robot, settings, "tendon_actuators")
-    return cast("TendonActuators", made)
-
-
-def _of_others(door: str, protocol: type, robot: Robot, settings: Any, section: str) -> Any:
-    """A driver that another package adds, which has to be a ``protocol``."""
-    key = f"hardware.{section}.kind"
-    driver = added(door, settings.kind, key)
-    if driver is None:
-        raise ParameterError(key, settings.kind, f"a kind of this package, or of {', '.join(offered(door)) or door}")
-    made = driver(robot, settings)
-    if not isinstance(made, protocol):
-        raise ParameterError(key, settings.kind, f"a class that is a {protocol.__name__}: {driver!r} lacks methods")
-    return made
-
-
-def _odri_can(robot: Robot, settings: OdriCan, interface: str, form: Any) -> TendonActuators:
-    settings = dataclasses.replace(settings, interface=interface) if interface else settings
-    return OdriTendonActuators(robot, settings, form=form)
-
-
-def _dynamixel(robot: Robot, settings: Dynamixel, _interface: str, _form: Any) -> TendonActuators:
-    return DynamixelTendonActuators(robot, settings)
-
-
-_KIND = "hardware.tendon_actuators.kind"
-_MAKERS: dict[str, Callable[..., TendonActuators]] = {ODRI_CAN: _odri_can, DYNAMIXEL: _dynamixel}
+    device = device_of(hardware_of(robot).tendon_actuators.kind)
+    options = {} if device is None or hasattr(device, "emulator") else {"interface": interface, "form": form}
+    return cast("TendonActuators", _made(robot, "tendon_actuators", **options))
 
 
 def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:
@@ -117,35 +117,30 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
     ------
     ParameterError : its motors cannot be simulated to the byte
     """
-    kind = hardware_of(robot).tendon_actuators.kind
+    settings = hardware_of(robot).tendon_actuators
     if not on_wires(robot):
-        raise ParameterError(_KIND, kind, f"with simulation_level wire one of {', '.join(_SIMULATED)}")
-    return _SIMULATED[kind](robot, wires, time, form)
-
-
-def _simulated_odri_can(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:
-    clock, sleep = (monotonic, real_sleep) if time is None else time
-    return OdriTendonActuators(
-        robot, socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=form
+        raise ParameterError(_KIND, settings.kind, f"with simulation_level wire one of {', '.join(_simulated())}")
+    device = device_of(settings.kind)
+    if not hasattr(device, "emulator"):
+        return _checked(robot, device.simulated(robot, wires, time, form))
+    return cast(
+        "TendonActuators",
+        _made(
+            robot,
+            "tendon_actuators",
+            clock=monotonic if time is None else time[0],
+            answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
+            simulated=True,
+            find_port=wires.find_servos,
+            stepped=time is not None,
+        ),
     )
 
 
-def _simulated_dynamixel(robot: Robot, wires: SimulatedWires, time: Time | None, _form: Any) -> TendonActuators:
-    return DynamixelTendonActuators(
-        robot,
-        clock=monotonic if time is None else time[0],
-        answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
-        simulated=True,
-        find_port=wires.find_servos,
-        stepped=time is not None,
-    )
-
-
-_ANSWER_MARGIN_S = 0.05  # of simulated servos in real time: another process answers, which a busy machine may stop
-_SIMULATED: dict[str, Callable[..., TendonActuators]] = {
-    ODRI_CAN: _simulated_odri_can,
-    DYNAMIXEL: _simulated_dynamixel,
-}
+def _simulated() -> list[str]:
+    """Kinds of motors that are simulated to the byte."""
+    kinds = {kind: device_of(kind) for kind in shipped(TENDON_ACTUATORS)}
+    return [kind for kind, device in kinds.items() if hasattr(device, "emulator") or hasattr(device, "simulated")]
 
 
 def on_wires(robot: Robot) -> bool:
@@ -155,7 +150,7 @@ def on_wires(robot: Robot) -> bool:
     ----------
     robot : to be simulated
     """
-    return robot.hardware is None or robot.hardware.tendon_actuators.kind in _SIMULATED
+    return robot.hardware is None or robot.hardware.tendon_actuators.kind in _simulated()
 
 
 def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
@@ -169,57 +164,60 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
     ------
     ParameterError : the robot has no such device in its file
     """
-
-    def own(settings: StringEncoderSerial) -> StringEncoders:
-        names = [string.name for string in robot.strings]
-        return StringEncoderReader(settings, names, port=port or None, clock=monotonic)
-
-    made = _sensor(robot, "string_encoders", STRING_ENCODER_SERIAL, own, STRING_ENCODERS, StringEncoders)
-    return cast("StringEncoders", made)
+    return cast("StringEncoders", _made(robot, "string_encoders", port=port))
 
 
 def tracker(robot: Robot, port: str = "") -> Tracker:
-    """The driver of the tracker of the robot's tip, not open yet; arguments and errors as :func:`tendon_actuators`.
-
-    Parameters
-    ----------
-    port : serial port instead of the robot file's; empty: that
-
-    Raises
-    ------
-    ParameterError : the robot has no such device in its file
-    """
-
-    def own(settings: NdiSerial) -> Tracker:
-        return NdiTracker(settings, port)
-
-    return cast("Tracker", _sensor(robot, "tracker", NDI_SERIAL, own, TRACKERS, Tracker))
+    """The driver of the tracker of the robot's tip, not open yet; arguments and errors as :func:`string_encoders`."""
+    return cast("Tracker", _made(robot, "tracker", port=port))
 
 
 def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
-    """The driver of the robot's force sensor, not open yet; arguments and errors as :func:`tendon_actuators`.
+    """The driver of the robot's force sensor, not open yet; arguments and errors as :func:`string_encoders`."""
+    return cast("ForceSensor", _made(robot, "force_sensor", port=port))
+
+
+def survey(robot: Robot, section: str) -> list[Finding]:
+    """Look for the device of a section, without switching anything on; nothing where the file has none.
 
     Parameters
     ----------
-    port : serial port instead of the robot file's; empty: that
-
-    Raises
-    ------
-    ParameterError : the robot has no such device in its file
+    robot : with a hardware section
+    section : of :data:`SECTIONS`
     """
-
-    def own(settings: RokubiSerial) -> ForceSensor:
-        return RokubiForceSensor(settings, port=port or None, clock=monotonic)
-
-    return cast("ForceSensor", _sensor(robot, "force_sensor", ROKUBI_SERIAL, own, FORCE_SENSORS, ForceSensor))
-
-
-_NAMES = {"string_encoders": "string encoders", "tracker": "a tracker", "force_sensor": "a force sensor"}
-
-
-def _sensor(robot: Robot, section: str, kind: str, own: Callable[[Any], Any], door: str, protocol: type) -> Any:
-    """The driver of a section of the robot's hardware: of the ``kind`` of this package, or behind its door."""
-    settings: Any = getattr(hardware_of(robot), section)
+    settings = getattr(hardware_of(robot), section)
     if settings is None:
-        raise ParameterError(f"hardware.{section}", None, f"{_NAMES[section]} in the file of robot {robot.name!r}")
-    return own(settings) if settings.kind == kind else _of_others(door, protocol, robot, settings, section)
+        return []
+    if (device := device_of(settings.kind)) is not None:
+        return list(device.survey(robot, settings))
+    _, _, title, words = SECTIONS[section]
+    return [opened(title.removeprefix("a "), settings, _made(robot, section), words)]
+
+
+def _made(robot: Robot, section: str, **options: Any) -> Any:
+    """The driver of a section of the robot's hardware, of this package or of another, which takes no options."""
+    door, protocol, title, _ = SECTIONS[section]
+    settings = getattr(hardware_of(robot), section)
+    if settings is None:
+        raise ParameterError(f"hardware.{section}", None, f"{title} in the file of robot {robot.name!r}")
+    if (device := device_of(settings.kind)) is not None:
+        made = device.make(robot, settings, **options)
+    else:
+        key = f"hardware.{section}.kind"
+        driver = added(door, settings.kind, key)
+        if driver is None:
+            raise ParameterError(
+                key, settings.kind, f"a kind of this package, or of {', '.join(offered(door)) or door}"
+            )
+        made = driver(robot, settings)
+        if not isinstance(made, protocol):
+            raise ParameterError(key, settings.kind, f"a class that is a {protocol.__name__}: {driver!r} lacks methods")
+    return _checked(robot, made) if section == "tendon_actuators" else made
+
+
+def _checked(robot: Robot, made: Any) -> Any:
+    """A driver that takes what the robot's actuators take."""
+    if getattr(made, "takes_displacements", False) != robot.takes_displacements and robot.actuators is not None:
+        able = "tension" if robot.takes_displacements else "displacement"
+        raise ParameterError("actuators.command", robot.actuators.command, f"{able}, what these motors take")
+    return made

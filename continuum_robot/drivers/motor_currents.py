@@ -34,6 +34,8 @@ class MotorCurrents(Generic[Kind]):
     polarity : +1 where a positive current pulls the tendon in, else -1, shape (N,)
     ampere_per_newton : size of the current for a tension, shape (N,), A/N
     signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, shape (N,), m
+    strongest_a : the motors' largest current, A
+    largest_a : clamp on every current that is sent, the section's or the same, A
 
     Raises
     ------
@@ -51,7 +53,9 @@ class MotorCurrents(Generic[Kind]):
         self.polarity: Vector = np.array([entry.polarity for entry in self.motors], dtype=float)
         self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(actuators) for entry in self.motors])
         self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(actuators) for entry in self.motors])
-        self._currents = TendonCurrents(self.ampere_per_newton.tolist(), settings.maximum_current_a)
+        self.strongest_a = actuators.maximum_current_a
+        self.largest_a = getattr(settings, "maximum_current_a", None) or self.strongest_a
+        self._currents = TendonCurrents(self.ampere_per_newton.tolist(), self.largest_a)
 
     def currents(self, tension_n: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:
         """Currents towards the motors, before polarity, shape (N,), A, and which of them were limited.

@@ -8,6 +8,7 @@ import errno
 import grp
 import os
 import pwd
+import select
 import socket
 from pathlib import Path
 
@@ -89,6 +90,19 @@ class SerialPort:
         except OSError as error:
             raise self._lost(error) from error
         return b"".join(found)
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until something arrives, or for a time.
+
+        Parameters
+        ----------
+        timeout_s : s
+
+        Raises
+        ------
+        DeviceError : not open
+        """
+        select.select([self._require_open().fileno()], [], [], timeout_s)
 
     def write(self, data: bytes) -> None:
         """Send.

@@ -13,6 +13,7 @@ from std_srvs.srv import Trigger
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import CountsFrames, ForceReading, ForceSensor
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.sensor_node import SensorNode
@@ -20,7 +21,6 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.stack.choices import ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.pacing import Pacer

@@ -189,8 +189,8 @@ class SimulatorNode(ManagedNode):
         declare(
             "true_robot",
             "",
-            "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth; empty:"
-            " simulation.truth of the robot file; none: the robot itself",
+            "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth;"
+            " empty: simulation.truth of the robot file; none: the robot itself",
             read_only=True,
         )
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)

@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other packages add under a name: the entry points of installed distributions, by group."""
+"""What stands under a name: the devices of this package, by folder, and the entry points of other distributions.
+
+A folder of drivers/ with the modules ``device`` and ``settings`` is a device. The latter names the door that the
+device belongs to, and has the dataclass of its section in a robot file, whose ``kind`` is the folder's name. Folders
+are searched for, as entry points are: nothing here, and nothing else outside of a device's folder, names it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import pkgutil
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import ParameterError
@@ -21,18 +31,49 @@ TENDON_ROUTINGS = "continuum_robot.tendon_routings"
 TRACKERS = "continuum_robot.trackers"
 
 
+DEVICES = "continuum_robot.drivers"
+"""The package whose folders are devices."""
+
+
+@functools.cache
+def shipped(group: str) -> dict[str, type[Any]]:
+    """The sections' dataclasses of this package's devices, by kind.
+
+    Parameters
+    ----------
+    group : door that they belong to
+    """
+    folder = Path(__file__).parents[1] / DEVICES.rpartition(".")[2]
+    found = {}
+    for name in sorted(entry.name for entry in pkgutil.iter_modules([str(folder)]) if entry.ispkg):
+        if (folder / name / "device.py").exists():
+            module = import_module(f"{DEVICES}.{name}.settings")
+            if group == module.DOOR:
+                found[name] = next(kind for kind in vars(module).values() if _names(kind, name))
+    return found
+
+
+def _names(kind: Any, name: str) -> bool:
+    """Whether this is the dataclass of a section whose ``kind`` is a name."""
+    fields = dataclasses.fields(kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else ()
+    return any(field.name == "kind" and name in field.metadata["quantity"].choices for field in fields)
+
+
 def offered(group: str) -> list[str]:
-    """Names under which installed packages add something.
+    """Names that stand under a door: of this package's devices first, then of other packages.
 
     Parameters
     ----------
     group : of the entry points
     """
-    return sorted({entry.name for entry in entry_points(group=group)})
+    own = list(shipped(group))
+    return own + sorted({entry.name for entry in entry_points(group=group)} - set(own))
 
 
 def added(group: str, name: str, key: str) -> Any:
-    """What an installed package adds under a name; None where there is nothing.
+    """What stands under a name: the section's dataclass of a device of this package, or what another package adds.
+
+    None where there is nothing.
 
     Parameters
     ----------
@@ -44,6 +85,8 @@ def added(group: str, name: str, key: str) -> Any:
     ------
     ParameterError : it cannot be imported
     """
+    if name in (own := shipped(group)):
+        return own[name]
     entry = next((entry for entry in entry_points(group=group) if entry.name == name), None)
     if entry is None:
         return None

@@ -264,10 +264,11 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
         check_values(value, key)
         return value
     origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in typing.get_args(hint):
-            return None
-        hint = _option(typing.get_args(hint), value, rules.door, source, key)
+    options = typing.get_args(hint) if origin in (typing.Union, types.UnionType) else (hint,)
+    if value is None and type(None) in options:
+        return None
+    if len(options) > 1 or (rules.door and hint is not str):
+        hint = _option(options, value, rules.door, source, key)
         origin = typing.get_origin(hint)
     if origin is tuple:
         inner = typing.get_args(hint)[0]
@@ -296,6 +297,8 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
 def _option(options: Sequence[Any], value: Any, door: str, source: Source, key: str) -> Any:
     """Which type of a union a value is of: the dataclass of its ``kind``; without kinds, that of most of its keys."""
     options = [option for option in options if option is not type(None)]
+    if door:  # a protocol only says what the mappings of the door have in common
+        options = [option for option in options if dataclasses.is_dataclass(option)]
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if len(options) == 1 and (not door or kind is None):
         return options[0]

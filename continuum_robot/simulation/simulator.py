@@ -92,6 +92,9 @@ class Simulator:
     ) -> None:
         if level not in (WIRE, MUJOCO) and level not in LEVELS:
             raise ParameterError("level", level, ", ".join((WIRE, MUJOCO, *LEVELS)))
+        late_s = robot.simulation.command_jitter_s
+        if late_s and level in (WIRE, MUJOCO):
+            raise ParameterError("simulation.command_jitter_s", late_s, f"0 at level {level}, whose wires take time")
         if world is not None and level != MUJOCO:
             raise ParameterError("world", f"at level {level}", f"level {MUJOCO}: no other has obstacles")
         self.robot, self.level = robot, level

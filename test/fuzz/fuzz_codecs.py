@@ -14,17 +14,20 @@ import numpy as np
 from dynamixel_sdk import protocol2_packet_handler
 
 from continuum_robot.drivers import cobs
-from continuum_robot.drivers.dynamixel import bus as dynamixel_bus
 from continuum_robot.drivers.dynamixel import registers
+from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
+from continuum_robot.drivers.dynamixel.models import model_named
+from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2
 from continuum_robot.drivers.odri_can import codec as odri
 from continuum_robot.drivers.odri_can import slcan
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
+from continuum_robot.drivers.servo_bus import Framing, ShortFraming
 from continuum_robot.drivers.simulated_link import codec as link
 from continuum_robot.drivers.string_encoder_serial import codec as strings
+from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 from continuum_robot.drivers.string_encoder_serial.tracker import StringTracker
-from continuum_robot.errors import DeviceError, FrameError
-from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
+from continuum_robot.errors import FrameError
 
 
 def cobs_frame(data: bytes) -> None:
@@ -217,84 +220,21 @@ def simulated_link(data: bytes) -> None:
             assert link.decode_command(link.encode_command(command)) == command
 
 
-LONGEST_ANSWER = 50_000
-"""Who reads more than this many bytes for one answer never ends."""
-
-
-class _Line:
-    """A serial line on which bytes lie; ``endless``: they come again and again."""
-
-    def __init__(self, data: bytes, endless: bool) -> None:
-        self._data = data
-        self._again = data if endless else b""
-        self.left = LONGEST_ANSWER
-        self._null = os.open("/dev/null", os.O_RDONLY)
-
-    @property
-    def in_waiting(self) -> int:
-        return len(self._data)
-
-    def fileno(self) -> int:
-        return self._null
-
-    def read(self, size: int = 1) -> bytes:
-        size = max(0, size)
-        if self._again:
-            self.left -= size
-            assert self.left > 0, "noise holds the reader"
-            while len(self._data) < size:
-                self._data += self._again
-        taken, self._data = self._data[:size], self._data[size:]
-        return taken
-
-    def write(self, data: Any) -> int:
-        return len(data)
-
-    def flush(self) -> None:
-        pass
-
-    def reset_input_buffer(self) -> None:
-        pass
-
-    def close(self) -> None:
-        os.close(self._null)
-
-
-SERVOS = (1, 2)
+LONGEST_PACKET = 1024
 
 
 def dynamixel(data: bytes) -> None:
-    """What servos answer; the first byte reports whether with length and CRC put right, and whether they ever stop."""
+    """What servos answer, of either framing; the first byte says which, and whether length and CRC are put right."""
     if not data:
         return
-    sealed = b"".join(_status_packets(data[1:])) if data[0] & 1 else data[1:]
-    line = _Line(sealed, endless=bool(data[0] & 0x80))
-    bus = dynamixel_bus.DynamixelBus("fuzz", 1_000_000, answer_margin_s=0.0)
-    bus._line = dynamixel_bus._port_handler("fuzz", 1_000_000, line, 0.0)  # type: ignore[arg-type]
-    bus._packet = dynamixel_bus._packet_handler()
-    calls = (
-        lambda: bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, SERVOS),
-        lambda: bus.ping(1),
-        lambda: bus.read(1, registers.HARDWARE_ERROR, 1),
-        lambda: bus.read(2, registers.GOAL_CURRENT, 2),
-        lambda: bus.read(1, registers.PROFILE_VELOCITY, 4),
-        lambda: bus.write(1, registers.TORQUE_ENABLE, 1, 1),
-        lambda: bus.reboot(1),
-    )
-    try:
-        first = (data[0] >> 1 & 0x3F) % len(calls)
-        for call in (*calls[first:], *calls[:first]):
-            line.left = LONGEST_ANSWER
-            with contextlib.suppress(DeviceError):
-                found = call()
-                if isinstance(found, dict):
-                    assert set(found) <= set(SERVOS)
-                    for registers_read in found.values():
-                        assert all(map(math.isfinite, registers.decode_state(registers_read)))
-            if not line.in_waiting:
-                break
-    finally:
-        bus.close()
+    framing: Framing = ShortFraming() if data[0] & 2 else Protocol2()
+    received = bytearray(b"".join(_status_packets(data[1:])) if data[0] & 1 else data[1:])
+    while (answer := framing.take(received)) is not None:
+        assert 0 <= answer.servo <= 255
+        if len(answer.data) == registers.STATE_SIZE:
+            assert all(map(math.isfinite, registers.decode_state(answer.data, model_named("XM430-W350"))))
+    assert len(received) <= LONGEST_PACKET
+    EmulatedDynamixels({}).take(data)
 
 
 _CRC_OF = protocol2_packet_handler.Protocol2PacketHandler()

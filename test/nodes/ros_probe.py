@@ -66,11 +66,12 @@ FILES = tempfile.TemporaryDirectory(prefix="robots_of_tests_")
 
 @functools.cache
 def patient_robot(name: str = "opencr_five_tendon") -> str:
-    """A file of a shipped robot with timeouts and gains for a busy machine, and without devices of its own."""
+    """A file of a shipped robot with timeouts and gains for a busy machine, without devices and a truth of its own."""
     data = yaml.safe_load(find_robot_file(name).read_text(encoding="utf-8"))
     data["limits"] |= PATIENT_LIMITS
     _bear_delays(data)
     data.pop("hardware", None)
+    data.get("simulation", {}).pop("truth", None)
     data["assumed"] = [key for key in data.get("assumed", []) if not key.startswith("hardware")]
     file = Path(FILES.name, f"{name}.yaml")
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
-pytest.importorskip("dynamixel_sdk", reason="the extra dynamixel is not installed")
 
 from continuum_robot.drivers.simulated_wires import SERVOS, simulator_folder
 

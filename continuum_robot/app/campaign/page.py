@@ -8,8 +8,7 @@ from itertools import groupby
 
 from continuum_robot.app.campaign.texts import FAULT_TEXTS, FaultText
 from continuum_robot.app.soak.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
-from continuum_robot.drivers.dynamixel.actuators import FAULTS as SERVO_FAULTS
-from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.backends import device_faults
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.experiments.fault_campaign import servos
@@ -50,11 +49,10 @@ def page() -> str:
 def _names() -> list[str]:
     lines = ["## Names of the driver's faults", "", "| fault | meaning |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in FAULTS.items()]
-    lines += ["", "With `device_fault`, `/diagnostics` names it: `<channel>: <name>`.", ""]
-    lines += ["| motor board | meaning, and cure |", "|---|---|"]
-    lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in BOARD_FAULTS.items()]
-    lines += ["", "| servo | meaning, and cure |", "|---|---|"]
-    lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in SERVO_FAULTS.items()]
+    lines += ["", "With `device_fault`, `/diagnostics` names what the motors report: `<place>: <name>`."]
+    for kind, (_, texts) in device_faults().items():
+        lines += ["", f"| `{kind}` | meaning |", "|---|---|"]
+        lines += [f"| [`{name}`](faults/{name}.md) | {text.meaning} |" for name, text in texts.items()]
     lines += ["", "The supervisor's own, in `stack_status.faults`, and two of the driver:", ""]
     lines += ["| fault | meaning |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {texts[0].meaning} |" for name, texts in _others().items()]
@@ -69,7 +67,7 @@ def _names() -> list[str]:
 
 
 def _others() -> dict[str, tuple[FaultText, ...]]:
-    elsewhere = {*FAULTS, *BOARD_FAULTS, *SERVO_FAULTS}
+    elsewhere = {*FAULTS, *(name for _, texts in device_faults().values() for name in texts)}
     return {name: texts for name, texts in FAULT_TEXTS.items() if name not in elsewhere}
 
 

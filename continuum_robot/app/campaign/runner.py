@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
@@ -33,7 +34,6 @@ from continuum_robot.experiments.fault_campaign.kind import FaultKind
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import OdriCan
 
 Vector = NDArray[np.float64]
 Rng = np.random.Generator

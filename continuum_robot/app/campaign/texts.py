@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from continuum_robot.drivers.dynamixel import actuators as dynamixel
-from continuum_robot.drivers.odri_can import faults as board
+from continuum_robot.drivers.backends import device_faults
+from continuum_robot.drivers.fault_text import HOME, RESET
 from continuum_robot.drivers.safety.tendon_faults import FAULTS as DRIVER_FAULTS
 
 
@@ -42,9 +42,6 @@ class FaultText:
         return _plain(self.meaning)
 
 
-RESET = "Reset the stack: `manage_stack` command 3, or `continuum-robot view`."
-# Homing is refused beside a running stack, and a stack that starts has no fault to reset.
-HOME = "End the stack, home the robot with `continuum-robot home ROBOT --hardware`, and start the stack again."
 HOME_IF_LOST = "If the zero is lost: " + HOME[0].lower() + HOME[1:]
 _SHORT = {
     RESET: "Then reset.",
@@ -250,127 +247,6 @@ _DRIVER: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
 }
 
-_BOARD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
-    "estop": (
-        ("the button at the board's stop input is pressed", "its cable is broken"),
-        "The board's status reports it.",
-        ("Open the input.", RESET),
-    ),
-    "receive_timeout": (
-        ("no current reference reached the board: cable, adapter, a host that stalled",),
-        "The board counts `receive_timeout_ms` itself and switches its motors off.",
-        ("Check the wire to the board and the host's load.", RESET),
-    ),
-    "encoder_error": (
-        ("the encoder lost counts between two index marks: loose disk, dirt, interference",),
-        "The board compares its count with the index mark of every turn.",
-        ("Check the encoder.", "Switch the board's power off and on.", HOME),
-    ),
-    "position_converter_error": (
-        ("a defect of the board's position converter",),
-        "The board's status reports it.",
-        ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
-    ),
-    "position_rollover_error": (
-        ("a position beyond 100 revolutions that the board could not follow",),
-        "The board's status reports it. A rollover as such is followed and no fault.",
-        (HOME,),
-    ),
-    "motor_temperature": (
-        ("too much current for too long", "no cooling"),
-        "The board's status reports it.",
-        ("Let the motor cool down.", "Lower `limits.maximum_n` or the pretension.", RESET),
-    ),
-    "other_board_error": (
-        ("an error code that the firmware does not explain",),
-        "The board's status holds it.",
-        ("Switch the board's power off and on.", HOME),
-    ),
-    "motor_off": (
-        ("the board switched a motor off by itself",),
-        "The board's status reports that a motor is off which was switched on.",
-        ("Look for other faults of the board.", RESET),
-    ),
-    "rebooted": (
-        ("the board lost its supply for a moment",),
-        "Its motors are not aligned any more, or its positions restart.",
-        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME),
-    ),
-    "position_jump": (
-        ("the encoder lost its count", "the board restarted"),
-        "A position moved farther than a motor can turn in the time.",
-        ("Check the encoder's cable.", HOME),
-    ),
-    "silent_board": (
-        ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
-        "No positions or currents for `silent_after_s` (30 ms) and 20 ms more: the computer did not stall.",
-        ("Check supply and CAN wiring.", "`continuum-robot devices ROBOT` lists what is on each channel.", RESET),
-    ),
-    "silent_status": (
-        ("status frames are lost", "two boards on one channel collide"),
-        "No status for 2.5 s, though it comes once a second.",
-        ("One board a channel.", "Check wiring and termination.", RESET),
-    ),
-    "current_mismatch": (
-        ("the board switched off", "a phase is open", "the supply is too weak"),
-        "The measured current does not follow the commanded one.",
-        ("Check the motor's cable and the supply.", RESET),
-    ),
-    "two_boards": (
-        ("two boards are on one CAN channel: they have no addresses",),
-        "More frames arrive than one board sends.",
-        ("Give each board a channel of its own.", RESET),
-    ),
-    "other_host": (
-        ("another program, or another computer, sends commands on this channel",),
-        "A command is seen that this driver did not send.",
-        ("Stop the other program.", RESET),
-    ),
-    "bus_off": (
-        ("a short circuit or missing termination", "a wrong bit rate"),
-        "The CAN controller reports bus-off.",
-        (
-            "Check wiring, termination, bit rate.",
-            "With `restart-ms` the adapter comes back by itself; otherwise `sudo ip link set canN down`, then `up`.",
-            "A board that stays silent went bus-off too: slacken the tendons, switch its power off and on, home.",
-            RESET,
-        ),
-    ),
-    "bus_error": (
-        ("the adapter was unplugged", "its driver failed"),
-        "Frames can be neither sent nor received.",
-        ("Plug the adapter in: it is opened again by itself.", RESET),
-    ),
-}
-
-_DYNAMIXEL: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
-    "silent_servo": (
-        ("no supply", "a loose cable in the chain", "another baud rate or number than in the robot file"),
-        "A servo does not answer.",
-        ("Check supply and cables, from the adapter on.", RESET),
-    ),
-    "receive_timeout": (
-        ("the loop stood still",),
-        "The driver's bus thread counts `receive_timeout_ms`, and the servo's own watchdog guards against a dead host.",
-        ("Relieve the computer.", RESET),
-    ),
-    "torque_off": (
-        ("the servo restarted, or switched off by itself",),
-        "A servo is off that was switched on.",
-        ("Check the supply.", HOME),
-    ),
-    "position_jump": (
-        ("the servo restarted within another turn",),
-        "A position moved farther than a servo can turn.",
-        (HOME,),
-    ),
-    "hardware_error": (
-        ("input_voltage, overheating, motor_encoder, electrical_shock or overload, as the servo names it",),
-        "The servo's hardware error status.",
-        ("Remove the cause that it names.", "Reset: the servo then restarts.", HOME),
-    ),
-}
-
 _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
     "node_lost": (
         "a node is gone, hangs or left its state",
@@ -441,21 +317,18 @@ _STACK: dict[str, tuple[str, tuple[str, ...], str, tuple[str, ...]]] = {
 }
 
 DRIVER = "`driver_status`, `stack_status.faults` and `/diagnostics` of tendon_driver"
-CHANNEL = "`/diagnostics` of tendon_driver as `<channel>: {name}`, with [device_fault](device_fault.md)"
-SERVO = "`/diagnostics` of tendon_driver as `<port> servo <number>: {name}`, with [device_fault](device_fault.md)"
 STACK = "`stack_status.faults`"
 
 
 def _all() -> dict[str, tuple[FaultText, ...]]:
     found: dict[str, tuple[FaultText, ...]] = {}
-    for told_by, meanings, texts in (
-        (DRIVER, DRIVER_FAULTS, _DRIVER),
-        (CHANNEL, board.FAULTS, _BOARD),
-        (SERVO, dynamixel.FAULTS, _DYNAMIXEL),
-    ):
-        for name, meaning in meanings.items():
-            short = meaning.partition(":")[0] if told_by != DRIVER else meaning
-            found[name] = *found.get(name, ()), FaultText(name, told_by.format(name=name), short, *texts[name])
+    for name, meaning in DRIVER_FAULTS.items():
+        found[name] = (FaultText(name, DRIVER, meaning, *_DRIVER[name]),)
+    for where, texts in device_faults().values():
+        for name, text in texts.items():
+            one = FaultText(name, where.format(name=name), *text)
+            if one not in (known := found.get(name, ())):
+                found[name] = *known, one
     return found | {name: (FaultText(name, STACK, *text),) for name, text in _STACK.items()}
 
 

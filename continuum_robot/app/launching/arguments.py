@@ -143,8 +143,8 @@ def stack_arguments(simulated: bool) -> list[LaunchArgument]:
         LaunchArgument(
             "truth",
             default="",
-            description="Robot file of what is simulated in place of robot, or the name of a shipped truth; empty: as the"
-            " robot file states (simulation.truth); none: the robot itself",
+            description="Robot file of what is simulated in place of robot, or the name of a shipped truth; empty: as"
+            " the robot file states (simulation.truth); none: the robot itself",
         ),
         LaunchArgument(
             "payload_kg", default="-1.0", description="What the tip carries, kg; negative: as the robot file states"

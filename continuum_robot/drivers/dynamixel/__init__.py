@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamixel servos as tendon actuators: control table, bus over the makers' own library, a robot's actuators."""
+"""Dynamixel servos as tendon actuators: settings, models, both protocols, faults, survey, emulators."""

@@ -1,423 +1,378 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tendon actuators of a robot behind one bus of Dynamixel servos in current control.
+"""All tendon actuators of a robot behind one bus of Dynamixel servos with protocol 2: X, MX(2.0) and P.
 
-Why this is the second backend, and not moteus: it is what laboratories with such robots own, and its library talks
-over a serial port, which a pseudo-terminal replaces byte for byte, so that here the library itself is what is tested,
-across processes. moteus needs CAN-FD, of which only python-can's bus within one process would be there.
-
-A serial bus asks and answers, so a thread does that as fast as it goes, some hundred times a second, and the driver's
-cycle takes the newest values with their age. The servo's own watchdog counts any packet, also those that only read:
-it guards against a dead host. A loop that stands still is watched by the thread, which then lets go.
+The servo's own watchdog counts any packet, also those that only read: it guards against a dead host. A loop that stands
+still is watched by the thread of the polled base.
 """
 
 from __future__ import annotations
 
 import math
-import threading
-import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.drivers.dynamixel import registers
-from continuum_robot.drivers.dynamixel.bus import ANSWER_MARGIN_S, DynamixelBus
-from continuum_robot.drivers.motor_currents import MotorCurrents
-from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
+from continuum_robot.drivers.dynamixel import models, protocol_2, registers
+from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, Model
+from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, place, sync_write
+from continuum_robot.drivers.dynamixel.settings import Dynamixel
+from continuum_robot.drivers.polled import POSITION_JUMP, Sample
+from continuum_robot.drivers.servo_bus import BROADCAST
+from continuum_robot.errors import DeviceError
+from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Dynamixel
 
-Vector = NDArray[np.float64]
-
-SHORTEST_CYCLE_S = 0.002
-CONDITION_EVERY = 10
-SILENT_AFTER_S = 0.1
-SILENT_ANSWERS = 5
-_STEPPED_MARGIN_S = 1.0
-"""How long a simulated servo may take to answer where time is stepped: until its process gets a processor, s."""
-FIRST_VALUES_S = 1.0
 REBOOT_S = 0.6
-JOIN_TIMEOUT_S = 2.0
-JUMP_TURNS = 0.5
-FASTEST_TURNS_PER_S = 5.0
-
-SILENT = "silent_servo"
-RECEIVE_TIMEOUT = "receive_timeout"
-TORQUE_OFF = "torque_off"
-POSITION_JUMP = "position_jump"
-HARDWARE_ERROR = "hardware_error"
-
-FAULTS: dict[str, str] = {
-    SILENT: "a servo does not answer: check its supply and cable",
-    RECEIVE_TIMEOUT: "no command came in time, so the torque went off: enable again",
-    TORQUE_OFF: "a servo is off that was switched on, perhaps it restarted: home again, enable again",
-    POSITION_JUMP: "a position jumped farther than a servo can turn: home again",
-    HARDWARE_ERROR: "a servo reports input_voltage, overheating, motor_encoder, electrical_shock or overload: remove"
-    " the cause; clearing the faults lets it restart, then home again",
-}
-"""Name and meaning of every fault."""
+LONGEST_REBOOT_S = 2.0
+LARGEST_SLIP_TURNS = 0.25
+PROFILE_FACTOR = 4.0
+"""The cycle bounds speed and acceleration of every command; the servo's own profile guards against a host that jumps.
+At the same acceleration it would trail a moving goal by v^2/2a: it gets this many times as much."""
 
 
-class _Sample(NamedTuple):
-    stamp_s: float
-    state: registers.ServoState
+@dataclass(slots=True)
+class _Servo:
+    id: int
+    model: Model
+    mode: str
+    range_turns: tuple[float, float] = (-math.inf, math.inf)
+    offset_turns: float = 0.0
+    torque_fraction: float = 1.0
+    current_counts: int = 0
+    pwm_limit: int = 0
+    restarts: int = 0
+    restart_due_s: float = math.inf
+    turns: float = field(default=math.nan)
+
+    def at(self, register: int) -> int:
+        """Address of a volatile register."""
+        return register + self.model.ram
 
 
-class DynamixelTendonActuators:
-    """Tendon actuators on Dynamixel X servos.
+class DynamixelActuators(BusServos):
+    """Tendon actuators on Dynamixel servos with protocol 2; arguments as of :class:`BusServos`.
 
-    A tension becomes a current, limited to ``maximum_current_a``; the result names the tendons that were limited.
-    Displacements count from the servos' own zero, within their turn at power-on; the cycle counts from another.
-
-    Parameters
-    ----------
-    robot : with ``hardware`` and ``actuators``, which have what the motors' entries do not state
-    settings : instead of the robot's own
-    clock : monotonic time, s, the one of ``now_s``
-    answer_margin_s : how long a servo's answer may take beyond its bytes, s; None: as its bus or ``stepped`` needs
-    simulated : whether simulated servos are at the other end
-    find_port : finds the port when the bus is opened, instead of that of the settings
-    stepped : time stands between the calls: no thread, the bus is asked when :meth:`read` is called
-    ask : as of :class:`DynamixelBus`, with ``stepped``: no answer is late, however busy the machine
-
-    Attributes
-    ----------
-    simulated : as given
-    tendon_count : N
-    limited : where the newest tensions were beyond the largest current, shape (N,), bool
-    commanded_current_a : newest currents, before polarity, shape (N,), A; NaN before the first
-    bus : with its counters
+    Tensions are held by current control; displacements by one of the position modes. In those the servo's torque is
+    limited to what ``limits.maximum_n`` takes: by the current where the mode has it, else by the pulse width.
 
     Raises
     ------
-    ParameterError : a robot without this hardware, or a tendon without a servo or with two
+    ParameterError : a tendon without a servo or with two
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        settings: Dynamixel | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        answer_margin_s: float | None = None,
-        simulated: bool = False,
-        find_port: Callable[[], str] | None = None,
-        stepped: bool = False,
-        ask: Callable[[bytes], bytes] | None = None,
-    ) -> None:
-        if settings is None and robot.hardware is not None and isinstance(robot.hardware.tendon_actuators, Dynamixel):
-            settings = robot.hardware.tendon_actuators
-        if settings is None:
-            raise ParameterError("robot.hardware", None, f"Dynamixel servos in the file of robot {robot.name!r}")
-        self.simulated, self.tendon_count, self.settings = simulated, robot.tendon_count, settings
-        self._motors = MotorCurrents(robot, settings, settings.motors)
-        self._servos = [entry.id for entry in self._motors.motors]
-        self._clock = clock
-        if ask is not None:
-            answer_margin_s = 0.0
-        elif answer_margin_s is None:
-            answer_margin_s = _STEPPED_MARGIN_S if stepped else ANSWER_MARGIN_S
-        # Where time is stepped none passes while a servo is waited for.
-        self._silent_after_s = SILENT_AFTER_S if stepped else max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
-        self.bus = DynamixelBus(settings.port, settings.baud_bps, answer_margin_s, ask)
-        self._lock = threading.RLock()  # one talks on the bus at a time
-        self._stop = threading.Event()
-        self._find_port, self._stepped, self._open = find_port, stepped, False
-        self._cycles, self._asked_s = 0, -math.inf
-        self._thread: threading.Thread | None = None
-        self._enabled = self._aligned = False
-        self._forget()
-
-    def _forget(self) -> None:
-        self.limited = np.zeros(self.tendon_count, dtype=bool)
-        self.commanded_current_a = np.full(self.tendon_count, np.nan)
-        self._samples: dict[int, _Sample] = {}
-        self._faults: dict[str, None] = {}
-        self._desired: tuple[float, list[int]] | None = None
-        self._lost: set[int] = set()
+    def __init__(self, robot: Robot, settings: Dynamixel, **options: Any) -> None:
+        super().__init__(robot, settings, Protocol2(), "Dynamixel servos", **options)
+        self._robot = robot
+        self._table: list[_Servo] = []
+        self._fast = False
         self._reboot_ends_s = -math.inf
-        self._last_error = ""
 
-    # --- the protocol
+    # --- finding and setting up
 
-    def open(self) -> None:
-        """Open the port, find all servos, switch their torque off, and wait for first values.
+    def ping(self, servo: int) -> bool:
+        """Whether a servo answers."""
+        return servo in self.bus.ask(servo, protocol_2.PING, b"", 3, [servo])
 
-        Raises
-        ------
-        DeviceError : why the port cannot be opened, or names every servo that does not answer
-        """
-        if self._open:
-            return
-        self._forget()
-        try:
-            if self._find_port is not None:
-                self.bus.port = self._find_port()
-            self.bus.open()
-            missing = self.bus.missing(self._servos)
-            if missing:
+    def set_up(self) -> bool:
+        """Refuse servos that do not fit; set delays, drive and operating mode where they differ."""
+        self._table = [self._servo(index) for index in range(self.tendon_count)]
+        self.measures_current = np.array([servo.model.current_unit_a > 0 for servo in self._table])
+        self._reboot_ends_s = -math.inf
+        self.switch_off()
+        aligned = True
+        for servo in self._table:
+            if servo.mode != POSITION:  # where a servo stands within its turn it knows always
+                aligned &= self.get(servo, servo.at(registers.VELOCITY_I_GAIN), 2) == registers.KNOWN_MARK
+            self._keep(servo, registers.RETURN_DELAY, 0, "return delay")
+            drive = self.get(servo, registers.DRIVE_MODE, 1)
+            self._keep(servo, registers.DRIVE_MODE, drive & ~(registers.TIME_PROFILE | registers.ON_BY_GOAL), "drive")
+            self._keep(servo, registers.OPERATING_MODE, MODES[servo.mode], "operating mode")
+            self._limit(servo)
+        self._fast = len(self._table) > 1 and bool(self._fast_read(registers.MODEL_NUMBER, 2, self.servos))
+        return aligned
+
+    def _servo(self, index: int) -> _Servo:
+        number, device, settings = self.servos[index], self.device_of(index), self.settings
+        answer = self.bus.ask_one(number, protocol_2.PING, b"", 3)
+        model_number = int.from_bytes(answer.data[:2], "little")
+        model = models.MODELS.get(model_number)
+        if model is None or model.protocol != models.PROTOCOL_2:
+            known = ", ".join(models.names_of(models.PROTOCOL_2))
+            raise DeviceError(device, f"is of model {model_number}, which is not known here", f"Known are {known}.")
+        if settings.model and model.name != settings.model:
+            raise DeviceError(
+                device,
+                f"is an {model.name}, not an {settings.model}",
+                "Mend hardware.tendon_actuators.model, or the servo's number.",
+            )
+        mode = models.mode_for(settings.mode, model, self.takes_displacements)
+        if mode not in model.modes or (mode != CURRENT) != self.takes_displacements:
+            able = ", ".join(one for one in model.modes if (one != CURRENT) == self.takes_displacements)
+            takes = "displacements" if self.takes_displacements else "tensions"
+            raise DeviceError(
+                device,
+                f"is an {model.name}, which for {takes} can do {able or 'nothing'}, not {mode}",
+                "Mend hardware.tendon_actuators.mode, or actuators.command.",
+            )
+        return _Servo(number, model, mode)
+
+    def _keep(self, servo: _Servo, address: int, value: int, name: str) -> None:
+        """Set a lasting register of one byte where it differs: its memory wears out."""
+        before = self.get(servo, address, 1)
+        if before != value:
+            self.put(servo, address, 1, value)
+            self.written.append(f"servo {servo.id}: {name} {before} -> {value}")
+
+    def _limit(self, servo: _Servo) -> None:
+        """Find the ranges of current, torque and position."""
+        robot, actuators = self._robot, self._robot.actuators
+        index = self.servos.index(servo.id)
+        largest_a = self.motors.largest_a
+        if servo.model.current_unit_a:
+            unit_a = servo.model.current_unit_a
+            allowed = self.get(servo, registers.CURRENT_LIMIT, 2)
+            # In whole counts, as goals are sent: a servo cannot be set to a part of one.
+            servo.current_counts = int(largest_a / unit_a)
+            if allowed < servo.current_counts:
                 raise DeviceError(
-                    self.bus.name,
-                    f"servo {', '.join(map(str, missing))} does not answer",
-                    f"Check supply and cables, the servos' numbers, and that they run at {self.bus.baud_bps} bit/s.",
+                    self.device_of(index),
+                    f"allows {allowed * unit_a:.3g} A ({allowed} counts), less than maximum_current_a = "
+                    f"{largest_a:g} A ({servo.current_counts} counts)",
+                    "Lower hardware.tendon_actuators.maximum_current_a, or raise the servo's Current Limit.",
                 )
-            self._torque_off()
-            self._check_current_limits()
-            marks = [self.bus.read(servo, registers.PROFILE_VELOCITY, 4) for servo in self._servos]
-            self._aligned = all(mark == registers.KNOWN_MARK for mark in marks)
-        except BaseException:
-            self.bus.close()
-            raise
-        self._open = True
-        if self._stepped:
-            self._asked_s = -math.inf
+        if servo.mode == CURRENT or actuators is None:
             return
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._run, name=f"dynamixel {self.settings.port}", daemon=True)
-        self._thread.start()
-        end_s = self._clock() + FIRST_VALUES_S
-        while len(self._samples) < len(self._servos) and self._clock() < end_s:
-            time.sleep(SHORTEST_CYCLE_S)
+        if robot.limits is not None:
+            strongest_n = actuators.maximum_current_a / self.motors.ampere_per_newton[index]
+            servo.torque_fraction = min(1.0, robot.limits.maximum_n / strongest_n)
+            needed_a = robot.limits.maximum_n * self.motors.ampere_per_newton[index]
+            if servo.model.current_unit_a:
+                servo.current_counts = min(servo.current_counts, math.ceil(needed_a / servo.model.current_unit_a))
+        servo.pwm_limit = self.get(servo, registers.PWM_LIMIT, 2)
+        servo.range_turns = (-registers.EXTENDED_TURNS, registers.EXTENDED_TURNS)
+        if servo.mode == POSITION:
+            bounds = (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION)
+            low, high = (_signed(self.get(servo, address, 4)) / servo.model.counts_per_turn for address in bounds)
+            # Within a turn its middle counts as 0: there a spool is put on.
+            servo.range_turns, servo.offset_turns = (low, high), -(low + high) / 2
 
-    def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on with zero current, in current control, with the servos' own watchdog set; some 50 ms.
+    # --- switching
 
-        Parameters
-        ----------
-        aborted : asked before each servo
-
-        Raises
-        ------
-        DeviceError : not open, a servo does not answer, refuses, or reports a hardware error, or it was aborted; all
-            are off then
-        """
-        self._require_open()
-        with self._lock:
-            if self._enabled:
-                return
-            self._desired = None
-            try:
-                for servo in self._servos:
-                    if aborted():
-                        raise interrupted(f"servos at {self.settings.port}")
-                    self._enable_one(servo)
-            except DeviceError:
-                self._torque_off()
-                raise
-            self._enabled = self._aligned = True
-
-    def _enable_one(self, servo: int) -> None:
-        error = self.bus.read(servo, registers.HARDWARE_ERROR, 1)
+    def switch_on(self, index: int) -> None:
+        """Torque on: with no current, or with the present place as the goal."""
+        servo, device = self._table[index], self.device_of(index)
+        error = self.get(servo, servo.at(registers.HARDWARE_ERROR), 1)
         if error:
             raise DeviceError(
-                f"servo {servo} at {self.settings.port}",
+                device,
                 f"reports {', '.join(registers.error_names(error))}",
                 "Remove the cause, then clear the faults, which lets the servo restart.",
             )
-        if self.bus.read(servo, registers.OPERATING_MODE, 1) != registers.CURRENT_CONTROL:
-            self.bus.write(servo, registers.TORQUE_ENABLE, 1, 0)
-            self.bus.write(servo, registers.OPERATING_MODE, 1, registers.CURRENT_CONTROL)
         # A watchdog that struck refuses goals until it is set to 0.
-        self.bus.write(servo, registers.BUS_WATCHDOG, 1, 0)
-        self.bus.write(servo, registers.GOAL_CURRENT, 2, 0)
-        self.bus.write(servo, registers.PROFILE_VELOCITY, 4, registers.KNOWN_MARK)
-        self.bus.write(servo, registers.TORQUE_ENABLE, 1, 1)
-        watchdog = registers.watchdog_counts(self.settings.receive_timeout_ms)
-        self.bus.write(servo, registers.BUS_WATCHDOG, 1, watchdog)
-        if self.bus.read(servo, registers.BUS_WATCHDOG, 1) != watchdog:
-            raise DeviceError(f"servo {servo} at {self.settings.port}", "did not take its watchdog", "Try again.")
+        if servo.model.watchdog:
+            self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, 0)
+        if servo.mode == CURRENT:
+            self.put(servo, servo.at(registers.GOAL_CURRENT), 2, 0)
+        else:
+            self._prepare_position(index, servo)
+        self.put(servo, servo.at(registers.VELOCITY_I_GAIN), 2, registers.KNOWN_MARK)
+        self.put(servo, servo.at(registers.TORQUE_ENABLE), 1, 1)
+        if servo.model.watchdog:
+            watchdog = registers.watchdog_counts(self.settings.receive_timeout_ms)
+            self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, watchdog)
+            if self.get(servo, servo.at(registers.BUS_WATCHDOG), 1) != watchdog:
+                raise DeviceError(device, "did not take its watchdog", "Try again.")
 
-    def read(self, now_s: float) -> TendonReading:
-        """The newest values; never waits for the bus, but where time is stepped.
+    def _prepare_position(self, index: int, servo: _Servo) -> None:
+        limits, model = self._robot.limits, servo.model
+        if isinstance(limits, DisplacementLimits):
+            turns_per_m = 1 / abs(self.motors.signed_m_per_rev[index])
+            speed = limits.speed_m_per_s * turns_per_m / model.velocity_unit_rev_per_s
+            rate = PROFILE_FACTOR * limits.acceleration_m_per_s2 * turns_per_m / model.acceleration_unit_rev_per_s2
+            self.put(servo, servo.at(registers.PROFILE_ACCELERATION), 4, min(32767, math.ceil(rate)))
+            self.put(servo, servo.at(registers.PROFILE_VELOCITY), 4, min(32767, math.ceil(speed)))
+        if servo.mode == CURRENT_BASED_POSITION:
+            self.put(servo, servo.at(registers.GOAL_CURRENT), 2, servo.current_counts)
+        else:
+            self.put(servo, servo.at(registers.GOAL_PWM), 2, math.ceil(servo.torque_fraction * servo.pwm_limit))
+        present = self.get(servo, servo.at(registers.PRESENT_POSITION), 4)
+        self.put(servo, servo.at(registers.GOAL_POSITION), 4, present)
 
-        Raises
-        ------
-        DeviceError : not open
-        """
-        self._require_open()
-        if self._stepped and now_s - self._asked_s >= SHORTEST_CYCLE_S * (1 - 1e-9):
-            self._asked_s = now_s
-            self._ask()
-        samples = [self._samples.get(servo) for servo in self._servos]
-        known = [sample.stamp_s for sample in samples if sample is not None]
-        stamp_s = min(max(known), now_s) if known else now_s
-        rows = []
-        for servo, sample in zip(self._servos, samples, strict=True):
-            if sample is None:
-                rows.append((math.nan, math.nan, math.nan, math.nan, math.inf))
-                continue
-            if now_s - sample.stamp_s > self._silent_after_s and now_s > self._reboot_ends_s:
-                self._latch(servo, SILENT)
-            state = sample.state
-            current = state.current_counts * self.settings.current_unit_a
-            age_s = max(0.0, stamp_s - sample.stamp_s)
-            rows.append((state.position_rev, state.velocity_rev_per_s, current, state.temperature_c, age_s))
-        turns, speed, current_a, temperature, age = np.array(rows).T.copy()
-        current_a *= self._motors.polarity
-        return TendonReading(
-            stamp_s,
-            turns * self._motors.signed_m_per_rev,
-            speed * self._motors.signed_m_per_rev,
-            current_a / self._motors.ampere_per_newton,
-            current_a,
-            temperature,
-            age,
-            tuple(self._faults),
-        )
-
-    def write(self, tension_n: ArrayLike, now_s: float) -> None:
-        """Hand a tension (N) for every tendon to the bus's thread; nothing is sent where the torque is off.
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        DeviceError : not open
-        """
-        self._require_open()
-        current, self.limited = self._motors.currents(tension_n)
-        self.commanded_current_a = current
-        # Towards zero: the servo refuses a goal above its limit.
-        counts = np.trunc(current * self._motors.polarity / self.settings.current_unit_a).astype(int)
-        if self._enabled:
-            self._desired = (now_s, counts.tolist())
-
-    def disable(self) -> None:
-        """Torque off. Safe to call at any time."""
-        with self._lock:
-            self._enabled = False
-            self._desired = None
-            if self._open:
-                self._torque_off()
-
-    def close(self) -> None:
-        """Torque off, and end. Safe to call at any time."""
-        self.disable()
-        self._open = False
-        thread, self._thread = self._thread, None
-        self._stop.set()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(JOIN_TIMEOUT_S)
-        self.bus.close()
-
-    def clear_faults(self) -> None:
-        """Forget what latched. Servos with a hardware error restart: all are off then, and some silent for 0.6 s."""
-        latched = " ".join(self._faults)
-        broken = [servo for servo in self._servos if f"{self._name(servo)}: {HARDWARE_ERROR}" in latched]
-        if broken and self._open:
-            with self._lock:
-                self._enabled = False
-                self._torque_off()
-                for servo in broken:
-                    self.bus.reboot(servo)
-                    self._samples.pop(servo, None)
-                self._lost.update(broken)
-                self._reboot_ends_s = self._clock() + REBOOT_S
-        self._faults = {}
-
-    # --- diagnostics
-
-    @property
-    def aligned(self) -> bool:
-        """Whether all servos were known when the bus was opened: one that is not was without power since.
-
-        A zero that was found before that is void. Asked after :meth:`open` and before :meth:`enable`.
-        """
-        return self._aligned
-
-    @property
-    def zero_lost(self) -> NDArray[np.bool_]:
-        """Which servos' positions restarted or jumped since :meth:`open`, shape (N,)."""
-        return np.array([servo in self._lost for servo in self._servos])
-
-    def counters(self) -> dict[str, dict[str, Any]]:
-        """Packets, failed packets and the newest error, by the port's name."""
-        counts = {"packets": self.bus.packets, "failures": self.bus.failures, "last_error": self._last_error}
-        return {self.settings.port: counts}
-
-    # --- the bus's thread
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            begin_s = self._clock()
-            self._ask()
-            self._stop.wait(max(SHORTEST_CYCLE_S / 4, SHORTEST_CYCLE_S - (self._clock() - begin_s)))
-
-    def _ask(self) -> None:
-        try:
-            with self._lock:
-                self._cycle(self._cycles)
-        except DeviceError as error:  # the adapter is gone: the ages grow, and read() shows it
-            self._last_error = str(error)
-        self._cycles += 1
-
-    def _cycle(self, number: int) -> None:
-        if self._enabled and self._desired is not None:
-            written_s, counts = self._desired
-            if self._clock() - written_s > self.settings.receive_timeout_ms / 1000:
-                self._enabled = False
-                self._torque_off()
-                self._faults.setdefault(f"{self.settings.port}: {RECEIVE_TIMEOUT}")
-            else:
-                goals = {
-                    servo: registers.encode_goal_current(value)
-                    for servo, value in zip(self._servos, counts, strict=True)
-                }
-                self.bus.write_all(registers.GOAL_CURRENT, goals)
-        found = self.bus.read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, self._servos)
-        stamp_s = self._clock()
-        for servo, data in found.items():
-            self._take(servo, _Sample(stamp_s, registers.decode_state(data)))
-        if number % CONDITION_EVERY == 0:
-            self._look_at_condition()
-
-    def _take(self, servo: int, sample: _Sample) -> None:
-        before = self._samples.get(servo)
-        if before is not None:
-            moved = abs(sample.state.position_rev - before.state.position_rev)
-            if moved > JUMP_TURNS + FASTEST_TURNS_PER_S * (sample.stamp_s - before.stamp_s):
-                self._lost.add(servo)
-                self._latch(servo, POSITION_JUMP)
-        self._samples[servo] = sample
-
-    def _look_at_condition(self) -> None:
-        found = self.bus.read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, self._servos)
-        for servo, data in found.items():
-            for name in registers.error_names(data[-1]):
-                self._latch(servo, f"{HARDWARE_ERROR} {name}")
-            if self._enabled and data[0] == 0:
-                self._lost.add(servo)
-                self._latch(servo, TORQUE_OFF)
-
-    # --- helpers
-
-    def _torque_off(self) -> None:
-        """Goal and torque to zero on all, in packets that nobody answers: twice, since one may be lost."""
+    def switch_off(self) -> None:
+        """Torque to zero on all, and the goal of a current, in packets that nobody answers: twice, one may be lost."""
         for _ in range(2):
-            self.bus.write_all(registers.GOAL_CURRENT, dict.fromkeys(self._servos, registers.encode_goal_current(0)))
-            self.bus.write_all(registers.TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
+            self._write_all({servo.id: (servo.at(registers.GOAL_CURRENT), bytes(2)) for servo in self._in_current()})
+            self._write_all({servo.id: (servo.at(registers.TORQUE_ENABLE), bytes(1)) for servo in self._table})
 
-    def _check_current_limits(self) -> None:
-        unit_a = self.settings.current_unit_a
-        for servo in self._servos:
-            limit_counts = self.bus.read(servo, registers.CURRENT_LIMIT, 2)
-            # In whole counts, as goals are sent: a servo cannot be set to a part of one.
-            needed_counts = int(self.settings.maximum_current_a / unit_a)
-            if limit_counts < needed_counts:
-                raise DeviceError(
-                    f"servo {servo} at {self.settings.port}",
-                    f"allows {limit_counts * unit_a:.3g} A ({limit_counts} counts), less than maximum_current_a = "
-                    f"{self.settings.maximum_current_a:g} A ({needed_counts} counts)",
-                    "Lower hardware.tendon_actuators.maximum_current_a, or raise the servo's Current Limit.",
-                )
+    def _in_current(self) -> list[_Servo]:
+        return [servo for servo in self._table if servo.mode == CURRENT]
 
-    def _name(self, servo: int) -> str:
-        return f"{self.settings.port} servo {servo}"
+    def restart(self) -> None:
+        """Reboot the servos with a hardware error: all are off then, and those silent for 0.6 s."""
+        broken = self.have(HARDWARE_ERROR)
+        if not broken:
+            return
+        self.enabled = False
+        self.switch_off()
+        for index in broken:
+            self._reboot(index)
+            self._table[index].restarts = 0
+        self.lose_zero(index for index in broken if self._table[index].mode != POSITION)
+        self._reboot_ends_s = self.clock() + REBOOT_S
 
-    def _latch(self, servo: int, fault: str) -> None:
-        self._faults.setdefault(f"{self._name(servo)}: {fault}")
+    def _reboot(self, index: int) -> None:
+        servo = self.servos[index]
+        self.bus.ask(servo, protocol_2.REBOOT, b"", 0, [servo])
+        self.forget_values(index)
 
-    def _require_open(self) -> None:
-        if not self._open:
-            raise DeviceError(self.bus.name, "is not open", "Open it first.")
+    def restarts(self, index: int) -> bool:
+        """Whether a servo restarts after an overload."""
+        return self._table[index].restart_due_s < math.inf
+
+    def excused(self, index: int, now_s: float) -> bool:
+        """Whether a servo restarts, or did when faults were cleared."""
+        return now_s <= self._reboot_ends_s or self.restarts(index)
+
+    # --- a round
+
+    def send_goals(self, goals: Sequence[float]) -> None:
+        """Currents, or places, to all in a packet."""
+        data = {}
+        for index, (servo, goal) in enumerate(zip(self._table, goals, strict=True)):
+            if servo.mode == CURRENT:
+                # Towards zero: the servo refuses a goal above its limit.
+                counts = int(goal / servo.model.current_unit_a)
+                data[servo.id] = servo.at(registers.GOAL_CURRENT), counts.to_bytes(2, "little", signed=True)
+            else:
+                turns = self.within(index, goal - servo.offset_turns, *servo.range_turns)
+                counts = round(turns * servo.model.counts_per_turn)
+                data[servo.id] = servo.at(registers.GOAL_POSITION), counts.to_bytes(4, "little", signed=True)
+        self._write_all(data)
+
+    def ask_states(self, indices: Sequence[int]) -> Mapping[int, Sample]:
+        """Current or load, speed, place and temperature."""
+        self._resume()
+        found = {}
+        for index, data in self._read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, indices).items():
+            servo, state = self._table[index], registers.decode_state(data, self._table[index].model)
+            unit_a = servo.model.current_unit_a or registers.LOAD_UNIT * self.motors.strongest_a
+            servo.turns = state.position_rev + servo.offset_turns
+            current_a = state.effort_counts * unit_a
+            found[index] = Sample(servo.turns, state.velocity_rev_per_s, current_a, state.temperature_c)
+        return found
+
+    def inspect(self) -> None:
+        """Hardware errors, and torque that went off."""
+        for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, self.heard()).items():
+            servo = self._table[index]
+            if data[-1] == 1 << registers.OVERLOAD and self.may_restart(servo.restarts):
+                servo.restarts += 1
+                self.written.append(f"servo {servo.id}: restarted after overload")
+                self._reboot(index)
+                servo.restart_due_s = self.clock() + REBOOT_S
+                continue
+            for name in registers.error_names(data[-1]):
+                self.latch(index, f"{HARDWARE_ERROR} {name}")
+            if self.enabled and data[0] == 0:
+                self.latch(index, TORQUE_OFF)
+                if servo.mode != POSITION:
+                    self.lose_zero([index])
+
+    # --- overload
+
+    def _resume(self) -> None:
+        """Switch servos on that restarted. They count within a turn: it is the one nearest to where they were."""
+        now_s = self.clock()
+        for index, servo in enumerate(self._table):
+            if not servo.restart_due_s <= now_s:
+                continue
+            try:
+                raw = _signed(self.get(servo, servo.at(registers.PRESENT_POSITION), 4)) / servo.model.counts_per_turn
+                slip = servo.turns - raw
+                if servo.mode != POSITION:
+                    servo.offset_turns = float(round(slip))
+                if abs(slip - servo.offset_turns) > LARGEST_SLIP_TURNS:
+                    self.lose_zero([index])
+                    self.latch(index, POSITION_JUMP)
+                if self.enabled:
+                    self.switch_on(index)
+            except DeviceError:
+                if now_s < servo.restart_due_s + LONGEST_REBOOT_S:
+                    continue
+                self.latch(index, self.silent)
+            servo.restart_due_s = math.inf
+
+    # --- packets
+
+    def get(self, servo: _Servo, address: int, size: int) -> int:
+        """An unsigned register. Raises :class:`DeviceError`.
+
+        Parameters
+        ----------
+        servo : of the table
+        address : of the register
+        size : bytes
+        """
+        return int.from_bytes(self.bus.ask_one(servo.id, protocol_2.READ, place(address, size), size).data, "little")
+
+    def put(self, servo: _Servo, address: int, size: int, value: int) -> None:
+        """Set a register. Raises :class:`DeviceError` where the servo is silent or refuses.
+
+        Parameters
+        ----------
+        servo : of the table
+        address : of the register
+        size : bytes
+        value : unsigned
+        """
+        data = address.to_bytes(2, "little") + value.to_bytes(size, "little")
+        error = self.bus.ask_one(servo.id, protocol_2.WRITE, data, 0).error
+        if error & 0x7F:  # the highest bit only marks a hardware error, which is read elsewhere
+            raise DeviceError(
+                f"servo {servo.id} at {self.bus.port}",
+                f"refuses register {address} = {value} (error {error & 0x7F})",
+                "Look at its settings with the maker's wizard.",
+            )
+
+    def _write_all(self, values: Mapping[int, tuple[int, bytes]]) -> None:
+        """Registers of many servos, those of one address in one packet, which nobody answers."""
+        groups: dict[tuple[int, int], dict[int, bytes]] = defaultdict(dict)
+        for servo, (address, data) in values.items():
+            groups[address, len(data)][servo] = data
+        for (address, _), members in groups.items():
+            self.bus.send(BROADCAST, protocol_2.SYNC_WRITE, sync_write(address, members))
+
+    def _read_all(self, register: int, size: int, indices: Sequence[int]) -> dict[int, bytes]:
+        """A volatile register of many servos, by the index of the tendon."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for index in indices:
+            groups[self._table[index].at(register)].append(self.servos[index])
+        found: dict[int, bytes] = {}
+        for address, servos in groups.items():
+            found |= self.answers(servos, self._reader(address, size))
+        return {index: found[self.servos[index]] for index in indices if self.servos[index] in found}
+
+    def _reader(self, address: int, size: int) -> Callable[[Sequence[int]], Mapping[int, bytes]]:
+        def ask(servos: Sequence[int]) -> Mapping[int, bytes]:
+            if self._fast and len(servos) > 1 and (found := self._fast_read(address, size, servos)):
+                return found
+            parameters = place(address, size) + bytes(servos)
+            answers = self.bus.ask(BROADCAST, protocol_2.SYNC_READ, parameters, size, servos)
+            return {servo: answer.data for servo, answer in answers.items()}
+
+        return ask
+
+    def _fast_read(self, address: int, size: int, servos: Sequence[int]) -> Mapping[int, bytes]:
+        """All answers in one packet; nothing where a servo is silent, or cannot do it."""
+        wanted = protocol_2.fast_size(size, len(servos))
+        parameters = place(address, size) + bytes(servos)
+        found = self.bus.ask(BROADCAST, protocol_2.FAST_SYNC_READ, parameters, wanted, [BROADCAST])
+        return protocol_2.fast_parts(found[BROADCAST].data, size, servos) if found else {}
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 32) if value >> 31 else value

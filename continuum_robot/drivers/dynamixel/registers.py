@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control table of Dynamixel X servos with current control, as far as the driver needs it; protocol 2, little-endian.
+"""Control table of Dynamixel servos with protocol 2, as far as the driver needs it; little-endian.
 
-Source: control tables of XM430-W350 and XC330 on emanual.robotis.com.
+The addresses of the volatile registers are those of the X series; :attr:`Model.ram` is added to them. Source: control
+tables of XM430-W350, XL430-W250, XC330, MX-64(2.0) and PH54-200 on emanual.robotis.com.
 """
 
 from __future__ import annotations
@@ -9,78 +10,91 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from continuum_robot.drivers.dynamixel.models import Model
+
+MODEL_NUMBER = 0
+ID = 7
+BAUD_RATE = 8
+RETURN_DELAY = 9
+DRIVE_MODE = 10
 OPERATING_MODE = 11
+PWM_LIMIT = 36
 CURRENT_LIMIT = 38
+MAXIMUM_POSITION, MINIMUM_POSITION = 48, 52
+
 TORQUE_ENABLE = 64
 HARDWARE_ERROR = 70
+VELOCITY_I_GAIN = 76
 BUS_WATCHDOG = 98
+GOAL_PWM = 100
 GOAL_CURRENT = 102
+PROFILE_ACCELERATION = 108
 PROFILE_VELOCITY = 112
+GOAL_POSITION = 116
 PRESENT_CURRENT = 126
+PRESENT_POSITION = 132
 
-CURRENT_CONTROL = 0
-KNOWN_MARK = 12345
-"""Left in the profile velocity, which current control does not use and which is 0 after power-on: a servo that still
-has it counts its turns as it did then."""
+KNOWN_MARK = 1234
+"""Left in a gain that no mode of the driver uses and that has another value after power-on: a servo that still has it
+counts its turns as it did then."""
+BAUD_CODES = {57600: 1, 115200: 2, 1_000_000: 3, 2_000_000: 4, 3_000_000: 5, 4_000_000: 6, 9600: 0}
+TIME_PROFILE, ON_BY_GOAL = 4, 8
+"""Bits of the drive mode: profiles in time instead of speed; a goal switches the torque on."""
 WATCHDOG_UNIT_MS = 20
-COUNTS_PER_TURN = 4096
-VELOCITY_UNIT_REV_PER_S = 0.229 / 60
+WATCHDOG_STRUCK = 0xFF
+LOAD_UNIT = 1e-3
+EXTENDED_TURNS = 255.0
 
-# From 64: torque enabled, 5 bytes of others, hardware error. From 126: current, velocity, position, 8 bytes of the
-# trajectories, voltage, temperature.
+# From 64: torque enabled, 5 bytes of others, hardware error. From 126: current or load, velocity, position, 8 bytes of
+# the trajectories, voltage, temperature.
 CONDITION_SIZE = HARDWARE_ERROR - TORQUE_ENABLE + 1
 _STATE = struct.Struct("<hii8xHB")
 STATE_SIZE = _STATE.size
 
-ERROR_BITS = {0: "input_voltage", 2: "overheating", 3: "motor_encoder", 4: "electrical_shock", 5: "overload"}
+OVERLOAD = 5
+ERROR_BITS = {0: "input_voltage", 2: "overheating", 3: "motor_encoder", 4: "electrical_shock", OVERLOAD: "overload"}
 
 
 class ServoState(NamedTuple):
-    """What a servo measures: counts of current, turns and turns a second of its horn, V, degree Celsius.
+    """What a servo measures.
 
     Attributes
     ----------
-    current_counts : current in the counts of the register
+    effort_counts : current, or load, in the counts of the register
     velocity_rev_per_s : speed of the horn, rev/s
     position_rev : turns of the horn, rev
     voltage_v : of the supply, V
     temperature_c : degree Celsius
     """
 
-    current_counts: int
+    effort_counts: int
     velocity_rev_per_s: float
     position_rev: float
     voltage_v: float
     temperature_c: float
 
 
-def decode_state(data: bytes) -> ServoState:
+def decode_state(data: bytes, model: Model) -> ServoState:
     """The state from the registers at :data:`PRESENT_CURRENT`; ``data`` has :data:`STATE_SIZE` bytes."""
-    current, velocity, position, voltage, temperature = _STATE.unpack(data)
+    effort, velocity, position, voltage, temperature = _STATE.unpack(data)
     return ServoState(
-        current, velocity * VELOCITY_UNIT_REV_PER_S, position / COUNTS_PER_TURN, voltage / 10, float(temperature)
+        effort,
+        velocity * model.velocity_unit_rev_per_s,
+        position / model.counts_per_turn,
+        voltage / 10,
+        float(temperature),
     )
 
 
-def encode_state(state: ServoState) -> bytes:
+def encode_state(state: ServoState, model: Model) -> bytes:
     """The registers of a state; the other direction, for the simulated servo."""
     return _STATE.pack(
-        state.current_counts,
-        round(state.velocity_rev_per_s / VELOCITY_UNIT_REV_PER_S),
-        round(state.position_rev * COUNTS_PER_TURN),
+        state.effort_counts,
+        round(state.velocity_rev_per_s / model.velocity_unit_rev_per_s),
+        round(state.position_rev * model.counts_per_turn),
         round(state.voltage_v * 10),
         round(state.temperature_c),
     )
-
-
-def encode_goal_current(counts: int) -> bytes:
-    """Two bytes of a goal current.
-
-    Parameters
-    ----------
-    counts : in the unit of the register, signed
-    """
-    return struct.pack("<h", counts)
 
 
 def watchdog_counts(timeout_ms: int) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.device_clock import DeviceClock
+from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES, NdiSerial
 from continuum_robot.drivers.protocols import TrackedPose
 from continuum_robot.errors import DeviceError
 from continuum_robot.geometry.so3 import matrix_from_quaternion
-from continuum_robot.robot.tracker import NDI_BAUD_CODES, NdiSerial
 
 try:
     import ndicapy

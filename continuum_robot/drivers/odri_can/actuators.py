@@ -18,12 +18,12 @@ from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.channels import Channel, channel_of, has_socket, open_all
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
+from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.odri_can.sockets import SocketFactory
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]

@@ -39,9 +39,9 @@ from continuum_robot.drivers.odri_can.frames import (
     NO_Q24,
     q24_counts,
 )
+from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.stepped.buffers import stepped
 
 STATUS_SETTLES_S = cython.declare(cython.double, 0.05)

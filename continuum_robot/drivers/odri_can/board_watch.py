@@ -14,8 +14,8 @@ from continuum_robot.drivers.odri_can.fault_codes import (
     BOARD_SILENT_STATUS,
     LatchedFaults,
 )
+from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
-from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.stepped.buffers import UNKNOWN, stepped, vector
 
 STATUS_SILENT_AFTER_S = cython.declare(cython.double, 2.5)

@@ -112,9 +112,7 @@ def survey(
     DeviceError : the channel cannot be opened
     """
     heard = _Heard()
-    listener = channel_of(
-        interface, channel, bitrate_bps, clock=clock, threaded=False, socket_factory=socket_factory
-    )
+    listener = channel_of(interface, channel, bitrate_bps, clock=clock, threaded=False, socket_factory=socket_factory)
     listener.open()
     try:
         begin_s = clock()

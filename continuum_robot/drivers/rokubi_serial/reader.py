@@ -15,10 +15,10 @@ from continuum_robot.drivers.protocols import ForceReading
 from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.drivers.rokubi_serial import codec
 from continuum_robot.drivers.rokubi_serial.codec import Acknowledgements, ForceFrame, FrameStream, Status
+from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.tare import Tare
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.hardware import RokubiSerial
 
 Vector = NDArray[np.float64]
 

@@ -24,9 +24,9 @@ from continuum_robot.drivers.string_encoder_serial.codec import (
     encode,
     encode_payload,
 )
+from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.drivers.string_encoder_serial.tracker import StringTracker
 from continuum_robot.errors import DeviceError, FrameError
-from continuum_robot.robot.hardware import StringEncoderSerial
 
 DEVICE = "string-encoder board"
 SETTING = "hardware.string_encoders.port"

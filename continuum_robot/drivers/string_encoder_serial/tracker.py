@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.device_clock import DeviceClock, wrapped_difference
 from continuum_robot.drivers.protocols import StringReading
 from continuum_robot.drivers.string_encoder_serial.codec import CHANNELS, CountsFrame, Status, zero_number
+from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.hardware import StringEncoderSerial
 
 STALE_AFTER_S = 0.05
 # Strings of a continuum robot move at less than 1 m/s.

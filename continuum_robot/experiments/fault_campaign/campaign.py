@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from continuum_robot.control.references import RestToRest
+from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
@@ -20,7 +21,6 @@ from continuum_robot.experiments.fault_campaign.kind import FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import OdriCan
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
 from continuum_robot.simulation.faults import SLACK_TENDON
 from continuum_robot.simulation.plant import Plant

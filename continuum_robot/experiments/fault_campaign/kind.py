@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import OdriCan
 
 SAFE, TOLERATED, EITHER = "safe", "tolerated", "safe or tolerated"
 AT_ONCE, READING, COMMAND, BOARD, MISMATCH, MISSED, FOUND = (

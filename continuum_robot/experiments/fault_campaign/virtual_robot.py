@@ -19,6 +19,7 @@ from continuum_robot.control.references import Reference, RestToRest
 from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.protocols import ForceReading, StringReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE, TendonSafety
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
@@ -30,7 +31,6 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.runtime.cycle.assembly import PERIOD_S, QuietWatcher, make_loop
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput

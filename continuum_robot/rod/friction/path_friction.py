@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.segments.tendons import RoutedTendon, Tendons
 from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]
@@ -31,7 +32,7 @@ class PathFriction:
 
     def __init__(self, robot: Robot) -> None:
         tendons = [segment.tendons for segment in robot.segments for _ in range(segment.tendons.count)]
-        each = [*tendons, *robot.routed_tendons]
+        each: list[Tendons | RoutedTendon] = [*tendons, *robot.routed_tendons]
         fitted = robot.displaced_tendons
         self._coefficient = np.array([one.friction_coefficient for one in each])
         self._guide_rad = np.array([one.guide_turn_rad for one in each])

@@ -14,7 +14,6 @@ from typing import Any
 from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values, plain
-from continuum_robot.robot.hardware import DYNAMIXEL
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, SERVOS_PORT, STRINGS_PORT, SimulatedHardware, wired
 from continuum_robot.simulation.wire.pacing import Pacer
@@ -64,10 +63,10 @@ def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
     """
     hardware = plain(dataclasses.asdict(hardware_of(wired(robot))))
     motors = hardware["tendon_actuators"]
-    if motors["kind"] == DYNAMIXEL:
-        motors["port"] = str(folder / SERVOS_PORT)
-    else:
+    if "channels" in motors:
         _put_on_ports(motors, folder)
+    else:
+        motors["port"] = str(folder / SERVOS_PORT)
     for device, port in (("string_encoders", STRINGS_PORT), ("force_sensor", FORCE_PORT)):
         if device in hardware:
             hardware[device]["port"] = str(folder / port)

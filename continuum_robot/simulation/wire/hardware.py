@@ -14,35 +14,31 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired
-from continuum_robot.drivers.dynamixel.actuators import DynamixelTendonActuators
+from continuum_robot.drivers.backends import device_of
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
+from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
 from continuum_robot.drivers.odri_can.sockets import frame_sockets
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
+from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
+from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import (
-    ODRI_CAN,
-    ROKUBI_SERIAL,
-    STRING_ENCODER_SERIAL,
-    Dynamixel,
-    Hardware,
-    OdriCan,
-    RokubiSerial,
-)
+from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire import dynamixel_servos, odri_board, rokubi, string_encoder_board
+from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.dynamixel_servos import SimulatedDynamixelBus
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
 from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
+from continuum_robot.simulation.wire.servo_line import ServoLine
 from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
@@ -60,7 +56,7 @@ def catalog() -> dict[str, str]:
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
         (BOARD, odri_board.FAULTS),
-        (SERVO, dynamixel_servos.FAULTS),
+        (SERVO, servo_emulation.FAULTS),
         (STRINGS, string_encoder_board.BOARD_FAULTS | LINE_FAULTS),
         (FORCE, rokubi.SENSOR_FAULTS | LINE_FAULTS),
     ):
@@ -103,30 +99,6 @@ class _SteppingActuators(OdriTendonActuators):
         """In another thread than the cycle's too: both let time pass."""
         self._sleep(WAIT_S)
         self.read(self._clock())
-
-
-class _SteppingServos(DynamixelTendonActuators):
-    """The driver of servos; time passes for what is simulated when it reads."""
-
-    def __init__(self, hardware: SimulatedHardware, servos: SimulatedDynamixelBus, clock: Callable[[], float]) -> None:
-        super().__init__(
-            hardware.robot,
-            clock=clock,
-            simulated=True,
-            stepped=True,
-            ask=servos.ask,
-        )
-        self._simulated_hardware = hardware
-
-    def open(self) -> None:
-        """As the real one."""
-        self._simulated_hardware.step(self._clock())
-        super().open()
-
-    def read(self, now_s: float) -> TendonReading:
-        """Let time pass, then as the real one."""
-        self._simulated_hardware.step(now_s)
-        return super().read(now_s)
 
 
 class SimulatedHardware:
@@ -199,7 +171,7 @@ class SimulatedHardware:
         self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
         self.boards: dict[str, SimulatedOdriBoard] = {}
-        self.servos: SimulatedDynamixelBus | None = None
+        self.servos: ServoLine | None = None
         self._servo_of: dict[int, int] = {}  # by the index of its tendon
         self.string_board: SimulatedStringEncoderBoard | None = None
         self.rokubi: SimulatedRokubi | None = None
@@ -295,8 +267,13 @@ class SimulatedHardware:
         Time passes for the simulated hardware when the driver reads or waits: ``clock``, ``sleep`` and ``form`` as its
         own. Who uses its ``cycle`` lets time pass with :meth:`step`.
         """
-        if isinstance(self._hardware.tendon_actuators, Dynamixel):
-            return _SteppingServos(self, self._present(self.servos, "servos"), clock)
+        settings = self._hardware.tendon_actuators
+        if hasattr(device := device_of(settings.kind), "emulator"):
+            ask = self._present(self.servos, "servos").ask
+            made: TendonActuators = device.make(
+                self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
+            )
+            return made
         return _SteppingActuators(self, clock, sleep, form)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
@@ -411,7 +388,7 @@ class SimulatedHardware:
             board, motor = self.board_of(target)
             board.inject(name, magnitude, duration_s, motor)
 
-    def _inject_servos(self, servos: SimulatedDynamixelBus, name: str, target: int, magnitude: float) -> None:
+    def _inject_servos(self, servos: ServoLine, name: str, target: int, magnitude: float) -> None:
         for tendon, number in self._servo_of.items():
             if target in (-1, tendon):
                 servos.inject(name, number, magnitude)
@@ -426,7 +403,7 @@ class SimulatedHardware:
         motors.stuck = board.mask(faults.STUCK_MOTOR, now_s)
         limit = board.magnitude(faults.SATURATE_CURRENT, now_s)
         highest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
-        plant.current_limit_a = np.where(np.isnan(limit), highest, np.minimum(limit, highest))
+        plant.current_limit_a = motors.current_limit_a = np.where(np.isnan(limit), highest, np.minimum(limit, highest))
 
     # --- making it
 
@@ -457,21 +434,20 @@ class SimulatedHardware:
 
     def _make_devices(self, plant: Plant) -> None:
         settings = self._hardware.tendon_actuators
-        if isinstance(settings, Dynamixel):
+        if hasattr(device_of(settings.kind), "emulator"):
             self._make_servos(plant, settings)
         else:
             self._make_boards(plant)
         self._make_sensors(plant)
 
-    def _make_servos(self, plant: Plant, settings: Dynamixel) -> None:
+    def _make_servos(self, plant: Plant, settings: Any) -> None:
         self._servo_of = {entry.tendon - 1: entry.id for entry in settings.motors}
         self.motors = motors = PlantMotors(self.robot, settings, plant)
         ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
-        self.servos = SimulatedDynamixelBus(
-            {number: port for number, port in ports.items() if port is not None},
-            current_unit_a=settings.current_unit_a,
-            current_limit_a=settings.maximum_current_a,
-            link=None if self._folder is None else self._folder / SERVOS_PORT,
+        emulator = device_of(settings.kind).emulator
+        self.servos = ServoLine(
+            emulator(self.robot, settings, {number: port for number, port in ports.items() if port is not None}),
+            None if self._folder is None else self._folder / SERVOS_PORT,
         )
         self.servos.serve()
 

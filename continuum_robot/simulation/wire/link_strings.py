@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.string_encoder_serial.reader import ANSWER_TIMEOUT_S, StringEncoderReader
+from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import STRING_ENCODER_SERIAL
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
 from continuum_robot.simulation.wire.hardware import wired

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES
 from continuum_robot.geometry.so3 import quaternion_from_matrix
-from continuum_robot.robot.tracker import NDI_BAUD_CODES
 from continuum_robot.simulation.wire.pty import Pty
 
 Vector = NDArray[np.float64]

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motors of one simulated robot as the boards' motors: currents to the plant, its positions to the encoders."""
+"""The motors of one simulated robot as the devices' motors: currents to the plant, its positions to the encoders."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Dynamixel, DynamixelMotor, OdriCan, OdriMotor
+from continuum_robot.robot.hardware import MotorsSection
 from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]
@@ -17,22 +19,34 @@ LONGEST_CATCH_UP_S = 0.05
 
 
 class PlantMotor:
-    """A motor of :class:`PlantMotors`; a ``MotorPort`` of simulation/wire/odri_board.py.
+    """A motor of :class:`PlantMotors`: a ``MotorPort`` of boards and of servos.
 
     Attributes
     ----------
     position_rev, velocity_rev_per_s, current_a : in the motor's own direction, after the latest advance
     desired_a : newest current
+    goal_rev : place that its loop holds, rev; NaN: none, its torque is off or it takes currents
+    torque_fraction : largest current of that loop, as a fraction of the motor's
     held : its rotor is kept where it is
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest_a: float) -> None:
         self.position_rev = self.velocity_rev_per_s = self.current_a = self.desired_a = 0.0
+        self.goal_rev, self.torque_fraction, self._largest_a = math.nan, 1.0, largest_a
         self.held = False
+
+    @property
+    def load_fraction(self) -> float:
+        """Current as a fraction of the largest."""
+        return self.current_a / self._largest_a
 
     def drive(self, current_a: float, held: bool) -> None:
         """Give it a current (A) from now on."""
-        self.desired_a, self.held = current_a, held
+        self.desired_a, self.goal_rev, self.torque_fraction, self.held = current_a, math.nan, 1.0, held
+
+    def follow(self, position_rev: float, torque_fraction: float, held: bool) -> None:
+        """Have its loop hold a place (rev) from now on, with at most a fraction of its torque."""
+        self.goal_rev, self.torque_fraction, self.held = position_rev, torque_fraction, held
 
 
 class PlantMotors:
@@ -43,12 +57,13 @@ class PlantMotors:
     Parameters
     ----------
     robot : with ``actuators``
-    settings : the wiring
+    settings : the wiring; its motors have a ``place``
     plant : with motors
 
     Attributes
     ----------
     stuck : tendons whose motor is blocked whatever the boards do, shape (N,), bool; may be written
+    current_limit_a : of servos, beside what they limit themselves, shape (N,), A; may be written
     skipped_s : time that was skipped after stalls of the caller, s
 
     Raises
@@ -56,17 +71,18 @@ class PlantMotors:
     ParameterError : a plant with ideal actuation, or a robot without actuators
     """
 
-    def __init__(self, robot: Robot, settings: OdriCan | Dynamixel, plant: Plant) -> None:
+    def __init__(self, robot: Robot, settings: MotorsSection, plant: Plant) -> None:
         if plant.motor is None or robot.actuators is None:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
-        motors: tuple[OdriMotor | DynamixelMotor, ...] = settings.motors
-        entries = sorted(motors, key=lambda entry: entry.tendon)
+        entries = sorted(settings.motors, key=lambda entry: entry.tendon)
         polarity = np.array([entry.polarity for entry in entries], dtype=float)
         self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
         self._rev_per_m = polarity / np.array([entry.meter_per_turn(robot.actuators) for entry in entries])
         self._plant_n_per_a = plant.motor.newton_per_ampere
-        self._motors = [PlantMotor() for _ in entries]
+        self._motors = [PlantMotor(robot.actuators.maximum_current_a) for _ in entries]
         self._by_place = {entry.place: motor for entry, motor in zip(entries, self._motors, strict=True)}
+        self._largest_a = robot.actuators.maximum_current_a
+        self.current_limit_a = np.full(len(entries), math.inf)
         self.plant = plant
         self.stuck = np.zeros(len(entries), dtype=bool)
         self.skipped_s = 0.0
@@ -94,11 +110,18 @@ class PlantMotors:
         if duration_s > LONGEST_CATCH_UP_S:
             self.skipped_s += duration_s - LONGEST_CATCH_UP_S
             duration_s = LONGEST_CATCH_UP_S
-        current = np.array([motor.desired_a for motor in self._motors])
         held = np.array([motor.held for motor in self._motors])
         self.plant.motor_free = np.where(held | self.stuck, 0.0, 1.0)
-        self.plant.advance(current * self._n_per_a, duration_s)
+        self.plant.advance(self._command(), duration_s)
         self._show()
+
+    def _command(self) -> Vector:
+        """Tensions of the currents, or the servos' goals as displacements."""
+        if not self.plant.has_servos:
+            return np.array([motor.desired_a for motor in self._motors]) * self._n_per_a
+        fraction = np.array([motor.torque_fraction for motor in self._motors])
+        self.plant.current_limit_a = np.minimum(self.current_limit_a, fraction * self._largest_a)
+        return np.array([motor.goal_rev for motor in self._motors]) / self._rev_per_m
 
     def _show(self) -> None:
         position = (self.plant.displacement * self._rev_per_m).tolist()

@@ -26,8 +26,8 @@ from continuum_robot.drivers.string_encoder_serial.codec import (
     encode_payload,
     status_word,
 )
+from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.errors import FrameError, ParameterError
-from continuum_robot.robot.hardware import StringEncoderSerial
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS, LineFaults
 from continuum_robot.simulation.wire.pty import Pty
 

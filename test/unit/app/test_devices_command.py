@@ -19,13 +19,13 @@ from continuum_robot.app import devices
 from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
 from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
+from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.odri_can import codec, sockets
+from continuum_robot.drivers.odri_can import survey as odri_survey
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
-from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.robot.tracker import NdiSerial
 from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
@@ -49,7 +49,7 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
         force_sensor=dataclasses.replace(robot.hardware.force_sensor, port=sensor.port),
     )
     monkeypatch.setattr(sockets, "can_socket", frames_on)
-    monkeypatch.setattr(devices, "survey", functools.partial(survey, duration_s=0.1))
+    monkeypatch.setattr(odri_survey, "survey", functools.partial(odri_survey.survey, duration_s=0.1))
     monkeypatch.setattr(devices, "ports", list)
     yield dataclasses.replace(robot, hardware=hardware)
     for pacer in pacers:

@@ -10,7 +10,7 @@ import numpy as np
 
 from continuum_robot.drivers.protocols import StringReading
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
-from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
+from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 NAMES = ("string_x", "string_y")

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+from emulated_servos import ServoStand
 from odri_stand import OdriStand, five_tendons
-from test_dynamixel import ServoStand
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
@@ -92,10 +92,10 @@ class Servos:
         time.sleep(duration_s)
 
     def fail(self) -> None:
-        self._stand.servos.inject("silent", 2)
+        self._stand.line.inject("silent", 2)
 
     def heal(self) -> None:
-        self._stand.servos.inject("", 2)
+        self._stand.line.inject("", 2)
 
     def close(self) -> None:
         self._stand.close()

@@ -14,6 +14,7 @@ from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.rod.friction.path_friction import PathFriction
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.truth import true_robot, truth_file
 
 SERVOS = load_robot("three_segment_servo")
@@ -186,3 +187,9 @@ def test_friction_makes_the_robot_remember_the_way():
     smooth = dataclasses.replace(SERVOS.actuators, coulomb_friction_nm=0.0, friction_travel_m=0.0)
     out, _, back = bend(SERVOS.changed(actuators=smooth))
     assert abs(back - out) < 1e-5
+
+
+def test_wires_refuse_a_jitter_that_they_do_not_have():
+    settings = dataclasses.replace(MOTORS.simulation, command_jitter_s=0.001)
+    with pytest.raises(ParameterError, match="command_jitter_s"):
+        Simulator(MOTORS.changed(simulation=settings), "wire", namespace="jitter")

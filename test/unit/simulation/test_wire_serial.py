@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers.protocols import ForceSensor
+from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.robot.hardware import EncoderString, StringEncoderSerial
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.line_faults import LINE_FAULTS, LineFaults
 from continuum_robot.simulation.wire.pacing import Pacer

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tracker that sees a robot's tip, in the hardware section of its file."""
+"""The tracker's section of a robot file."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from continuum_robot.robot.doors import TRACKERS
 from continuum_robot.robot.schema import quantity, refuse
 
+DOOR = TRACKERS
 NDI_SERIAL = "ndi_serial"
 NDI_BAUD_CODES = {9600: 0, 19200: 2, 38400: 3, 57600: 4, 115200: 5}
 """What the command COMM calls a baud rate, bit/s. The library ndicapi sets no other rate of a port under Linux."""

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emulated Dynamixel servos on one serial bus: protocol 2 to the byte. Source: emanual.robotis.com."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+
+from continuum_robot.drivers.dynamixel import models, registers
+from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, Model
+from continuum_robot.drivers.dynamixel.protocol_2 import (
+    FAST_SYNC_READ,
+    PING,
+    READ,
+    REBOOT,
+    STATUS,
+    SYNC_READ,
+    SYNC_WRITE,
+    WRITE,
+    Protocol2,
+    crc_16,
+)
+from continuum_robot.drivers.servo_bus import BROADCAST
+from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+
+_FIRMWARE = 6
+_INSTRUCTION_ERROR, _RANGE_ERROR, _ACCESS_ERROR, _ALERT = 0x02, 0x04, 0x07, 0x80
+_SIZE = 147
+_NEW_RETURN_DELAY = 250
+_DEFAULT_GAIN = 1920
+_FULL_PWM = 885
+_VOLATILE = registers.TORQUE_ENABLE
+
+
+class EmulatedDynamixels(EmulatedServos):
+    """Servos with protocol 2 as they come out of the box.
+
+    Parameters
+    ----------
+    servos : number of each servo and its motor
+    model : of all
+    current_limit_a : the servos' own
+    baud_bps : bit/s
+    fast : whether the firmware knows the fast sync read
+    """
+
+    title = "Dynamixel servos"
+
+    def __init__(
+        self,
+        servos: Mapping[int, MotorPort],
+        model: Model | None = None,
+        *,
+        current_limit_a: float = 3.2,
+        baud_bps: int = 1_000_000,
+        fast: bool = True,
+    ) -> None:
+        self.model = model or models.model_named("XM430-W350")
+        super().__init__(servos, self.model.ram + _SIZE, baud_bps)
+        self._fast, self._framing = fast, Protocol2()
+        limit = round(current_limit_a / self.model.current_unit_a) if self.model.current_unit_a else 0
+        for number, servo in self.servos.items():
+            servo.set(registers.MODEL_NUMBER, 2, models.NUMBERS[self.model.name])
+            servo.set(_FIRMWARE, 1, 52)
+            servo.set(registers.ID, 1, number)
+            servo.set(registers.BAUD_RATE, 1, registers.BAUD_CODES.get(baud_bps, 0))
+            servo.set(registers.RETURN_DELAY, 1, _NEW_RETURN_DELAY)
+            servo.set(registers.OPERATING_MODE, 1, MODES[POSITION])
+            servo.set(registers.PWM_LIMIT, 2, _FULL_PWM)
+            servo.set(registers.CURRENT_LIMIT, 2, limit)
+            servo.set(registers.MAXIMUM_POSITION, 4, round(self.model.counts_per_turn) - 1)
+            servo.set(self._at(registers.VELOCITY_I_GAIN), 2, _DEFAULT_GAIN)
+            servo.set(self._at(registers.GOAL_PWM), 2, _FULL_PWM)
+
+    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
+        """Between its position limits."""
+        low, high = (servo.get(at, 4) for at in (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION))
+        return low / self.model.counts_per_turn, high / self.model.counts_per_turn
+
+    def _at(self, register: int) -> int:
+        return register + self.model.ram
+
+    def register(self, number: int, address: int, size: int) -> int:
+        """A register of a servo; volatile ones by their address in the X series."""
+        return self.servos[number].get(self._at(address) if address >= _VOLATILE else address, size)
+
+    def take_packet(self, received: bytearray) -> tuple[int, int, bytes] | None:
+        """The first whole packet."""
+        return self._framing.take_packet(received)
+
+    def obey(self, number: int, instruction: int, parameters: bytes) -> None:
+        """Do what a packet says."""
+        if instruction in (SYNC_WRITE, SYNC_READ, FAST_SYNC_READ) and len(parameters) >= 4:
+            address, size = struct.unpack_from("<HH", parameters)
+            if instruction == SYNC_WRITE:
+                for place in range(4, len(parameters) - size, size + 1):
+                    self._write(parameters[place], address, parameters[place + 1 : place + 1 + size])
+            elif instruction == SYNC_READ:
+                self.answer_in_turn(list(parameters[4:]), lambda servo: bytes(servo.table[address : address + size]))
+            elif self._fast:
+                self._answer_together(parameters[4:], address, size)
+            return
+        for servo in list(self.servos) if number == BROADCAST else [number]:
+            self._obey_one(servo, instruction, parameters)
+
+    def _obey_one(self, number: int, instruction: int, parameters: bytes) -> None:
+        servo = self.present(number)
+        if servo is None:
+            return
+        if instruction == PING:
+            self.answer(number, bytes(servo.table[0:2]) + bytes([servo.table[_FIRMWARE]]))
+        elif instruction == READ and len(parameters) == 4:
+            address, size = struct.unpack("<HH", parameters)
+            self.answer(number, bytes(servo.table[address : address + size]))
+        elif instruction == WRITE and len(parameters) > 2:
+            self.answer(number, b"", self._write(number, int.from_bytes(parameters[:2], "little"), parameters[2:]))
+        elif instruction == REBOOT:
+            self.answer(number, b"")
+            self.reboot(servo)
+        else:
+            self.answer(number, b"", _INSTRUCTION_ERROR)
+
+    def _answer_together(self, numbers: bytes, address: int, size: int) -> None:
+        """One packet: each adds its error, number, registers and the checksum of all so far, the first the header."""
+        if any(self.present(number) is None for number in numbers):
+            return
+        packet = b"\xff\xff\xfd\x00" + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS)
+        for number in numbers:
+            packet += bytes([0, number]) + bytes(self.servos[number].table[address : address + size])
+            packet += struct.pack("<H", crc_16(packet))
+        self.send(packet)
+
+    def _write(self, number: int, address: int, data: bytes) -> int:
+        servo = self.present(number)
+        if servo is None:
+            return 0
+        if address < _VOLATILE and self.is_on(servo):
+            return _ACCESS_ERROR
+        struck = servo.get(self._at(registers.BUS_WATCHDOG), 1) == registers.WATCHDOG_STRUCK
+        goals = (registers.GOAL_PWM, registers.GOAL_CURRENT, registers.GOAL_POSITION)
+        if struck and address in map(self._at, goals):
+            return _RANGE_ERROR
+        value = int.from_bytes(data, "little", signed=True)
+        if address == self._at(registers.GOAL_CURRENT) and abs(value) > servo.get(registers.CURRENT_LIMIT, 2):
+            return _RANGE_ERROR
+        if address == self._at(registers.GOAL_POSITION) and servo.get(registers.OPERATING_MODE, 1) == MODES[POSITION]:
+            if not 0 <= value <= servo.get(registers.MAXIMUM_POSITION, 4):
+                return _RANGE_ERROR
+        if address == registers.OPERATING_MODE and data[0] not in [MODES[mode] for mode in self.model.modes]:
+            return _RANGE_ERROR
+        if (
+            address == self._at(registers.TORQUE_ENABLE)
+            and data[0]
+            and servo.get(self._at(registers.HARDWARE_ERROR), 1)
+        ):
+            return _ACCESS_ERROR
+        servo.table[address : address + len(data)] = data[: max(0, len(servo.table) - address)]
+        return 0
+
+    def framed(self, number: int, servo: EmulatedServo, error: int, data: bytes) -> bytes:
+        """A status packet."""
+        alert = _ALERT if servo.get(self._at(registers.HARDWARE_ERROR), 1) else 0
+        return self._framing.packet(number, STATUS, bytes([error | alert]) + data)
+
+    # --- the servo
+
+    def is_on(self, servo: EmulatedServo) -> bool:
+        """Whether its torque is on."""
+        return bool(servo.get(self._at(registers.TORQUE_ENABLE), 1))
+
+    def boot(self, servo: EmulatedServo) -> None:
+        """After power-on the position is within one turn."""
+        begin = self._at(_VOLATILE)
+        servo.table[begin:] = bytes(len(servo.table) - begin)
+        servo.set(self._at(registers.VELOCITY_I_GAIN), 2, _DEFAULT_GAIN)
+        servo.set(self._at(registers.GOAL_PWM), 2, _FULL_PWM)
+        servo.zero_rev += math.floor(servo.motor.position_rev - servo.zero_rev)
+
+    def fail(self, servo: EmulatedServo, fault: str) -> None:
+        """Torque off, and the bit of the hardware error."""
+        bit = 2 if fault == OVERHEATING else registers.OVERLOAD
+        servo.table[self._at(registers.HARDWARE_ERROR)] |= 1 << bit
+        servo.table[self._at(registers.TORQUE_ENABLE)] = 0
+
+    def measure(self, servo: EmulatedServo) -> None:
+        """Current or load, speed, place, voltage, temperature."""
+        motor, unit_a = servo.motor, self.model.current_unit_a
+        state = registers.ServoState(
+            round(motor.current_a / unit_a if unit_a else motor.load_fraction / registers.LOAD_UNIT),
+            motor.velocity_rev_per_s,
+            motor.position_rev - servo.zero_rev,
+            12.0,
+            85.0 if OVERHEATING in servo.faults else 31.0,
+        )
+        begin = self._at(registers.PRESENT_CURRENT)
+        servo.table[begin : begin + registers.STATE_SIZE] = registers.encode_state(state, self.model)
+
+    def move(self, servo: EmulatedServo, duration_s: float) -> None:
+        """By the operating mode; a watchdog that strikes stops the motion: no current, or the place where it is."""
+        watchdog, mode = servo.get(self._at(registers.BUS_WATCHDOG), 1), servo.get(registers.OPERATING_MODE, 1)
+        waited_ms = 1000 * (self.now_s - servo.heard_s)
+        if self.is_on(servo) and 0 < watchdog < registers.WATCHDOG_STRUCK:
+            if waited_ms > watchdog * registers.WATCHDOG_UNIT_MS:
+                servo.set(self._at(registers.BUS_WATCHDOG), 1, registers.WATCHDOG_STRUCK)
+                if mode == MODES[CURRENT]:
+                    servo.set(self._at(registers.GOAL_CURRENT), 2, 0)
+                else:
+                    present = servo.get(self._at(registers.PRESENT_POSITION), 4, signed=True)
+                    servo.set(self._at(registers.GOAL_POSITION), 4, present)
+        if not self.is_on(servo):
+            servo.let_go()
+        elif mode == MODES[CURRENT]:
+            servo.let_go(servo.get(self._at(registers.GOAL_CURRENT), 2, signed=True) * self.model.current_unit_a)
+        else:
+            self._hold(servo, mode, duration_s)
+
+    def _hold(self, servo: EmulatedServo, mode: int, duration_s: float) -> None:
+        goal = servo.get(self._at(registers.GOAL_POSITION), 4, signed=True) / self.model.counts_per_turn
+        speed = servo.get(self._at(registers.PROFILE_VELOCITY), 4) * self.model.velocity_unit_rev_per_s
+        fraction = servo.get(self._at(registers.GOAL_PWM), 2) / _FULL_PWM
+        if mode == MODES[CURRENT_BASED_POSITION]:
+            largest = servo.get(registers.CURRENT_LIMIT, 2)
+            fraction = servo.get(self._at(registers.GOAL_CURRENT), 2, signed=True) / largest if largest else 0.0
+        servo.follow(goal + servo.zero_rev, speed, min(1.0, fraction), duration_s)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feetech STS and SMS servos as tendon actuators: settings, driver, faults, survey, emulator."""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user learns of each fault of a motor board."""
+
+from __future__ import annotations
+
+from continuum_robot.drivers.fault_text import HOME, RESET, FaultText
+from continuum_robot.drivers.odri_can import faults
+
+WHERE = "`/diagnostics` of tendon_driver as `<channel>: {name}`, with [device_fault](device_fault.md)"
+
+_TEXTS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
+    "estop": (
+        ("the button at the board's stop input is pressed", "its cable is broken"),
+        "The board's status reports it.",
+        ("Open the input.", RESET),
+    ),
+    "receive_timeout": (
+        ("no current reference reached the board: cable, adapter, a host that stalled",),
+        "The board counts `receive_timeout_ms` itself and switches its motors off.",
+        ("Check the wire to the board and the host's load.", RESET),
+    ),
+    "encoder_error": (
+        ("the encoder lost counts between two index marks: loose disk, dirt, interference",),
+        "The board compares its count with the index mark of every turn.",
+        ("Check the encoder.", "Switch the board's power off and on.", HOME),
+    ),
+    "position_converter_error": (
+        ("a defect of the board's position converter",),
+        "The board's status reports it.",
+        ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
+    ),
+    "position_rollover_error": (
+        ("a position beyond 100 revolutions that the board could not follow",),
+        "The board's status reports it. A rollover as such is followed and no fault.",
+        (HOME,),
+    ),
+    "motor_temperature": (
+        ("too much current for too long", "no cooling"),
+        "The board's status reports it.",
+        ("Let the motor cool down.", "Lower `limits.maximum_n` or the pretension.", RESET),
+    ),
+    "other_board_error": (
+        ("an error code that the firmware does not explain",),
+        "The board's status holds it.",
+        ("Switch the board's power off and on.", HOME),
+    ),
+    "motor_off": (
+        ("the board switched a motor off by itself",),
+        "The board's status reports that a motor is off which was switched on.",
+        ("Look for other faults of the board.", RESET),
+    ),
+    "rebooted": (
+        ("the board lost its supply for a moment",),
+        "Its motors are not aligned any more, or its positions restart.",
+        ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME),
+    ),
+    "position_jump": (
+        ("the encoder lost its count", "the board restarted"),
+        "A position moved farther than a motor can turn in the time.",
+        ("Check the encoder's cable.", HOME),
+    ),
+    "silent_board": (
+        ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
+        "No positions or currents for `silent_after_s` (30 ms) and 20 ms more: the computer did not stall.",
+        ("Check supply and CAN wiring.", "`continuum-robot devices ROBOT` lists what is on each channel.", RESET),
+    ),
+    "silent_status": (
+        ("status frames are lost", "two boards on one channel collide"),
+        "No status for 2.5 s, though it comes once a second.",
+        ("One board a channel.", "Check wiring and termination.", RESET),
+    ),
+    "current_mismatch": (
+        ("the board switched off", "a phase is open", "the supply is too weak"),
+        "The measured current does not follow the commanded one.",
+        ("Check the motor's cable and the supply.", RESET),
+    ),
+    "two_boards": (
+        ("two boards are on one CAN channel: they have no addresses",),
+        "More frames arrive than one board sends.",
+        ("Give each board a channel of its own.", RESET),
+    ),
+    "other_host": (
+        ("another program, or another computer, sends commands on this channel",),
+        "A command is seen that this driver did not send.",
+        ("Stop the other program.", RESET),
+    ),
+    "bus_off": (
+        ("a short circuit or missing termination", "a wrong bit rate"),
+        "The CAN controller reports bus-off.",
+        (
+            "Check wiring, termination, bit rate.",
+            "With `restart-ms` the adapter comes back by itself; otherwise `sudo ip link set canN down`, then `up`.",
+            "A board that stays silent went bus-off too: slacken the tendons, switch its power off and on, home.",
+            RESET,
+        ),
+    ),
+    "bus_error": (
+        ("the adapter was unplugged", "its driver failed"),
+        "Frames can be neither sent nor received.",
+        ("Plug the adapter in: it is opened again by itself.", RESET),
+    ),
+}
+
+FAULTS: dict[str, FaultText] = {
+    name: FaultText(meaning.partition(":")[0], *_TEXTS[name]) for name, meaning in faults.FAULTS.items()
+}

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What emulators of servos share: registers, answers on a chain, faults, motors. A device's folder adds its bytes.
+
+An emulator knows bytes and time; on which port it is, and what its motors move, is for simulation/.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from continuum_robot.errors import ParameterError
+
+BOOT_S = 0.3
+
+SILENT = "silent"
+LOST_FRAMES = "lost_frames"
+CORRUPTED_FRAMES = "corrupted_frames"
+NOISE = "noise"
+REBOOT = "reboot"
+OVERHEATING = "overheating"
+OVERLOAD = "overload"
+STUCK_MOTOR = "stuck_motor"
+POSITION_JUMP = "position_jump"
+
+FAULTS: dict[str, str] = {
+    SILENT: "the servo answers nothing",
+    LOST_FRAMES: "each nth answer gets lost",
+    CORRUPTED_FRAMES: "each nth answer has a flipped bit",
+    NOISE: "bytes that are no packet come before each nth answer",
+    REBOOT: "the servo restarts, once",
+    OVERHEATING: "the servo is too hot and switched off, until it restarts",
+    OVERLOAD: "the servo switches off by overload, once",
+    STUCK_MOTOR: "the horn is blocked",
+    POSITION_JUMP: "the position jumps by this many turns, once",
+}
+"""Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
+
+
+class MotorPort(Protocol):
+    """A motor inside a servo.
+
+    Attributes
+    ----------
+    position_rev : turns of its horn, rev
+    velocity_rev_per_s : its speed, rev/s
+    current_a : current that flows, A
+    load_fraction : the same as a fraction of the largest
+    """
+
+    position_rev: float
+    velocity_rev_per_s: float
+    current_a: float
+
+    @property
+    def load_fraction(self) -> float:
+        """Current as a fraction of the largest."""
+
+    def drive(self, current_a: float, held: bool) -> None:
+        """Give it a current, A; ``held``: it is blocked."""
+
+    def follow(self, position_rev: float, torque_fraction: float, held: bool) -> None:
+        """Have its loop hold a place, rev, with at most this fraction of its torque; ``held``: it is blocked."""
+
+
+@dataclass(slots=True)
+class EmulatedServo:
+    """A servo: its motor, its registers, its faults.
+
+    Attributes
+    ----------
+    motor, table : as given
+    zero_rev : position that it counts as 0
+    reference_rev : where its profile is
+    silent_until_s : while it restarts, s
+    heard_s : time of the newest packet on the bus, s
+    faults : magnitudes by name
+    """
+
+    motor: MotorPort
+    table: bytearray
+    zero_rev: float = 0.0
+    reference_rev: float = math.nan
+    silent_until_s: float = -math.inf
+    heard_s: float = 0.0
+    faults: dict[str, float] = field(default_factory=dict)
+
+    def get(self, address: int, size: int, *, signed: bool = False) -> int:
+        """A register."""
+        return int.from_bytes(self.table[address : address + size], "little", signed=signed)
+
+    def set(self, address: int, size: int, value: int) -> None:
+        """Set a register."""
+        self.table[address : address + size] = value.to_bytes(size, "little", signed=value < 0)
+
+    def follow(self, goal_rev: float, speed_rev_per_s: float, torque_fraction: float, duration_s: float) -> None:
+        """Hold a goal, which its profile approaches at a speed, rev/s; 0: at once."""
+        if math.isnan(self.reference_rev):
+            self.reference_rev = self.motor.position_rev
+        step = speed_rev_per_s * duration_s if speed_rev_per_s else math.inf
+        self.reference_rev += min(max(goal_rev - self.reference_rev, -step), step)
+        self.motor.follow(self.reference_rev, torque_fraction, STUCK_MOTOR in self.faults)
+
+    def let_go(self, current_a: float = 0.0) -> None:
+        """Hold no place, and give the motor a current, A."""
+        self.reference_rev = math.nan
+        self.motor.drive(current_a, STUCK_MOTOR in self.faults)
+
+
+class EmulatedServos:
+    """Servos on a bus. A kind of servos overrides the methods that raise.
+
+    Parameters
+    ----------
+    servos : number of each servo and its motor
+    table_size : bytes of a servo's registers
+    baud_bps : at which the servos listen
+
+    Attributes
+    ----------
+    servos : by number
+    bad_packets : packets with a wrong checksum
+    """
+
+    title = "servos"
+
+    def __init__(self, servos: Mapping[int, MotorPort], table_size: int, baud_bps: int) -> None:
+        self.servos = {number: EmulatedServo(motor, bytearray(table_size)) for number, motor in servos.items()}
+        self.baud_bps = baud_bps
+        self.now_s = 0.0
+        self._buffer, self._answered, self._answers = bytearray(), bytearray(), 0
+
+    # --- what a kind adds
+
+    @abstractmethod
+    def take_packet(self, received: bytearray) -> tuple[int, int, bytes] | None:
+        """The first whole packet of the host: number, instruction, parameters."""
+
+    @abstractmethod
+    def obey(self, number: int, instruction: int, parameters: bytes) -> None:
+        """Do what a packet says, and :meth:`answer`."""
+
+    @abstractmethod
+    def framed(self, number: int, servo: EmulatedServo, error: int, data: bytes) -> bytes:
+        """The bytes of an answer."""
+
+    @abstractmethod
+    def boot(self, servo: EmulatedServo) -> None:
+        """Registers as after power-on; ``zero_rev`` where the position counts anew."""
+
+    @abstractmethod
+    def fail(self, servo: EmulatedServo, fault: str) -> None:
+        """Switch off by overheating or overload, as the registers show it."""
+
+    @abstractmethod
+    def measure(self, servo: EmulatedServo) -> None:
+        """Measured values into the registers."""
+
+    @abstractmethod
+    def move(self, servo: EmulatedServo, duration_s: float) -> None:
+        """Drive the motor as the registers say."""
+
+    @abstractmethod
+    def is_on(self, servo: EmulatedServo) -> bool:
+        """Whether its torque is on."""
+
+    @abstractmethod
+    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
+        """Lowest and highest position within its turn, rev."""
+
+    # --- from outside
+
+    def centre(self) -> EmulatedServos:
+        """Screw the spools on so that all are in the middle of their turn; gives itself."""
+        for servo in self.servos.values():
+            servo.zero_rev = servo.motor.position_rev - sum(self.range_turns(servo)) / 2
+        return self
+
+    @property
+    def torque_enabled(self) -> list[bool]:
+        """Of every servo, in the order of their numbers."""
+        return [self.is_on(self.servos[number]) for number in sorted(self.servos)]
+
+    def inject(self, fault: str, number: int, magnitude: float = 1.0) -> None:
+        """Inject a fault of :data:`FAULTS` into a servo until ended; "" ends all of it.
+
+        Parameters
+        ----------
+        number : of the servo
+        magnitude : in the unit of the fault
+
+        Raises
+        ------
+        ParameterError : unknown name or servo
+        """
+        if number not in self.servos:
+            raise ParameterError("number", number, f"one of the servos {', '.join(map(str, self.servos))}")
+        if fault and fault not in FAULTS:
+            raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
+        if fault:
+            self.servos[number].faults[fault] = magnitude
+        else:
+            self.servos[number].faults.clear()
+
+    def step(self, now_s: float, received: bytes = b"") -> bytes:
+        """Let time pass: measure, take packets, drive the motors.
+
+        Parameters
+        ----------
+        now_s : monotonic, s
+        received : what the host sent
+
+        Returns
+        -------
+        what the servos answer
+        """
+        duration_s, self.now_s = max(0.0, now_s - self.now_s) if self.now_s else 0.0, now_s
+        for servo in self.servos.values():
+            self._measure(servo)
+        answers = self.take(received)
+        for servo in self.servos.values():
+            self.move(servo, duration_s)
+        return answers
+
+    def take(self, received: bytes) -> bytes:
+        """What the servos answer to bytes of the host, at the time of the latest step."""
+        self._buffer += received
+        self._answered = bytearray()
+        while (found := self.take_packet(self._buffer)) is not None:
+            for servo in self.servos.values():
+                servo.heard_s = self.now_s
+            self.obey(*found)
+        return bytes(self._answered)
+
+    # --- what kinds use
+
+    def present(self, number: int) -> EmulatedServo | None:
+        """The servo of a number, if it listens."""
+        servo = self.servos.get(number)
+        if servo is None or self.now_s < servo.silent_until_s or SILENT in servo.faults:
+            return None
+        return servo
+
+    def answer(self, number: int, data: bytes, error: int = 0) -> None:
+        """Have a servo answer, if it listens."""
+        if (servo := self.present(number)) is not None and (framed := self._damaged(number, servo, error, data)):
+            self._answered += framed
+
+    def answer_in_turn(self, numbers: Sequence[int], data: Callable[[EmulatedServo], bytes]) -> None:
+        """Have servos answer in a chain: each waits for the one before it, so behind a silent one nobody does."""
+        for number in numbers:
+            servo = self.present(number)
+            if servo is None:
+                break
+            self.answer(number, data(servo))
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._answered += data
+
+    def reboot(self, servo: EmulatedServo) -> None:
+        """Restart: nothing volatile is kept."""
+        self.boot(servo)
+        servo.reference_rev = math.nan
+        servo.silent_until_s = self.now_s + BOOT_S
+
+    def _damaged(self, number: int, servo: EmulatedServo, error: int, data: bytes) -> bytes:
+        self._answers += 1
+        if self._struck_by(servo, LOST_FRAMES):
+            return b""
+        framed = bytearray(self.framed(number, servo, error, data))
+        if self._struck_by(servo, CORRUPTED_FRAMES):
+            framed[len(framed) // 2] ^= 0x10
+        if self._struck_by(servo, NOISE):
+            framed[:0] = b"\xff\xff\x00\xfd\xff"
+        return bytes(framed)
+
+    def _struck_by(self, servo: EmulatedServo, fault: str) -> bool:
+        return fault in servo.faults and self._answers % max(1, int(servo.faults[fault])) == 0
+
+    def _measure(self, servo: EmulatedServo) -> None:
+        if servo.faults.pop(REBOOT, None) is not None:
+            self.reboot(servo)
+        jump = servo.faults.pop(POSITION_JUMP, None)
+        if jump is not None:
+            servo.zero_rev -= jump
+        if servo.faults.pop(OVERLOAD, None) is not None:
+            self.fail(servo, OVERLOAD)
+        if OVERHEATING in servo.faults:
+            self.fail(servo, OVERHEATING)
+        self.measure(servo)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``continuum-robot devices`` finds: each device's folder looks for its own, without switching anything on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
+from continuum_robot.drivers.serial_port import PortInUseError
+from continuum_robot.drivers.servo_bus import ATTEMPTS, ServoBus
+from continuum_robot.errors import DeviceError
+
+FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
+Driver = TendonActuators | StringEncoders | ForceSensor | Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A device of the robot file, or something else that was found.
+
+    Attributes
+    ----------
+    device : what it is
+    place : port or channel
+    state : "found", "missing", "in use" or "unexpected"
+    detail : what it answered, or why it is missing and what to do
+    """
+
+    device: str
+    place: str
+    state: str
+    detail: str
+
+
+def absent(device: str, place: str, error: DeviceError) -> Finding:
+    """A device that cannot be used.
+
+    Parameters
+    ----------
+    device, place : as of :class:`Finding`
+    error : why
+    """
+    state = BUSY if isinstance(error, PortInUseError) else MISSING
+    return Finding(device, place, state, f"{error.problem}. {error.remedy}")
+
+
+def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
+    """Whether a device can be opened, where nothing more is known of its kind.
+
+    Parameters
+    ----------
+    device : what it is
+    settings : its section
+    driver : not open
+    words : that it answers
+    """
+    place = str(getattr(settings, "port", settings.kind))
+    try:
+        driver.open()
+        return Finding(device, place, FOUND, words)
+    except DeviceError as error:
+        return absent(device, place, error)
+    finally:
+        driver.close()
+
+
+def servo_findings(bus: ServoBus, settings: Any, ask: Callable[[ServoBus, int], str]) -> list[Finding]:
+    """Which servos of a bus answer.
+
+    Parameters
+    ----------
+    bus : not open
+    settings : section with ``port``, ``baud_bps`` and the ``id`` of each motor
+    ask : what a servo is; "" where it does not answer
+    """
+    try:
+        bus.open()
+        found = []
+        for entry in settings.motors:
+            words = next(filter(None, (ask(bus, entry.id) for _ in range(ATTEMPTS))), "")
+            remedy = f"does not answer. {bus.silent([entry.id]).remedy}"
+            state = FOUND if words else MISSING
+            found.append(Finding(f"servo {entry.id}", settings.port, state, words or remedy))
+        return found
+    except DeviceError as error:
+        return [absent("servos", settings.port, error)]
+    finally:
+        bus.close()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emulated servos on a pseudo-terminal, or asked within this process."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import termios
+import threading
+from pathlib import Path
+
+from continuum_robot.drivers.servo_emulation import EmulatedServos
+from continuum_robot.simulation.wire.pty import Pty
+
+_LOOK_S = 0.05
+_SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}
+
+
+class ServoLine:
+    """The serial bus of emulated servos.
+
+    A pseudo-terminal has no baud rate: where the host's differs from the servos', its bytes are lost here.
+
+    Parameters
+    ----------
+    servos : emulated
+    link : a symbolic link that names the port; None: one of its own
+
+    Attributes
+    ----------
+    servos : as given; to be used with ``lock`` held while :meth:`serve` is on
+    pty : the line, which can hang up and be plugged in
+    wrong_speed : reads that came at another baud rate than the servos'
+    """
+
+    def __init__(self, servos: EmulatedServos, link: Path | None = None) -> None:
+        self.servos, self.pty = servos, Pty(link)
+        self.wrong_speed = 0
+        self.lock = threading.RLock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> str:
+        """What the host opens."""
+        return str(self.pty.path)
+
+    def step(self, now_s: float) -> None:
+        """Take packets, answer, drive the motors; ``now_s`` monotonic, s."""
+        with self.lock:
+            answers = self.servos.step(now_s, self._received())
+            if answers:
+                self.pty.send(answers)
+
+    def serve(self) -> None:
+        """Answer packets as they come, between the steps too, at the time of the latest one."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="emulated servos", daemon=True)
+            self._thread.start()
+
+    def ask(self, data: bytes) -> bytes:
+        """What the servos answer to bytes of a host in this process, at the time of the latest step."""
+        with self.lock:
+            return self.servos.take(data)
+
+    def inject(self, fault: str, number: int, magnitude: float = 1.0) -> None:
+        """As of the servos."""
+        with self.lock:
+            self.servos.inject(fault, number, magnitude)
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        thread, self._thread = self._thread, None
+        self._stop.set()
+        if thread is not None:
+            thread.join()
+        self.pty.close()
+
+    def _serve(self) -> None:
+        while not self._stop.is_set():
+            line = self.pty.fileno()
+            if line < 0:
+                self._stop.wait(_LOOK_S)
+                continue
+            with contextlib.suppress(OSError, ValueError):  # hung up meanwhile
+                if select.select([line], [], [], _LOOK_S)[0]:
+                    with self.lock:
+                        if answers := self.servos.take(self._received()):
+                            self.pty.send(answers)
+
+    def _received(self) -> bytes:
+        data = self.pty.receive()
+        if data and _SPEEDS.get(self.pty.host_speed(), self.servos.baud_bps) != self.servos.baud_bps:
+            self.wrong_speed += 1
+            return b""
+        return data
