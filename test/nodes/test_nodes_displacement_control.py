@@ -19,16 +19,18 @@ from rclpy.serialization import serialize_message
 from ros_probe import Probe
 from std_msgs.msg import Float64
 
+from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
+from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.runtime.clock import START_NS
 
 pytestmark = [pytest.mark.ros]
 
 ROBOT = "three_segment_servo"
-OPTIONS = {"simulation_level": "dynamics", "visualize": False}
+OPTIONS = {"simulation_level": "dynamics", "visualize": False, "contact": True}
 N, LIMITS = load_robot(ROBOT).tendon_count, load_robot(ROBOT).limits
 TIP_M = 5e-3
 
@@ -136,3 +138,22 @@ def test_over_topics_it_answers_states_by_displacements(make):
     control = node._controller.controller
     assert control.tension.min() == pytest.approx(robot.control.pretension_n)
     np.testing.assert_allclose(control.clarke, 0.0, atol=1e-6)
+
+
+def test_the_contact_monitor_says_which_loads_it_takes_and_refuses_without(stack, make, tmp_path):
+    status = stack.nodes["contact_monitor"].diagnostics.status("contact")
+    assert MEASURED in {entry.value for entry in status.values}
+    untold = np.full(N, np.nan)
+    node = make(ContactMonitorNode, robot=ROBOT)
+    node.configure()
+    assert not node._choose_loads(untold)
+    assert node._missing == UNTOLD
+    strings = [f"  - {{name: s{i}, anchor_m: {a}, pitch_radius_m: 0.009, angle_rad: {0.2 + 1.6 * (i % 2)}}}\n"
+               for i, a in enumerate((0.1, 0.1, 0.2, 0.2, 0.3, 0.3))]  # fmt: skip
+    text = find_robot_file(ROBOT).read_text().replace("\nlimits:", "\nstrings:\n" + "".join(strings) + "\nlimits:", 1)
+    file = tmp_path / "with_strings.yaml"
+    file.write_text(text.replace("  truth: truths/", f"  truth: {find_robot_file(ROBOT).parent}/truths/"))
+    other = make(ContactMonitorNode, robot=str(file))
+    other.configure()
+    assert other._choose_loads(untold)
+    assert other._loads == HELD
