@@ -119,7 +119,7 @@ class PolledActuators:
         self._samples: list[tuple[float, Sample] | None] = [None] * self.tendon_count
         self._faults: dict[str, None] = {}
         self._command: tuple[float, list[float]] | None = None
-        self._taken_s = self._asked_s = self._reconnect_s = -math.inf
+        self._taken_s = self._asked_s = self._reconnect_s = self._polled_s = -math.inf
         self._lost: set[int] = set()
         self.last_error = ""
 
@@ -238,6 +238,8 @@ class PolledActuators:
                     if aborted():
                         raise interrupted(self.name)
                     self.switch_on(index)
+                    if not self.stepped:  # many motors take longer than a reading may be old
+                        self._poll()
             except DeviceError:
                 self.switch_off()
                 raise
@@ -264,7 +266,8 @@ class PolledActuators:
             if sample is None:
                 rows.append((math.nan, math.nan, math.nan, math.nan, math.inf))
                 continue
-            if now_s - sample[0] > self._silent_after_s and not self.excused(index, now_s):
+            # Asked in vain: while this computer stalls nobody is asked, and the ages alone say so.
+            if self._polled_s - sample[0] > self._silent_after_s and not self.excused(index, now_s):
                 self.latch(index, self.silent)
             rows.append((*sample[1], max(0.0, stamp_s - sample[0])))
         turns, speed, current_a, temperature, age = np.array(rows).T.copy()
@@ -414,6 +417,7 @@ class PolledActuators:
         except DeviceError as error:  # the bus is gone: the ages grow, and read() shows it
             self.last_error = str(error)
             self._try_again()
+        self._polled_s = self.clock()
         self._round += 1
 
     def _poll_once(self) -> None:

@@ -82,6 +82,9 @@ class DynamixelActuators(BusServos):
         self._table = [self._servo(index) for index in range(self.tendon_count)]
         self.measures_current = np.array([servo.model.current_unit_a > 0 for servo in self._table])
         self._reboot_ends_s = -math.inf
+        self._write_all(
+            {one.id: (one.at(registers.STATUS_RETURN), bytes([registers.ANSWERS_ALL])) for one in self._table}
+        )
         self.switch_off()
         aligned = True
         for servo in self._table:

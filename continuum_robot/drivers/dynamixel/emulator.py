@@ -70,8 +70,7 @@ class EmulatedDynamixels(EmulatedServos):
             servo.set(registers.PWM_LIMIT, 2, _FULL_PWM)
             servo.set(registers.CURRENT_LIMIT, 2, limit)
             servo.set(registers.MAXIMUM_POSITION, 4, round(self.model.counts_per_turn) - 1)
-            servo.set(self._at(registers.VELOCITY_I_GAIN), 2, _DEFAULT_GAIN)
-            servo.set(self._at(registers.GOAL_PWM), 2, _FULL_PWM)
+            self._wake(servo)
 
     def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
         """Between its position limits."""
@@ -114,7 +113,9 @@ class EmulatedDynamixels(EmulatedServos):
             address, size = struct.unpack("<HH", parameters)
             self.answer(number, bytes(servo.table[address : address + size]))
         elif instruction == WRITE and len(parameters) > 2:
-            self.answer(number, b"", self._write(number, int.from_bytes(parameters[:2], "little"), parameters[2:]))
+            error = self._write(number, int.from_bytes(parameters[:2], "little"), parameters[2:])
+            if servo.get(self._at(registers.STATUS_RETURN), 1) == registers.ANSWERS_ALL:
+                self.answer(number, b"", error)
         elif instruction == REBOOT:
             self.answer(number, b"")
             self.reboot(servo)
@@ -173,9 +174,14 @@ class EmulatedDynamixels(EmulatedServos):
         """After power-on the position is within one turn."""
         begin = self._at(_VOLATILE)
         servo.table[begin:] = bytes(len(servo.table) - begin)
+        self._wake(servo)
+        servo.zero_rev += math.floor(servo.motor.position_rev - servo.zero_rev)
+
+    def _wake(self, servo: EmulatedServo) -> None:
+        """Volatile registers that are not 0 after power-on."""
+        servo.set(self._at(registers.STATUS_RETURN), 1, registers.ANSWERS_ALL)
         servo.set(self._at(registers.VELOCITY_I_GAIN), 2, _DEFAULT_GAIN)
         servo.set(self._at(registers.GOAL_PWM), 2, _FULL_PWM)
-        servo.zero_rev += math.floor(servo.motor.position_rev - servo.zero_rev)
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """Torque off, and the bit of the hardware error."""

@@ -23,6 +23,7 @@ CURRENT_LIMIT = 38
 MAXIMUM_POSITION, MINIMUM_POSITION = 48, 52
 
 TORQUE_ENABLE = 64
+STATUS_RETURN = 68
 HARDWARE_ERROR = 70
 VELOCITY_I_GAIN = 76
 BUS_WATCHDOG = 98
@@ -38,6 +39,8 @@ KNOWN_MARK = 1234
 """Left in a gain that no mode of the driver uses and that has another value after power-on: a servo that still has it
 counts its turns as it did then."""
 BAUD_CODES = {57600: 1, 115200: 2, 1_000_000: 3, 2_000_000: 4, 3_000_000: 5, 4_000_000: 6, 9600: 0}
+ANSWERS_ALL = 2
+"""Status return level of a servo that answers what is written too."""
 TIME_PROFILE, ON_BY_GOAL = 4, 8
 """Bits of the drive mode: profiles in time instead of speed; a goal switches the torque on."""
 WATCHDOG_UNIT_MS = 20

@@ -640,6 +640,15 @@ def test_drive_modes_that_would_move_by_themselves_are_mended() -> None:
     assert "servo 3: drive 13 -> 1" in actuators.written
 
 
+def test_servos_that_answer_reading_only_are_told_to_answer_all() -> None:
+    servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
+    servos.servos[3].set(registers.STATUS_RETURN, 1, 1)
+    actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
+    actuators.open()
+    actuators.enable()
+    assert servos.torque_enabled == [True] * 5
+
+
 # --- overload
 
 
