@@ -103,9 +103,10 @@ def _wire(values: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(motors, dict) or "motors" in motors or math.isnan(count):
         return ()
     kind = shipped(TENDON_ACTUATORS).get(str(motors.get("kind")))
-    if not hasattr(kind, "usual_motors"):
+    usual = getattr(kind, "usual_motors", None)
+    if usual is None:
         return ()
-    motors["motors"] = kind.usual_motors(motors, int(count))
+    motors["motors"] = usual(motors, int(count))
     places = (", ".join(f"{key} {value}" for key, value in one.items()) for one in motors["motors"])
     return (f"hardware.tendon_actuators.motors = {'; '.join(places)}: in the order of the tendons",)
 
