@@ -183,9 +183,12 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Finding
 
 
 def _configured(hardware: Hardware) -> list[str]:
-    actuators: Any = hardware.tendon_actuators
-    devices = (actuators, hardware.string_encoders, hardware.force_sensor, hardware.tracker)
-    return [*getattr(actuators, "channels", ()), *filter(None, (getattr(device, "port", "") for device in devices))]
+    """Ports and channels of all sections, and of the entries in them that have a port of their own."""
+    found: list[str] = []
+    for device in (getattr(hardware, section) for section in backends.SECTIONS):
+        entries = (device, *getattr(device, "cells", ()))
+        found += [*getattr(device, "channels", ()), *filter(None, (getattr(one, "port", "") for one in entries))]
+    return found
 
 
 def _resolved(name: str) -> str:
