@@ -148,6 +148,10 @@ class BusServos(PolledActuators):
             self._missed[index] = 0 if index in found else self._missed[index] + 1
         return found
 
+    def heard(self) -> list[int]:
+        """Indices of the tendons whose servos answered in the newest round."""
+        return [index for index, missed in enumerate(self._missed) if missed == 0 and not self.restarts(index)]
+
     def name_of(self, index: int) -> str:
         """Port and number."""
         return f"{self.name} servo {self.servos[index]}"

@@ -66,5 +66,11 @@ SERVO_FAULTS: dict[str, FaultText] = {
             HOME,
         ),
     ),
+    "hardware_error": FaultText(
+        "a servo reports an error of its own, such as input_voltage, overheating, motor_encoder or overload",
+        ("input_voltage, overheating, overload and so on, as the servo names it",),
+        "The servo's error status.",
+        ("Remove the cause that it names.", "Reset: the servo then restarts, or is switched off and on.", HOME),
+    ),
 }
 """Of servos on a serial bus, whatever their kind."""

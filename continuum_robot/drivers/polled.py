@@ -109,7 +109,7 @@ class PolledActuators:
         self.lock = threading.RLock()  # one talks on the bus at a time
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._open = self.enabled = self._aligned = False
+        self._is_open = self.enabled = self._aligned = False
         self._round = 0
         self._forget()
 
@@ -195,7 +195,7 @@ class PolledActuators:
         ------
         DeviceError : why the bus cannot be opened, or names every motor that does not answer or does not fit
         """
-        if self._open:
+        if self._is_open:
             return
         self._forget()
         if self._pass_time is not None:
@@ -206,7 +206,7 @@ class PolledActuators:
         except BaseException:
             self.disconnect()
             raise
-        self._open = True
+        self._is_open = True
         if self.stepped:
             return
         self._stop.clear()
@@ -255,7 +255,7 @@ class PolledActuators:
             self._pass_time(now_s)
         if self.stepped and now_s - self._asked_s >= SHORTEST_CYCLE_S * (1 - 1e-9):
             self._asked_s = now_s
-            self._ask()
+            self._poll()
         samples = list(self._samples)
         known = [sample[0] for sample in samples if sample is not None]
         stamp_s = min(max(known), now_s) if known else now_s
@@ -322,13 +322,13 @@ class PolledActuators:
         """Torque off. Safe to call at any time."""
         with self.lock:
             self.enabled, self._command = False, None
-            if self._open:
+            if self._is_open:
                 self.switch_off()
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
         self.disable()
-        self._open = False
+        self._is_open = False
         thread, self._thread = self._thread, None
         self._stop.set()
         if thread is not None and thread is not threading.current_thread():
@@ -337,7 +337,7 @@ class PolledActuators:
 
     def clear_faults(self) -> None:
         """Forget what latched. A driver may let motors with a fault restart: all are off then."""
-        if self._faults and self._open:
+        if self._faults and self._is_open:
             with self.lock:
                 self.restart()
         self._faults = {}
@@ -391,6 +391,10 @@ class PolledActuators:
         """Say that motors do not count from where they did; ``indices`` of their tendons, from 0."""
         self._lost.update(indices)
 
+    def newest(self, index: int) -> tuple[float, Sample] | None:
+        """When the newest values of a motor came, s, and they; None before the first; ``index`` of its tendon."""
+        return self._samples[index]
+
     def forget_values(self, index: int) -> None:
         """Compare the next values of a motor with none of before. ``index`` of its tendon, from 0."""
         self._samples[index] = None
@@ -400,19 +404,19 @@ class PolledActuators:
     def _run(self) -> None:
         while not self._stop.is_set():
             begin_s = self.clock()
-            self._ask()
+            self._poll()
             self._stop.wait(max(SHORTEST_CYCLE_S / 4, SHORTEST_CYCLE_S - (self.clock() - begin_s)))
 
-    def _ask(self) -> None:
+    def _poll(self) -> None:
         try:
             with self.lock:
-                self._turn()
+                self._poll_once()
         except DeviceError as error:  # the bus is gone: the ages grow, and read() shows it
             self.last_error = str(error)
             self._try_again()
         self._round += 1
 
-    def _turn(self) -> None:
+    def _poll_once(self) -> None:
         goals = None
         if self.enabled and self._command is not None:
             written_s, goals = self._command
@@ -427,11 +431,11 @@ class PolledActuators:
         if goals is not None:
             self._taken_s = written_s
         for index, sample in found.items():
-            self._take(index, stamp_s, sample)
+            self._accept(index, stamp_s, sample)
         if self._round % 10 == 0:
             self.inspect()
 
-    def _take(self, index: int, stamp_s: float, sample: Sample) -> None:
+    def _accept(self, index: int, stamp_s: float, sample: Sample) -> None:
         before = self._samples[index]
         if before is not None:
             moved = abs(sample.turns - before[1].turns)
@@ -447,11 +451,11 @@ class PolledActuators:
         self._reconnect_s = now_s + RECONNECT_S
         try:
             with self.lock:
-                if self._open:
+                if self._is_open:
                     self.reconnect()
         except DeviceError as error:
             self.last_error = str(error)
 
     def _require_open(self) -> None:
-        if not self._open:
+        if not self._is_open:
             raise DeviceError(self.name, "is not open", "Open it first.")

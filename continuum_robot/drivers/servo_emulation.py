@@ -167,7 +167,17 @@ class EmulatedServos:
     def is_on(self, servo: EmulatedServo) -> bool:
         """Whether its torque is on."""
 
+    @abstractmethod
+    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
+        """Lowest and highest position within its turn, rev."""
+
     # --- from outside
+
+    def centre(self) -> EmulatedServos:
+        """Screw the spools on so that all are in the middle of their turn; gives itself."""
+        for servo in self.servos.values():
+            servo.zero_rev = servo.motor.position_rev - sum(self.range_turns(servo)) / 2
+        return self
 
     @property
     def torque_enabled(self) -> list[bool]:

@@ -97,6 +97,11 @@ class EmulatedShortServos(EmulatedServos):
         counts = round((servo.motor.position_rev - servo.zero_rev) * self.counts_per_turn)
         return min(max(counts, low), high)
 
+    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
+        """Between its position limits."""
+        low, high = servo.get(self.at.low, 2), servo.get(self.at.high, 2)
+        return low / self.counts_per_turn, high / self.counts_per_turn
+
     def move(self, servo: EmulatedServo, duration_s: float) -> None:
         """Towards the goal while the torque is on; it holds it whoever is silent."""
         if not self.is_on(servo):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servos that hold positions and are asked in short packets: what Dynamixel protocol 1 and Feetech have in common.
 
-They know where they stand within their turn, have no watchdog, and hold their last goal when nobody talks to them.
+They know where they stand within their turn, have no watchdog, and hold their last goal when nobody talks to them. The
+middle of their turn counts as 0: there a spool is put on.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ class ShortServos(BusServos):
         data = {}
         for index, goal in enumerate(goals):
             low, high = self.range_counts[index]
-            counts = round(self.within(index, goal * self.counts_per_turn(index), low, high))
+            counts = round(self.within(index, goal * self.counts_per_turn(index) + (low + high) / 2, low, high))
             data[self.servos[index]] = counts.to_bytes(2, "little")
         self.sync_write(self.table.goal, data)
 
@@ -156,7 +157,7 @@ class ShortServos(BusServos):
         """Place, speed, load and temperature; errors and torque come with them."""
         found = {}
         for index, one in self.measured(indices).items():
-            turns = one.position / self.counts_per_turn(index)
+            turns = (one.position - sum(self.range_counts[index]) / 2) / self.counts_per_turn(index)
             load_a = one.load_fraction * self.motors.strongest_a
             speed = one.speed * self.speed_unit_rev_per_s(index)
             found[index] = Sample(turns, speed, load_a, one.temperature_c)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kind of motors of your own: winches behind a serial port that take a line and answer a line.
 
-To the board: ``I 0.120 0.080 ...``, the current of each winch, A; ``I off`` switches them off. From the board, after
-each line: ``S <turns> ... <current> ...``, of each winch. It switches off by itself after 100 ms without a line.
+To the board: ``I 0.120 0.080 ...``, the current of each winch, A, or ``P 0.310 0.250 ...``, the turns that each holds;
+``off`` switches them off, ``?`` only asks. From the board, after each line: ``S <turns> ... <current> ...``, of each
+winch. It switches off by itself after 100 ms without a line.
 
     pip install ./examples/own_motor
     continuum-robot devices examples/own_motor/five_winches.yaml
@@ -11,14 +12,14 @@ each line: ``S <turns> ... <current> ...``, of each winch. It switches off by it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import serial
 
-from continuum_robot.drivers.motor_currents import MotorCurrents
-from continuum_robot.drivers.protocols import TendonReading, never
+from continuum_robot.drivers.polled import PolledActuators, Sample
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Motor
@@ -36,78 +37,62 @@ class Winches:
     motors: tuple[Motor, ...] = quantity("every winch, in the order of the board, and its tendon")
 
 
-class WinchActuators:
-    """The driver: a TendonActuators of continuum_robot/drivers/protocols.py."""
+class WinchActuators(PolledActuators):
+    """The driver: what the polled base does not know. Threads, ages, timeouts and faults are the base's."""
 
     settings = Winches
 
     def __init__(self, robot: Robot, settings: Winches) -> None:
-        self.simulated, self.tendon_count = False, robot.tendon_count
-        self._port, self._motors = settings.port, MotorCurrents(robot, settings, settings.motors)
-        self._line: serial.Serial | None = None
-        self._received, self._enabled = b"", False
-        self._stamp_s, self._turns, self._speed, self._current = -np.inf, *np.full((3, robot.tendon_count), np.nan)
+        super().__init__(robot, settings, name=f"winches at {settings.port}")
+        self._port, self._line = settings.port, serial.Serial()
 
-    def open(self) -> None:
-        """Open the port and switch all off."""
-        if self._line is None:
-            try:
-                self._line = serial.Serial(self._port, 921600, timeout=0, write_timeout=0.01)
-            except OSError as error:
-                raise DeviceError(f"winches at {self._port}", str(error), "Plug the board in.") from error
-        self._send("I off")
+    def connect(self) -> bool:
+        """Open the port and switch all off. The board forgets its turns with its power, and does not say so: False."""
+        self.reconnect()
+        self.switch_off()
+        if not self.exchange(None):
+            raise DeviceError(self.name, "do not answer", "Switch the board on.")
+        return False
 
-    def enable(self, aborted: Callable[[], bool] = never) -> None:
-        """Torque on: from the next :meth:`write`."""
-        if aborted():
-            raise DeviceError(f"winches at {self._port}", "enabling was broken off", "Enable again.")
-        self._enabled = True
+    def reconnect(self) -> None:
+        """Open the port, again."""
+        self.disconnect()
+        try:
+            self._line = serial.Serial(self._port, 921600, timeout=0.05, write_timeout=0.05)
+        except OSError as error:
+            raise DeviceError(self.name, str(error), "Plug the board in.") from error
 
-    def read(self, now_s: float) -> TendonReading:
-        """The newest line of the board with its age; never waits."""
-        if self._line is None:
-            raise DeviceError(f"winches at {self._port}", "is not open", "Open it first.")
-        *lines, self._received = (self._received + self._line.read(4096)).split(b"\n")
-        for line in lines[-1:]:
-            try:
-                turns, self._current = np.array(line.split()[1:], dtype=float).reshape(2, self.tendon_count)
-            except ValueError:  # damaged on its way: the values grow old instead
-                continue
-            self._speed = (turns - self._turns) / (now_s - self._stamp_s)
-            self._turns, self._stamp_s = turns, now_s
-        current = self._motors.polarity * self._current
-        return TendonReading(
-            min(now_s, self._stamp_s) if np.isfinite(self._stamp_s) else now_s,
-            self._motors.signed_m_per_rev * self._turns,
-            self._motors.signed_m_per_rev * self._speed,
-            current / self._motors.ampere_per_newton,
-            current,
-            np.full(self.tendon_count, np.nan),
-            np.full(self.tendon_count, 0.0 if np.isfinite(self._stamp_s) else np.inf),
-        )
+    def disconnect(self) -> None:
+        """Close the port."""
+        self._line.close()
 
-    def write(self, tension_n: np.ndarray, now_s: float) -> None:
-        """A current for every tension."""
-        del now_s
-        current, _ = self._motors.currents(tension_n)
-        if self._enabled:
-            self._send("I " + " ".join(f"{value:.4f}" for value in self._motors.polarity * current))
+    def switch_on(self, index: int) -> None:
+        """Nothing to do: a winch is on from its first line."""
 
-    def disable(self) -> None:
-        """Torque off."""
-        self._enabled = False
-        self._send("I off")
+    def switch_off(self) -> None:
+        """All off, in one line."""
+        if self._line.is_open:
+            self._ask("off")
 
-    def close(self) -> None:
-        """End."""
-        self.disable()
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
+    def exchange(self, goals: Sequence[float] | None) -> Mapping[int, Sample]:
+        """A line with goals and its answer; nothing where that is damaged: the values grow old instead."""
+        letter = "P" if self.takes_displacements else "I"
+        answer = self._ask("?" if goals is None else " ".join([letter, *(f"{goal:.4f}" for goal in goals)]))
+        try:
+            turns, current = np.array(answer.split()[1:], dtype=float).reshape(2, self.tendon_count)
+        except ValueError:
+            return {}
+        return {i: Sample(turns[i], self._speed(i, turns[i]), current[i], math.nan) for i in range(self.tendon_count)}
 
-    def clear_faults(self) -> None:
-        """The board has none."""
+    def _speed(self, index: int, turns: float) -> float:
+        """From the last two answers: the board does not tell it."""
+        before = self.newest(index)
+        return 0.0 if before is None else (turns - before[1].turns) / max(1e-3, self.clock() - before[0])
 
-    def _send(self, line: str) -> None:
-        if self._line is not None:
+    def _ask(self, line: str) -> str:
+        try:
+            self._line.reset_input_buffer()
             self._line.write(line.encode() + b"\n")
+            return self._line.read_until(b"\n").decode(errors="replace")
+        except OSError as error:
+            raise DeviceError(self.name, f"are gone ({error})", "Plug the board in.") from error

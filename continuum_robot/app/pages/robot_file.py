@@ -9,6 +9,7 @@ import typing
 from typing import Any
 
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import shipped
 from continuum_robot.robot.schema import kind_of, quantity_of
 
 INTRODUCTION = """\
@@ -55,6 +56,9 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         if not field.init:
             continue
         quantity, (options, is_list) = quantity_of(field), _plain(hints[field.name])
+        if quantity.door and options != [str]:
+            options = [option for option in options if dataclasses.is_dataclass(option)]
+            options += shipped(quantity.door).values()
         inner = options[0]
         meaning = quantity.doc + (" *(live)*" if quantity.live else "")
         lines.append(
@@ -64,7 +68,7 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         for option in options:
             if dataclasses.is_dataclass(option):
                 kind_name = kind_of(typing.cast("type[Any]", option))
-                suffix = f" of kind {kind_name}" if len(options) > 1 else ""
+                suffix = f" of kind {kind_name}" if len(options) > 1 or quantity.door else ""
                 nested += _sections(typing.cast("type[Any]", option), place + suffix)
     return [*lines, "", *nested]
 

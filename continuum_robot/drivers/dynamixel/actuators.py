@@ -157,7 +157,8 @@ class DynamixelActuators(BusServos):
         if servo.mode == POSITION:
             bounds = (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION)
             low, high = (_signed(self.get(servo, address, 4)) / servo.model.counts_per_turn for address in bounds)
-            servo.range_turns = (low, high)
+            # Within a turn its middle counts as 0: there a spool is put on.
+            servo.range_turns, servo.offset_turns = (low, high), -(low + high) / 2
 
     # --- switching
 
@@ -266,8 +267,7 @@ class DynamixelActuators(BusServos):
 
     def inspect(self) -> None:
         """Hardware errors, and torque that went off."""
-        present = [index for index in range(self.tendon_count) if not self.restarts(index)]
-        for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, present).items():
+        for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, self.heard()).items():
             servo = self._table[index]
             if data[-1] == 1 << registers.OVERLOAD and self.may_restart(servo.restarts):
                 servo.restarts += 1
@@ -293,7 +293,8 @@ class DynamixelActuators(BusServos):
             try:
                 raw = _signed(self.get(servo, servo.at(registers.PRESENT_POSITION), 4)) / servo.model.counts_per_turn
                 slip = servo.turns - raw
-                servo.offset_turns = float(round(slip)) if servo.mode != POSITION else 0.0
+                if servo.mode != POSITION:
+                    servo.offset_turns = float(round(slip))
                 if abs(slip - servo.offset_turns) > LARGEST_SLIP_TURNS:
                     self.lose_zero([index])
                     self.latch(index, POSITION_JUMP)

@@ -32,9 +32,10 @@ def emulator(robot: Robot, settings: Dynamixel, motors: Mapping[int, MotorPort])
     """Emulated servos of the model that the file names, or of the one that is taken where it names none."""
     model = models.assumed_model(settings.model, settings.protocol, robot.takes_displacements)
     if settings.protocol == models.PROTOCOL_1:
-        return EmulatedProtocol1(motors, model, baud_bps=settings.baud_bps)
+        return EmulatedProtocol1(motors, model, baud_bps=settings.baud_bps).centre()
     largest_a = settings.maximum_current_a or (robot.actuators.maximum_current_a if robot.actuators else 1.0)
-    return EmulatedDynamixels(motors, model, current_limit_a=largest_a, baud_bps=settings.baud_bps)
+    made = EmulatedDynamixels(motors, model, current_limit_a=largest_a, baud_bps=settings.baud_bps)
+    return made.centre() if settings.mode == models.POSITION else made
 
 
 def survey(_robot: Robot, settings: Dynamixel) -> list[Finding]:

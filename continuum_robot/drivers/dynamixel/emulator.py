@@ -73,6 +73,11 @@ class EmulatedDynamixels(EmulatedServos):
             servo.set(self._at(registers.VELOCITY_I_GAIN), 2, _DEFAULT_GAIN)
             servo.set(self._at(registers.GOAL_PWM), 2, _FULL_PWM)
 
+    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
+        """Between its position limits."""
+        low, high = (servo.get(at, 4) for at in (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION))
+        return low / self.model.counts_per_turn, high / self.model.counts_per_turn
+
     def _at(self, register: int) -> int:
         return register + self.model.ram
 
@@ -170,7 +175,7 @@ class EmulatedDynamixels(EmulatedServos):
         servo.table[begin:] = bytes(len(servo.table) - begin)
         servo.set(self._at(registers.VELOCITY_I_GAIN), 2, _DEFAULT_GAIN)
         servo.set(self._at(registers.GOAL_PWM), 2, _FULL_PWM)
-        servo.zero_rev = math.floor(servo.motor.position_rev)
+        servo.zero_rev += math.floor(servo.motor.position_rev - servo.zero_rev)
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """Torque off, and the bit of the hardware error."""

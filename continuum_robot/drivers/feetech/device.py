@@ -24,7 +24,7 @@ def make(robot: Robot, settings: Feetech, **options: Any) -> BusServos:
 
 def emulator(_robot: Robot, settings: Feetech, motors: Mapping[int, MotorPort]) -> EmulatedServos:
     """Emulated servos."""
-    return EmulatedFeetech(motors, baud_bps=settings.baud_bps)
+    return EmulatedFeetech(motors, baud_bps=settings.baud_bps).centre()
 
 
 def survey(_robot: Robot, settings: Feetech) -> list[Finding]:

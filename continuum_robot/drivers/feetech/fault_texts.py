@@ -3,16 +3,6 @@
 
 from __future__ import annotations
 
-from continuum_robot.drivers.bus_servos import HARDWARE_ERROR
-from continuum_robot.drivers.fault_text import RESET, SERVO_FAULTS, WHERE_SERVOS, FaultText
+from continuum_robot.drivers.fault_text import SERVO_FAULTS, WHERE_SERVOS
 
-WHERE = WHERE_SERVOS
-FAULTS: dict[str, FaultText] = {
-    **SERVO_FAULTS,
-    HARDWARE_ERROR: FaultText(
-        "a servo reports input_voltage, angle_sensor, overheating, overcurrent or overload",
-        ("input_voltage, angle_sensor, overheating, overcurrent or overload, as the servo names it",),
-        "The servo's status.",
-        ("Remove the cause that it names.", "Reset: the servo is switched off, which clears it.", RESET),
-    ),
-}
+WHERE, FAULTS = WHERE_SERVOS, SERVO_FAULTS

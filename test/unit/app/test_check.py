@@ -126,9 +126,9 @@ def test_a_robot_that_can_work_is_ready(tmp_path: Path) -> None:
         ({**TUNED, "kind: chirp": "kind: csv\n  file: none.csv"}, "reference", "none.csv"),
         ({**TUNED, "control:": "control:\n  law: lqqr"}, "control.law", "lqqr"),
         (
-            {**TUNED, "baud_bps: 1000000": "baud_bps: 1000000\n    current_unit_a: 0.05"},
-            "hardware.tendon_actuators.current_unit_a",
-            "17.8 N",
+            {**TUNED, "pretension_n: 12.0": "pretension_n: 0.9", "minimum_n: 4.0": "minimum_n: 0.5"},
+            "hardware.tendon_actuators.model",
+            "0.958 N",
         ),
         (
             {**TUNED, "  tendon_actuators:": "  tracker: {kind: ndi_serial, port: /dev/x, tool_file: gone.rom}\n"
@@ -153,7 +153,7 @@ def test_coarse_steps_and_friction_of_the_first_file_are_told_apart(tmp_path: Pa
     changes = {**TUNED, "pretension_n: 12.0": "pretension_n: 4.5", "minimum_n: 4.0": "minimum_n: 2.0"}
     code, found, printed = judged(tmp_path, changes)
     assert code == 0
-    assert ("warning", "hardware.tendon_actuators.current_unit_a") in found
+    assert ("warning", "hardware.tendon_actuators.model") in found
     assert "0.958 N" in printed
 
 

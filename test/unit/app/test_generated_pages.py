@@ -17,8 +17,7 @@ from continuum_robot.app.pages import citations, figures, papers
 from continuum_robot.app.pages.commands import page as commands_page
 from continuum_robot.app.pages.generated import pages_of_code
 from continuum_robot.app.pages.interfaces import parsed
-from continuum_robot.drivers.dynamixel import actuators as dynamixel
-from continuum_robot.drivers.odri_can import faults as board
+from continuum_robot.drivers.backends import device_faults
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.registry import experiments
@@ -39,7 +38,7 @@ def test_no_page_of_a_fault_is_left_over() -> None:
 
 def test_every_fault_that_latches_has_a_page() -> None:
     """Those of the tables, and every name that the nodes latch by a text of their own."""
-    names = {*FAULTS, *board.FAULTS, *dynamixel.FAULTS}
+    names = {*FAULTS, *(name for _, texts in device_faults().values() for name in texts)}
     for file in (ROOT / "continuum_robot" / "nodes").rglob("*.py"):
         source = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):

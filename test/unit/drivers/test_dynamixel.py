@@ -14,10 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from odri_stand import five_tendons
-from servo_stand import (
+from emulated_servos import (
     METER_PER_TURN,
     NEWTON_PER_AMPERE,
     SERVOS,
@@ -30,6 +27,9 @@ from servo_stand import (
     position_stand,
     positioned,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from odri_stand import five_tendons
 
 from continuum_robot.drivers import servo_bus
 from continuum_robot.drivers.dynamixel import models, protocol_2, registers

@@ -68,8 +68,11 @@ class Board:
         while not self._stop.wait(0.002):
             *lines, received = (received + self.pty.receive()).split(b"\n")
             for line in lines:
-                words = line.decode().split()[1:]
-                self.current = np.zeros(5) if words == ["off"] else np.array(words, dtype=float)
+                letter, *words = line.decode().split()
+                if letter == "off":
+                    self.current = np.zeros(5)
+                elif letter == "I":
+                    self.current = np.array(words, dtype=float)
                 numbers = " ".join(f"{value:.5f}" for value in [*(TURNS_PER_A * self.current), *self.current])
                 self.pty.send(f"S {numbers}\n".encode())
 
@@ -161,9 +164,8 @@ def test_a_package_that_does_not_work_is_named(own_motor: Any, monkeypatch: pyte
     monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(lambda: object)])
     with pytest.raises(RobotFileError, match="a dataclass, or a class with one as settings"):
         load_robot(str(ROBOT))
-    monkeypatch.setattr(own_motor.WinchActuators, "clear_faults", None)
-    monkeypatch.delattr(own_motor.WinchActuators, "write")
-    monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(lambda: own_motor.WinchActuators)])
+    lacking = type("Lacking", (), {"settings": own_motor.Winches, "__init__": lambda *_: None})
+    monkeypatch.setattr(doors, "entry_points", lambda **_: [Entry(lambda: lacking)])
     with pytest.raises(ParameterError, match="lacks methods"):
         backends.tendon_actuators(load_robot(str(ROBOT)))
 

@@ -10,10 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from odri_stand import five_tendons
-from servo_stand import (
+from emulated_servos import (
     CONSTANT,
     METER_PER_TURN,
     NEWTON_PER_AMPERE,
@@ -27,6 +24,9 @@ from servo_stand import (
     dynamixels,
     positioned,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+from odri_stand import five_tendons
 
 from continuum_robot.drivers.dynamixel import protocol_1
 from continuum_robot.drivers.dynamixel.emulator_1 import EmulatedProtocol1
@@ -188,7 +188,9 @@ def test_enabling_holds_the_place_and_displacements_are_held_with_either_polarit
     assert stand.actuators.aligned, "within its turn a servo knows where it is"
     assert not any(stand.servos.torque_enabled)
     start = stand.read().displacement_m
-    turn = np.where(np.arange(5) % 2, -0.4, 0.4) * METER_PER_TURN
+    table = stand.kind.table
+    middle = (stand.get(1, table.low) + stand.get(1, table.high)) / 2 / stand.kind.counts_per_turn
+    turn = np.where(np.arange(5) % 2, -1, 1) * (0.4 - middle) * METER_PER_TURN
     np.testing.assert_allclose(start, turn, atol=METER_PER_TURN / stand.kind.counts_per_turn)
     stand.actuators.enable()
     assert all(stand.servos.torque_enabled)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
+from emulated_servos import ServoStand
 from odri_stand import OdriStand, five_tendons
-from servo_stand import ServoStand
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError

@@ -16,7 +16,10 @@ from continuum_robot.drivers import backends, servo_bus
 from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import Hardware
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.schema import read
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, catalog
 
@@ -28,9 +31,9 @@ TENSION_N = np.array([3.0, 5.0, 4.0, 2.0, 3.0])
 class Bench:
     """The robot and its driver in virtual time."""
 
-    def __init__(self, robot: str = str(ROBOT)) -> None:
+    def __init__(self, robot: Robot | str = str(ROBOT)) -> None:
         self.now_s = 0.0
-        self.hardware = SimulatedHardware(load_robot(robot))
+        self.hardware = SimulatedHardware(load_robot(robot) if isinstance(robot, str) else robot)
         self.hardware.open()
         self.driver: Any = self.hardware.tendon_actuators(clock=lambda: self.now_s)
         self.driver.open()
@@ -182,3 +185,24 @@ def test_motor_boards_are_refused_where_the_actuators_take_displacements() -> No
     robot = load_robot("three_segment_servo")
     with pytest.raises(ParameterError, match=r"actuators.command"):
         backends._checked(robot, SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    "section", [{"kind": "feetech"}, {"kind": "dynamixel", "protocol": 1}, {"kind": "dynamixel", "mode": "position"}]
+)
+def test_servos_of_every_kind_start_in_the_middle_of_their_turn_and_follow(section: dict[str, Any]) -> None:
+    robot = load_robot("three_segment_servo")
+    motors = [{"id": tendon, "tendon": tendon} for tendon in range(1, 10)]
+    actuators = {"port": "none", "motors": motors, **section}
+    hardware = read(Hardware, {"serial_number": "s", "tendon_actuators": actuators})
+    bench = Bench(robot.changed(hardware=hardware))
+    try:
+        start = bench.driver.read(0.0).displacement_m
+        np.testing.assert_allclose(start, 0.0, atol=1e-4)
+        bench.driver.enable()
+        goal = start + np.array([3, -1, -2, 2, 0, -2, 1, 1, -2]) * 1e-3
+        reading = bench.run(1.5, goal)
+        assert reading.device_faults == ()
+        np.testing.assert_allclose(reading.displacement_m, goal, atol=7e-4)
+    finally:
+        bench.close()
