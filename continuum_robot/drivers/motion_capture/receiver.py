@@ -2,12 +2,14 @@
 """A process that receives a motion capture system's frames: the library waits without end, and lets nobody else run.
 
 ``python -m continuum_robot.drivers.motion_capture.receiver SYSTEM HOSTNAME`` writes a line of JSON for each frame: when
-it arrived (monotonic, s), and of each body position (m) and quaternion (w, x, y, z). It ends with its parent.
+it arrived (monotonic, s), and of each body position (m) and quaternion (w, x, y, z); or a text, why it ends. It
+ends too with the first frame that nobody reads.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -38,15 +40,18 @@ def main(system: str, hostname: str) -> None:
     """
     import motioncapture  # noqa: PLC0415 - an extra; what it lacks is said on the parent's side
 
-    source = motioncapture.connect(system, {"hostname": hostname})
-    while True:
-        source.waitForNextFrame()
-        sys.stdout.write(frame_line(time.monotonic(), source.rigidBodies) + "\n")
-        sys.stdout.flush()
+    lines = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # the library prints, and those are no lines of ours
+    try:
+        source = motioncapture.connect(system, {"hostname": hostname})
+        while True:
+            source.waitForNextFrame()
+            lines.write(frame_line(time.monotonic(), source.rigidBodies) + "\n")
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(0)  # the library may still wait in a thread of its own
+    except (RuntimeError, ValueError, OSError) as error:
+        lines.write(json.dumps(f"{type(error).__name__}: {error}") + "\n")
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:3])
-    except (BrokenPipeError, KeyboardInterrupt):
-        sys.exit(0)
+    main(*sys.argv[1:3])

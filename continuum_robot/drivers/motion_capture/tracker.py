@@ -155,7 +155,6 @@ class MotionCaptureTracker:
             [sys.executable, "-m", module, self.settings.system, self.settings.hostname],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
         )
         if self._process.stdout is not None:
             os.set_blocking(self._process.stdout.fileno(), False)
@@ -166,9 +165,8 @@ class MotionCaptureTracker:
             return
         process.kill()  # it waits inside the library, which hears no gentler word
         process.wait(_END_S)
-        for pipe in (process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+        if process.stdout is not None:
+            process.stdout.close()
 
     def _receive(self) -> tuple[float, dict[str, list[float]]] | None:
         """The newest frame that was not read; None without one. Raises :class:`DeviceError` where the process ended."""
@@ -176,14 +174,14 @@ class MotionCaptureTracker:
         if process is None or process.stdout is None:
             return None
         *lines, self._rest = (self._rest + _waiting(process.stdout.fileno())).split(b"\n")
-        if not lines:
-            if process.poll() is not None:
-                words = (process.stderr.read() if process.stderr else b"").decode(errors="replace").strip()
-                problem = f"its receiver ended: {words.splitlines()[-1] if words else process.returncode}"
-                raise DeviceError(self.name, problem, f"Check {SETTING}.system and hostname.")
+        newest = json.loads(lines[-1]) if lines else None
+        if isinstance(newest, str) or (newest is None and process.poll() is not None):
+            problem = f"its receiver ended: {newest or process.returncode}"
+            raise DeviceError(self.name, problem, f"Check {SETTING}.system and hostname.")
+        if newest is None:
             return None
         self.frames += len(lines)
-        stamp_s, bodies = json.loads(lines[-1])
+        stamp_s, bodies = newest
         self._seen |= bodies.keys()
         return stamp_s, bodies
 
