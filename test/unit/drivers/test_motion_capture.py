@@ -23,7 +23,7 @@ from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 
 # A stand-in for the library: what it sees, and what it does, stand in the file that it is to connect to.
-LIBRARY = '''
+LIBRARY = """
 import json, sys, time
 from types import SimpleNamespace
 
@@ -50,7 +50,7 @@ def connect(system, options):
     if system == "qualisys":
         raise ValueError("cannot connect")
     return Source(options["hostname"])
-'''
+"""
 
 
 def pose(turn, place):
@@ -223,9 +223,7 @@ def test_the_library_itself_is_spoken_to_and_sees_no_body_of_its_mock(monkeypatc
     """The peer: its mock streams frames, in which Python cannot put a body."""
     pytest.importorskip("motioncapture")
     monkeypatch.setattr(driver, "FIRST_FRAME_S", 3.0)
-    tracker = MotionCaptureTracker(
-        MotionCapture(kind="motion_capture", system="mock", hostname="here", tip_body="tip")
-    )
+    tracker = MotionCaptureTracker(MotionCapture(kind="motion_capture", system="mock", hostname="here", tip_body="tip"))
     with pytest.raises(DeviceError, match=r"sees no rigid body tip \(it sees: none\)"):
         tracker.open()
     assert tracker.frames > 10
