@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -183,9 +182,12 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Finding
 
 
 def _configured(hardware: Hardware) -> list[str]:
-    actuators: Any = hardware.tendon_actuators
-    devices = (actuators, hardware.string_encoders, hardware.force_sensor, hardware.tracker)
-    return [*getattr(actuators, "channels", ()), *filter(None, (getattr(device, "port", "") for device in devices))]
+    """Ports and channels of all sections, and of the entries in them that have a port of their own."""
+    found: list[str] = []
+    for device in (getattr(hardware, section) for section in backends.SECTIONS):
+        entries = (device, *getattr(device, "cells", ()))
+        found += [*getattr(device, "channels", ()), *filter(None, (getattr(one, "port", "") for one in entries))]
+    return found
 
 
 def _resolved(name: str) -> str:

@@ -11,7 +11,8 @@ Another package offers tendon actuators under their ``kind`` in the entry points
 class that is made with a robot and the section of its file, is a
 :class:`~continuum_robot.drivers.protocols.TendonActuators`, and has as ``settings`` the dataclass of that section, a
 :class:`~continuum_robot.robot.hardware.MotorsSection`. So it does string encoders (``continuum_robot.string_encoders``,
-with ``strings`` in the section, each with the name ``string``) and force sensors (``continuum_robot.force_sensors``).
+with ``strings`` in the section, each with the name ``string``) force sensors (``continuum_robot.force_sensors``)
+and sensors of tensions (``continuum_robot.tension_sensors``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ from time import monotonic
 from typing import Any, cast
 
 from continuum_robot.drivers.fault_text import FaultText
-from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
+from continuum_robot.drivers.measured_tensions import measured
+from continuum_robot.drivers.protocols import (
+    ForceSensor,
+    StringEncoders,
+    TendonActuators,
+    TensionSensors,
+    Tracker,
+)
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.errors import ParameterError
@@ -32,6 +40,7 @@ from continuum_robot.robot.doors import (
     FORCE_SENSORS,
     STRING_ENCODERS,
     TENDON_ACTUATORS,
+    TENSION_SENSORS,
     TRACKERS,
     added,
     offered,
@@ -47,6 +56,7 @@ _ANSWER_MARGIN_S = 0.05  # of simulated servos in real time: another process ans
 SECTIONS = {
     "tendon_actuators": (TENDON_ACTUATORS, TendonActuators, "tendon actuators", "all motors answer"),
     "string_encoders": (STRING_ENCODERS, StringEncoders, "string encoders", "can be opened"),
+    "tension_sensors": (TENSION_SENSORS, TensionSensors, "sensors of tensions", "can be opened"),
     "force_sensor": (FORCE_SENSORS, ForceSensor, "a force sensor", "can be opened"),
     "tracker": (TRACKERS, Tracker, "a tracker", "answers, and its tool is there"),
 }
@@ -100,7 +110,13 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
     """
     device = device_of(hardware_of(robot).tendon_actuators.kind)
     options = {} if device is None or hasattr(device, "emulator") else {"interface": interface, "form": form}
-    return cast("TendonActuators", _made(robot, "tendon_actuators", **options))
+    actuators = cast("TendonActuators", _made(robot, "tendon_actuators", **options))
+    sensors = hardware_of(robot).tension_sensors
+    if sensors is None:
+        return actuators
+    if not robot.takes_displacements:
+        raise ParameterError("hardware.tension_sensors", sensors.kind, "none: motors that take tensions measure them")
+    return measured(actuators, cast("TensionSensors", _made(robot, "tension_sensors")))
 
 
 def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:

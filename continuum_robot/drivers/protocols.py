@@ -281,3 +281,42 @@ class ForceSensor(Protocol):
 
     def close(self) -> None:
         """End communication. Safe to call at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensionReading:
+    """Tensions that sensors at the tendons measured.
+
+    Attributes
+    ----------
+    stamp_s : of the oldest value that is known, s
+    tension_n : shape (N,), N; NaN for a tendon without a sensor, and where it is not known
+    device_faults : what is wrong with sensors, each with its tendon
+    """
+
+    stamp_s: float
+    tension_n: Vector
+    device_faults: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class TensionSensors(Protocol):
+    """Sensors that measure tendons' tensions: load cells.
+
+    Attributes
+    ----------
+    simulated : whether they are
+    tendon_count : N, of the robot; some may have no sensor
+    """
+
+    simulated: bool
+    tendon_count: int
+
+    def open(self) -> None:
+        """Start communication. Raises :class:`DeviceError` naming every missing sensor."""
+
+    def read(self, now_s: float) -> TensionReading:
+        """The newest tensions; never blocks longer than a cycle. A sensor that is gone is NaN and a fault."""
+
+    def close(self) -> None:
+        """End communication. Safe to call at any time."""

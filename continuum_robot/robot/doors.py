@@ -28,6 +28,7 @@ SHAPE_ESTIMATORS = "continuum_robot.shape_estimators"
 STRING_ENCODERS = "continuum_robot.string_encoders"
 TENDON_ACTUATORS = "continuum_robot.tendon_actuators"
 TENDON_ROUTINGS = "continuum_robot.tendon_routings"
+TENSION_SENSORS = "continuum_robot.tension_sensors"
 TRACKERS = "continuum_robot.trackers"
 
 

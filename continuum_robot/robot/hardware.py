@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from continuum_robot.robot.actuation import Actuators
-from continuum_robot.robot.doors import FORCE_SENSORS, STRING_ENCODERS, TENDON_ACTUATORS, TRACKERS
+from continuum_robot.robot.doors import (
+    FORCE_SENSORS,
+    STRING_ENCODERS,
+    TENDON_ACTUATORS,
+    TENSION_SENSORS,
+    TRACKERS,
+)
 from continuum_robot.robot.schema import quantity, refuse
 
 
@@ -97,6 +103,11 @@ class Hardware:
     tendon_actuators: MotorsSection = quantity("the motors that pull the tendons, by kind", door=TENDON_ACTUATORS)
     string_encoders: StringsSection | None = quantity(
         "the string encoders, by kind", default=None, door=STRING_ENCODERS
+    )
+    tension_sensors: Section | None = quantity(
+        "sensors of the tendons' tensions, by kind, for motors that take displacements",
+        default=None,
+        door=TENSION_SENSORS,
     )
     force_sensor: Section | None = quantity("a force-torque sensor, by kind", default=None, door=FORCE_SENSORS)
     tracker: Section | None = quantity("a tracker of the tip, by kind", default=None, door=TRACKERS)

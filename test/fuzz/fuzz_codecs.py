@@ -131,9 +131,8 @@ def odri_can(data: bytes) -> None:
             else:
                 assert odri.encode(frame) == (identifier, bytes(payload))
         telemetry.receive(identifier, payload, 1e-4 * tick)
-        sample = telemetry.sample
-        if sample is not None:
-            assert np.isfinite(np.hstack([np.ravel(part) for part in sample])).all()
+        if telemetry.has_sample:
+            assert np.isfinite(telemetry.samples).all()
         telemetry.missing()
     counted = telemetry.counters
     assert sum(counted[name] for name in ("bad_frames", "unknown_identifiers", "positions", "statuses")) <= tick

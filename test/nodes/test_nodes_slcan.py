@@ -112,7 +112,8 @@ def listening_tcp():
 def test_only_the_configured_ports_are_opened(driver, desk, opened):
     names = {adapter.port for adapter in desk.adapters}
     assert opened.devices - {"/dev/null", "/dev/urandom"} == names
-    assert opened.bound == []
+    # Names that hold a channel for this process are no connection to anything.
+    assert [name for name in opened.bound if not str(name).startswith("\0continuum_robot-")] == []
     # What pytest itself listens to is on the loopback too.
     assert all(address.startswith(LOOPBACK) for address in listening_tcp())
 

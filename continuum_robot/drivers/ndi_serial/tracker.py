@@ -9,23 +9,18 @@ import threading
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from continuum_robot.drivers.device_clock import DeviceClock
+from continuum_robot.drivers.mounted_tracker import pose_of
 from continuum_robot.drivers.ndi_serial.network import NetworkLine, network_address
 from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES, NdiSerial
 from continuum_robot.drivers.protocols import TrackedPose
 from continuum_robot.drivers.reconnection import Reconnection
 from continuum_robot.errors import DeviceError
-from continuum_robot.geometry.so3 import matrix_from_quaternion
 
 try:
     import ndicapy
 except ImportError:  # an extra: without it only opening such a tracker fails
     ndicapy = None
-
-Vector = NDArray[np.float64]
 
 SETTING = "hardware.tracker"
 _PLACE_M = 1e-5
@@ -93,10 +88,6 @@ class NdiTracker:
         self._reconnection = Reconnection()
         self._handle = 0
         self._line = threading.Lock()
-        base, tip = np.eye(4), np.eye(4)
-        base[:3, :3], base[:3, 3] = matrix_from_quaternion(settings.base_quaternion), settings.base_position_m
-        tip[:3, :3], tip[:3, 3] = matrix_from_quaternion(settings.tip_quaternion), settings.tip_position_m
-        self._to_base, self._tip_in_tool = np.linalg.inv(base), tip
 
     @property
     def name(self) -> str:
@@ -177,11 +168,9 @@ class NdiTracker:
             return None
         stamp_s = self._exposed_s(frame, now_s)
         self.frame = frame
-        tool = np.eye(4)
-        turn = 1e-4 * np.array([float(seen[2][k : k + 6]) for k in range(0, 24, 6)])
-        tool[:3, :3] = matrix_from_quaternion(turn / np.linalg.norm(turn))
-        tool[:3, 3] = _PLACE_M * np.array([float(seen[3][k : k + 7]) for k in range(0, 21, 7)])
-        return TrackedPose(stamp_s, self._to_base @ tool @ self._tip_in_tool)
+        turn = tuple(float(seen[2][k : k + 6]) for k in range(0, 24, 6))
+        place = tuple(_PLACE_M * float(seen[3][k : k + 7]) for k in range(0, 21, 7))
+        return TrackedPose(stamp_s, self.settings.tip_in_base(pose_of(place, turn)))
 
     def _exposed_s(self, frame: int, now_s: float) -> float:
         """When a frame was exposed: frames come evenly, whenever they are read."""

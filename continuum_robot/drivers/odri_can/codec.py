@@ -177,25 +177,6 @@ class EncoderIndex(NamedTuple):
 Frame = Command | CurrentReference | Status | Current | Position | Velocity | Adc | EncoderIndex
 
 
-class Sample(NamedTuple):
-    """Values of both motors in one tick of a board, as the host put them together.
-
-    Attributes
-    ----------
-    stamp_s : when its position arrived
-    oldest_s : when the oldest of its values arrived; a lost frame leaves the value of the tick before
-    position_rev : motor revolutions, continuous over the rollover of the wire
-    velocity_rev_per_s : motor revolutions a second
-    current_a : measured currents
-    """
-
-    stamp_s: float
-    oldest_s: float
-    position_rev: tuple[float, float]
-    velocity_rev_per_s: tuple[float, float]
-    current_a: tuple[float, float]
-
-
 def _to_q24(name: str, value: float) -> int:
     counts = q24_counts(value)
     if counts == frames.NO_Q24:

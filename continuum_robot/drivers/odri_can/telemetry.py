@@ -7,7 +7,7 @@ from typing import Any
 
 import cython
 
-from continuum_robot.drivers.odri_can.codec import Sample, Status, status_of
+from continuum_robot.drivers.odri_can.codec import Status, status_of
 from continuum_robot.drivers.odri_can.frames import (
     FRAME_SOUND,
     FRAME_UNKNOWN,
@@ -275,14 +275,6 @@ class Telemetry:
         frame.length, frame.first, frame.second = len(data), signed_word(words, 0), signed_word(words, 4)
         if not self.take_usual(frame, stamp_s):
             self.take(identifier, len(data), frame.first, frame.second, stamp_s)
-
-    @property
-    def sample(self) -> Sample | None:
-        """The newest sample, None before the first."""
-        if not self.has_sample:
-            return None
-        s = [self.samples[self.at + j] for j in range(SAMPLE_SIZE)]
-        return Sample(s[0], s[1], (s[2], s[3]), (s[4], s[5]), (s[6], s[7]))
 
     @property
     def status(self) -> tuple[float, Status] | None:

@@ -70,6 +70,7 @@ def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
     for device, port in (("string_encoders", STRINGS_PORT), ("force_sensor", FORCE_PORT)):
         if device in hardware:
             hardware[device]["port"] = str(folder / port)
+    hardware.pop("tension_sensors", None)  # nothing emulates them there
     return file_values(robot) | {"hardware": hardware}
 
 

@@ -22,9 +22,8 @@ from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.odri_can import channel as channels
 from continuum_robot.drivers.odri_can import codec
-from continuum_robot.drivers.odri_can import survey as channel_survey
+from continuum_robot.drivers.odri_can import survey as odri_survey
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
-from continuum_robot.drivers.odri_can.survey import survey
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot
@@ -51,7 +50,7 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
         force_sensor=dataclasses.replace(robot.hardware.force_sensor, port=sensor.port),
     )
     monkeypatch.setattr(channels, "can_socket", frames_on)
-    monkeypatch.setattr(channel_survey, "survey", functools.partial(survey, duration_s=0.1))
+    monkeypatch.setattr(odri_survey, "survey", functools.partial(odri_survey.survey, duration_s=0.1))
     monkeypatch.setattr(devices, "ports", list)
     yield dataclasses.replace(robot, hardware=hardware)
     for pacer in pacers:

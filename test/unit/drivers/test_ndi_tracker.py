@@ -311,7 +311,7 @@ def test_the_robot_file_names_it(tmp_path):
         ("baud_bps", 20000, "one of 9600"),
         ("baud_bps", 921600, "115200"),
         ("base_quaternion", [1, 1, 0, 0], "add up to 1"),
-        ("kind", "camera", "one of ndi_serial"),
+        ("kind", "camera", "one of motion_capture, ndi_serial"),
     ):
         changed = {
             **values,

@@ -253,9 +253,9 @@ def test_unwrapping_recovers_any_path_whose_steps_are_possible(start: float, ste
         raw = (true + 100.0) % 200.0 - 100.0
         for frame in (codec.Current(0, 0), codec.Position(raw, raw), codec.Velocity(0, 0)):
             board.telemetry.receive(*codec.encode(frame), time_s)
-        assert board.telemetry.sample is not None
+        assert board.telemetry.has_sample
         # The first position is where counting begins, and 100 and -100 are one place.
-        assert board.telemetry.sample.position_rev[0] == pytest.approx(true, abs=1e-6)
+        assert board.telemetry.samples[board.telemetry.at + 2] == pytest.approx(true, abs=1e-6)
 
 
 @settings(max_examples=300)
@@ -273,8 +273,8 @@ def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -
         board.telemetry.receive(identifier, data, now_s)
         board.look(now_s, False, False)
         board.write(0.1, 0.0, now_s)
-        if board.telemetry.sample is not None:
-            assert all(map(np.isfinite, board.telemetry.sample.position_rev + board.telemetry.sample.current_a))
+        if board.telemetry.has_sample:
+            assert np.isfinite(board.telemetry.samples[board.telemetry.at :][:8]).all()
     assert all(fault.rsplit(": ", 1)[1] in faults.FAULTS for fault in board.faults)
 
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tendon actuators whose tensions are those that sensors at the tendons measure."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.drivers.protocols import (
+    Aborted,
+    CountsFrames,
+    CountsFromPowerOn,
+    TendonActuators,
+    TendonReading,
+    TensionSensors,
+    never,
+)
+from continuum_robot.errors import DeviceError
+
+Vector = NDArray[np.float64]
+
+
+class MeasuredTensions:
+    """Actuators and tension sensors as one: all but the tensions is the actuators'.
+
+    A tendon with a sensor has its value, or NaN while that is not known: never the motor's guess in its place. Only a
+    tendon without a sensor keeps what the motor reports.
+
+    Parameters
+    ----------
+    actuators : not open yet
+    sensors : not open yet, of as many tendons
+
+    Attributes
+    ----------
+    actuators, sensors : as given
+    simulated, tendon_count, takes_displacements : as the actuators have them
+    """
+
+    def __init__(self, actuators: TendonActuators, sensors: TensionSensors) -> None:
+        self.actuators, self.sensors = actuators, sensors
+        self.simulated, self.tendon_count = actuators.simulated, actuators.tendon_count
+        self.takes_displacements = bool(getattr(actuators, "takes_displacements", False))
+        self._measured = np.zeros(sensors.tendon_count, dtype=bool)
+
+    def enable(self, aborted: Aborted = never) -> None:
+        """As the actuators'; ``aborted`` too."""
+        self.actuators.enable(aborted)
+
+    def write(self, command: Vector, now_s: float) -> None:
+        """As the actuators': ``command`` (m, or N) at ``now_s`` (s)."""
+        self.actuators.write(command, now_s)
+
+    def disable(self) -> None:
+        """As the actuators'."""
+        self.actuators.disable()
+
+    def clear_faults(self) -> None:
+        """As the actuators'."""
+        self.actuators.clear_faults()
+
+    def open(self) -> None:
+        """Open the sensors, then the actuators. Raises :class:`DeviceError`; all are closed then."""
+        self.sensors.open()
+        try:
+            self.actuators.open()
+        except BaseException:
+            self.sensors.close()
+            raise
+
+    def read(self, now_s: float) -> TendonReading:
+        """The newest reading, at ``now_s`` (s), with the measured tensions."""
+        reading = self.actuators.read(now_s)
+        try:
+            found = self.sensors.read(now_s)
+        except DeviceError as error:
+            tension, faults = np.full_like(reading.tension_n, np.nan), tuple[str, ...]((str(error),))
+        else:
+            tension, faults = found.tension_n, found.device_faults
+        self._measured |= np.isfinite(tension)
+        return dataclasses.replace(
+            reading,
+            tension_n=np.where(self._measured, tension, reading.tension_n),
+            device_faults=(*reading.device_faults, *faults),
+        )
+
+    def close(self) -> None:
+        """Close both. Safe to call at any time."""
+        self.actuators.close()
+        self.sensors.close()
+
+
+class MeasuredCounts(MeasuredTensions):
+    """The same of actuators that count from their power-on."""
+
+    actuators: Any
+
+    @property
+    def aligned(self) -> bool:
+        """As the actuators'."""
+        return bool(self.actuators.aligned)
+
+    @property
+    def zero_lost(self) -> NDArray[np.bool_]:
+        """As the actuators'."""
+        lost: NDArray[np.bool_] = self.actuators.zero_lost
+        return lost
+
+    def counters(self) -> dict[str, dict[str, Any]]:
+        """Those of the actuators, and of the sensors where they count."""
+        found: dict[str, dict[str, Any]] = dict(self.actuators.counters())
+        if isinstance(self.sensors, CountsFrames):
+            found["tension_sensors"] = dict(self.sensors.statistics())
+        return found
+
+
+def measured(actuators: TendonActuators, sensors: TensionSensors) -> MeasuredTensions:
+    """Actuators with the tensions of sensors.
+
+    Parameters
+    ----------
+    actuators, sensors : not open yet, of as many tendons
+    """
+    kind = MeasuredCounts if isinstance(actuators, CountsFromPowerOn) else MeasuredTensions
+    return kind(actuators, sensors)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of a SparkFun OpenScale: text without a check sum, of fields that its menu switches on and off.
+
+A line has, each followed by a comma: a time since power-on (ms, optional), the calibrated reading, its unit (``kg`` or
+``lbs``), then optionally the raw reading and temperatures. Source: SparkFun, OpenScale Applications and Hookup Guide,
+"Interface Specifications" and "Configuration", learn.sparkfun.com/tutorials/openscale-applications-and-hookup-guide.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+STANDARD_GRAVITY = 9.80665
+NEWTON = {"kg": STANDARD_GRAVITY, "lbs": 0.45359237 * STANDARD_GRAVITY}
+"""Weight of a unit of mass, N."""
+_LONGEST_LINE = 128
+
+
+class ScaleLine(NamedTuple):
+    """A reading.
+
+    Attributes
+    ----------
+    force_n : on the cell, N
+    time_ms : since power-on, modulo 2^32, ms; None where the menu has it off
+    """
+
+    force_n: float
+    time_ms: int | None
+
+
+def parse(line: bytes) -> ScaleLine | None:
+    """The reading of a line without its end; None for anything else, as the text of the menu.
+
+    Parameters
+    ----------
+    line : bytes
+    """
+    fields = [field.strip() for field in line.decode("ascii", "replace").split(",")]
+    place = next((k for k, field in enumerate(fields) if field in NEWTON), 0)
+    if place not in (1, 2):
+        return None
+    try:
+        value, time_ms = float(fields[place - 1]), int(fields[0]) if place == 2 else None
+    except ValueError:
+        return None
+    return ScaleLine(value * NEWTON[fields[place]], time_ms) if math.isfinite(value) else None
+
+
+def encode(line: ScaleLine, decimals: int = 3) -> bytes:
+    """A line in kilograms, as a board with its menu's defaults sends it.
+
+    Parameters
+    ----------
+    decimals : of the reading
+    """
+    time = "" if line.time_ms is None else f"{line.time_ms},"
+    return f"{time}{line.force_n / STANDARD_GRAVITY:.{decimals}f},kg,\r\n".encode()
+
+
+class LineStream:
+    """Cuts what comes over the line into readings; anything else costs itself and nothing more. Never raises.
+
+    Attributes
+    ----------
+    accepted : readings
+    rejected : lines that were none; the first after a start may be cut and is not counted
+    received_bytes : of all
+    """
+
+    def __init__(self) -> None:
+        self.accepted = self.rejected = self.received_bytes = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget an unfinished line."""
+        self._rest, self._is_first = b"", True
+
+    def feed(self, data: bytes) -> list[ScaleLine]:
+        """Readings that ``data`` completes, in order."""
+        self.received_bytes += len(data)
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[-_LONGEST_LINE:]
+        found = []
+        for line in lines:
+            # The first line may begin in the middle of a number, which nothing in it shows.
+            reading = None if self._is_first else parse(line)
+            if reading is not None:
+                found.append(reading)
+            else:
+                self.rejected += not self._is_first
+            self._is_first = False
+        self.accepted += len(found)
+        return found
