@@ -56,7 +56,7 @@ class TruthSettings:
     slack_m: float = quantity("largest slack of a tendon at the start", "m", default=1e-3, ge=0, le=0.01)
     friction_coefficient: float = quantity("of the tendons in guides and disks", default=0.1, ge=0, lt=1)
     guide_turn_rad: float = quantity("turn of the guide of each tendon", "rad", default=1.0, ge=0, le=20)
-    samples: int = quantity("of the recorded motion", default=150, ge=40, le=5000)
+    samples: int = quantity("of the recorded motion", default=150, ge=60, le=5000)
     amplitude_m: float = quantity("largest Clarke coordinate of that motion", "m", default=5e-3, gt=0, le=1)
     marker_noise_m: float = quantity("of marker and tracker in each axis", "m", default=1e-4, ge=0, le=0.1)
     rate_hz: float = quantity("poses a second of the tracker", "Hz", default=60.0, gt=0, le=1000)
