@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot files of version 1: where their fits came from stood in five places, now in ``provenance``."""
+"""Robot files of version 1: fits came from five places, now ``provenance``; tendons were stiff in simulation alone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 _COMMANDS = {"recording": "continuum-robot identify-geometry", "displaced_tendons": "continuum-robot identify"}
 _MOVED = "continuum-robot identify"
+_STIFFNESS, _MOTORS = "tendon_stiffness_n_per_m", "tendon_actuators"
 
 
 def from_version_1(values: dict[str, Any]) -> dict[str, Any]:
@@ -18,6 +19,15 @@ def from_version_1(values: dict[str, Any]) -> dict[str, Any]:
     """
     found: list[dict[str, Any]] = list(values.get("provenance", ()))
     values = {**values, "schema_version": 2}
+    if isinstance(simulation := values.get("simulation"), dict) and _STIFFNESS in simulation:
+        values["simulation"] = rest = dict(simulation)
+        values[_STIFFNESS] = rest.pop(_STIFFNESS)
+        if isinstance(assumed := values.get("assumed"), list):
+            values["assumed"] = [_STIFFNESS if key == f"simulation.{_STIFFNESS}" else key for key in assumed]
+    if isinstance(hardware := values.get("hardware"), dict) and isinstance(hardware.get(_MOTORS), dict):
+        # The servos tell their model, and with it what a count of current is.
+        motors = {key: value for key, value in hardware[_MOTORS].items() if key != "current_unit_a"}
+        values["hardware"] = {**hardware, _MOTORS: motors}
     for section, command in _COMMANDS.items():
         if isinstance(own := values.get(section), dict):
             values[section] = own = dict(own)

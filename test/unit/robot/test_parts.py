@@ -143,6 +143,16 @@ displaced_tendons:
   fitted_sha256: 6f
   cross_validated_rmse_mm: 3.5
   fitted_values: [{name: log_friction_fraction, value: -2.0, deviation: 0.1, prior_deviation: 1.0}]
+simulation: {seed: 3, tendon_stiffness_n_per_m: 1.2e+4}
+assumed: [simulation.tendon_stiffness_n_per_m]
+hardware:
+  serial_number: old
+  tendon_actuators:
+    kind: dynamixel
+    port: /dev/servos
+    maximum_current_a: 1.0
+    current_unit_a: 0.00269
+    motors: [{id: 4, tendon: 1}, {id: 5, tendon: 2}, {id: 6, tendon: 3}]
 identified_motion:
   date: "2026-11-01"
   file: chirps.csv
@@ -152,10 +162,9 @@ identified_motion:
 
 
 def test_a_file_of_version_1_is_read_and_converted_by_a_command(tmp_path, capsys):
-    values = file_values(load_robot("ftdcr_v4"))
-    for own in values["segments"][1:]:
-        values["segments"].remove(own)
-    values.pop("assumed")
+    described = file_values(load_robot("ftdcr_v4"))
+    values = {key: described[key] for key in ("name", "actuators", "limits", "gravity_m_per_s2")}
+    values["segments"] = described["segments"][:1]
     old, out = tmp_path / "old.yaml", tmp_path / "new.yaml"
     old.write_text(yaml.safe_dump({**values, **yaml.safe_load(OLD)}), encoding="utf-8")
     robot = load_robot(old)
@@ -165,6 +174,9 @@ def test_a_file_of_version_1_is_read_and_converted_by_a_command(tmp_path, capsys
         ("identify", "pull.csv", "6f", ""),
         ("identify", "chirps.csv", "7a", "2026-11-01"),
     ]
+    assert (robot.tendon_stiffness_n_per_m, robot.simulation.seed) == (1.2e4, 3)
+    assert robot.assumed == ("tendon_stiffness_n_per_m",)
+    assert [motor.id for motor in robot.hardware.tendon_actuators.motors] == [4, 5, 6]
     assert [fit.errors[0].rmse for fit in robot.provenance[:2]] == [0.0025, 0.0035]
     assert robot.provenance[2].values[0].key == "actuators.rotor_inertia_kg_m2"
     assert main(["convert", str(old), "--out", str(out)]) == 0
