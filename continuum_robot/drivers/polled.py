@@ -117,6 +117,7 @@ class PolledActuators:
         self.limited = np.zeros(self.tendon_count, dtype=bool)
         self.commanded_current_a = np.full(self.tendon_count, np.nan)
         self._samples: list[tuple[float, Sample] | None] = [None] * self.tendon_count
+        self._asked_s = [-math.inf] * self.tendon_count
         self._faults: dict[str, None] = {}
         self._command: tuple[float, list[float]] | None = None
         self._taken_s = self._asked_s = self._reconnect_s = self._polled_s = -math.inf
@@ -430,23 +431,25 @@ class PolledActuators:
                 # Servos hold where they are: what is to follow is the policy of the cycle, which stands still.
                 if not self.takes_displacements:
                     self.switch_off()
+        asked_s = self.clock()
         found = self.exchange(goals)
         stamp_s = self.clock()
         if goals is not None:
             self._taken_s = written_s
         for index, sample in found.items():
-            self._accept(index, stamp_s, sample)
+            self._accept(index, asked_s, stamp_s, sample)
         if self._round % 10 == 0:
             self.inspect()
 
-    def _accept(self, index: int, stamp_s: float, sample: Sample) -> None:
+    def _accept(self, index: int, asked_s: float, stamp_s: float, sample: Sample) -> None:
         before = self._samples[index]
         if before is not None:
             moved = abs(sample.turns - before[1].turns)
-            if moved > JUMP_TURNS + FASTEST_TURNS_PER_S * (stamp_s - before[0]):
+            # Since it was asked before: the host may have stood still between an answer and its stamp.
+            if moved > JUMP_TURNS + FASTEST_TURNS_PER_S * (stamp_s - self._asked_s[index]):
                 self._lost.add(index)
                 self.latch(index, POSITION_JUMP)
-        self._samples[index] = (stamp_s, sample)
+        self._samples[index], self._asked_s[index] = (stamp_s, sample), asked_s
 
     def _try_again(self) -> None:
         now_s = self.clock()

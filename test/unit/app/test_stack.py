@@ -25,7 +25,9 @@ from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.replay import marker_in_tracker, tip_poses
 from continuum_robot.robot.coordinates import clarke_manifold
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
+
+BARE_ROD = Path(__file__).parents[2] / "robots/bare_rod.yaml"
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -103,7 +105,7 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
     assert numbers["rmse_q_re_m"] < 0.005
     assert numbers["min_tension_n"] > 0
     assert {path.name for path in file.parent.glob("*.png")} == {
-        "tracking.png", "tensions.png", "shapes.png",
+        "tracking.png", "tensions.png", "tip.png", "shapes.png",
     }  # fmt: skip
     assert list(file.parent.glob("recording/*.mcap"))
     assert (demo.process.returncode == 0) == (not numbers["faults"])
@@ -216,7 +218,7 @@ def test_a_domain_that_does_not_exist_is_named(domain: str, monkeypatch: pytest.
 
 def made_up_recording(folder: Path, samples: int) -> tuple[Path, Path, float]:
     """A robot file and a recording of it with a known error; the error's root mean square, mm."""
-    text = find_robot_file("ftdcr_v4").read_text(encoding="utf-8")
+    text = BARE_ROD.read_text(encoding="utf-8")
     columns = [f"servo_{number}_mm" for number in range(1, 10)]
     robot_file = folder / "robot.yaml"
     robot_file.write_text(

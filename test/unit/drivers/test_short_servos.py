@@ -278,10 +278,12 @@ def test_a_host_that_dies_leaves_the_servos_at_their_last_goal(stand: Stand) -> 
     goal = stand.read().displacement_m + 0.01
     stand.run_until(lambda: stand.actuators.pending_s == 0.0 and stand.actuators._taken_s > 0, goal)
     stand.actuators._stop.set()  # as if the process were killed: no word of goodbye
-    time.sleep(0.6)
+    sent = 0.4 + np.where(np.arange(5) % 2, -1, 1) * 0.01 / METER_PER_TURN
+    end_s = time.monotonic() + PATIENCE_S * 60
+    while not np.allclose([motor.position_rev for motor in stand.motors.values()], sent, atol=2e-3):
+        assert time.monotonic() < end_s, "they do not go where they were sent"
+        time.sleep(0.01)
     assert all(stand.servos.torque_enabled)
-    places = np.array([motor.position_rev for motor in stand.motors.values()])
-    np.testing.assert_allclose(places, 0.4 + np.where(np.arange(5) % 2, -1, 1) * 0.01 / METER_PER_TURN, atol=2e-3)
 
 
 def test_a_loop_that_stands_still_is_said(stand: Stand) -> None:
