@@ -131,7 +131,7 @@ def monitor(make):
     node = make(ContactMonitorNode)
     node.configure()
     node._settled = node._was_settled = True
-    node._tensions.append((0, np.full(ROBOT.tendon_count, 3.0)))
+    node._tensions.append((0, np.full(ROBOT.tendon_count, 3.0), np.zeros(ROBOT.tendon_count)))
     return node
 
 
