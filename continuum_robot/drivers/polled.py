@@ -117,7 +117,7 @@ class PolledActuators:
         self.limited = np.zeros(self.tendon_count, dtype=bool)
         self.commanded_current_a = np.full(self.tendon_count, np.nan)
         self._samples: list[tuple[float, Sample] | None] = [None] * self.tendon_count
-        self._asked_s = [-math.inf] * self.tendon_count
+        self._sample_asked_s = [-math.inf] * self.tendon_count
         self._faults: dict[str, None] = {}
         self._command: tuple[float, list[float]] | None = None
         self._taken_s = self._asked_s = self._reconnect_s = self._polled_s = -math.inf
@@ -446,10 +446,10 @@ class PolledActuators:
         if before is not None:
             moved = abs(sample.turns - before[1].turns)
             # Since it was asked before: the host may have stood still between an answer and its stamp.
-            if moved > JUMP_TURNS + FASTEST_TURNS_PER_S * (stamp_s - self._asked_s[index]):
+            if moved > JUMP_TURNS + FASTEST_TURNS_PER_S * (stamp_s - self._sample_asked_s[index]):
                 self._lost.add(index)
                 self.latch(index, POSITION_JUMP)
-        self._samples[index], self._asked_s[index] = (stamp_s, sample), asked_s
+        self._samples[index], self._sample_asked_s[index] = (stamp_s, sample), asked_s
 
     def _try_again(self) -> None:
         now_s = self.clock()
