@@ -84,6 +84,7 @@ def positioned(robot: Robot | None = None, **limits: float) -> Robot:
         maximum_current_a=1.0,
         torque_constant_nm_per_a=CONSTANT,
         spool_radius_m=RADIUS_M,
+        gear_ratio=1.0,
     )
     return robot.changed(actuators=actuators, limits=DisplacementLimits(**values), control=None, hardware=None)
 
