@@ -151,6 +151,8 @@ class Cia402Actuators(PolledActuators):
     def switch_on(self, index: int) -> None:
         """To the state "operation enabled", at the present place or without torque."""
         node, bus = self.nodes[index], self.bus
+        if index in self._left():
+            raise self._refused(index, "is not operational", "Clear the faults.")
         if (mode := bus.read(node, codec.MODE_DISPLAY)) != self.mode:
             raise self._refused(index, f"is in mode {mode} and not in {_MODES[self.mode]}", "Open the driver again.")
         if (watched := bus.read(node, codec.CONSUMER_HEARTBEAT)) != self._watched():
@@ -211,7 +213,8 @@ class Cia402Actuators(PolledActuators):
         found = {}
         for index, node in enumerate(self.nodes):
             state, speed = came.get(codec.TPDO1 + node, b""), came.get(codec.TPDO2 + node, b"")
-            if len(state) == codec.STATE_PDO.size and len(speed) == codec.SPEED_PDO.size:
+            ours = len(state) == codec.STATE_PDO.size and len(speed) == codec.SPEED_PDO.size
+            if ours and self.bus.states.get(node) != codec.BOOT_UP:
                 found[index] = self._sample(index, state, speed)
             self._missed[index] = 0 if index in found else self._missed[index] + 1
         self._watch()
@@ -354,10 +357,9 @@ class Cia402Actuators(PolledActuators):
             node = self.nodes[index]
             self.latch(index, NOT_OPERATIONAL)
             self._off.add(index)
-            self.bus.states[node] = codec.OPERATIONAL  # its next heartbeat shows whether it is
             asked = codec.read_request(node, codec.CONSUMER_HEARTBEAT)
-            if self.bus.transfer(node, asked) == self._watched():  # stopped as it is, and to be read
-                self.bus.command(codec.START, [node])
+            if node in self.bus.heard and self.bus.transfer(node, asked) == self._watched():
+                self.bus.command(codec.START, [node])  # to be read, stopped as it is
         now_s = self.clock()
         # This computer may have stood still meanwhile, and a simulated drive with it.
         passed_s, self._watched_s = max(0.0, min(now_s - self._watched_s, _STALL_S)), now_s
