@@ -140,13 +140,11 @@ class Cia402Actuators(PolledActuators):
         self.bus.close()
 
     def reconnect(self) -> None:
-        """Open the bus again; drives that lost their power meanwhile lost their zero too."""
+        """Open the bus again. Drives that stopped meanwhile stay so until faults are cleared."""
         self.bus.close()
         if self._find_port is not None:
             self.bus.port = self._find_port()
         self.bus.open()
-        self.bus.forget()
-        self._take_up()
 
     def switch_on(self, index: int) -> None:
         """To the state "operation enabled", at the present place or without torque."""
@@ -232,7 +230,10 @@ class Cia402Actuators(PolledActuators):
     # --- a drive
 
     def _present(self, node: int) -> bool:
-        return self.bus.transfer(node, codec.read_request(node, codec.DEVICE_TYPE)) is not None
+        request = codec.read_request(node, codec.DEVICE_TYPE)
+        if self.bus.transfer(node, request) is None:
+            self.bus.command(codec.PRE_OPERATE, [node])  # one that was stopped answers nothing
+        return self.bus.transfer(node, request) is not None
 
     def _watched(self, timeout_ms: int | None = None) -> int:
         """Value of the drives' consumer heartbeat."""
@@ -297,6 +298,7 @@ class Cia402Actuators(PolledActuators):
         for index, node in enumerate(self.nodes):
             with contextlib.suppress(DeviceError):
                 if self._missed[index] or self.bus.states.get(node) != codec.OPERATIONAL:
+                    self.bus.command(codec.PRE_OPERATE, [node])
                     counts = self._counts[index]
                     if self.bus.read(node, codec.CONSUMER_HEARTBEAT) != self._watched():
                         self.lose_zero([index])  # it was without power

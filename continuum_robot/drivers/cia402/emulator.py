@@ -19,7 +19,7 @@ _READ_ONLY |= {codec.VELOCITY, codec.TORQUE, codec.RATED_TORQUE, codec.SUPPORTED
 _NO_OBJECT, _IS_READ_ONLY, _LENGTH, _NOT_NOW = 0x0602_0000, 0x0601_0002, 0x0607_0010, 0x0800_0022
 _PDOS = (codec.goals_received(codec.TARGET_POSITION), codec.STATES_SENT, codec.SPEEDS_SENT)
 _DRIVE_TOO_HOT, _OVER_CURRENT, _HEARTBEAT_LOST = 0x4310, 0x2310, 0x8130
-_REMOTE = 0x0200
+_REMOTE, _STOPPED = 0x0200, 0x04
 _VOLTAGE, _NO_QUICK_STOP, _ON, _ENABLE = 0x02, 0x04, 0x01, 0x08
 
 
@@ -121,7 +121,8 @@ class EmulatedCia402(EmulatedServos):
 
     def obey(self, number: int, instruction: int, parameters: bytes) -> None:
         """NMT, SYNC, SDO, process data, and the host's heartbeat."""
-        if instruction == codec.SDO_REQUEST and self.present(number) is not None and len(parameters) == 8:
+        listens = self.present(number) is not None and self._drives[number].nmt != _STOPPED
+        if instruction == codec.SDO_REQUEST and listens and len(parameters) == 8:
             self.answer(number, self._sdo(number, parameters), codec.SDO_ANSWER)
         for node, drive in self._drives.items():
             if self.present(node) is None:
@@ -139,7 +140,7 @@ class EmulatedCia402(EmulatedServos):
                 self._send(node, drive)
 
     def _manage(self, node: int, drive: _Drive, command: int) -> None:
-        states = {codec.START: codec.OPERATIONAL, 0x02: 0x04, codec.PRE_OPERATE: codec.PRE_OPERATIONAL}
+        states = {codec.START: codec.OPERATIONAL, 0x02: _STOPPED, codec.PRE_OPERATE: codec.PRE_OPERATIONAL}
         if command in (0x81, 0x82):
             self.reboot(self.servos[node])
         else:
@@ -226,7 +227,10 @@ class EmulatedCia402(EmulatedServos):
     @staticmethod
     def _stop(drive: _Drive) -> None:
         """Quick stop; its ramp is so short that the drive stands at once."""
-        hold = drive.state == codec.ENABLED and drive.objects[codec.QUICK_STOP_OPTION] == codec.STOP_AND_HOLD
+        hold = (
+            drive.state in (codec.ENABLED, codec.QUICK_STOP_ACTIVE)
+            and drive.objects[codec.QUICK_STOP_OPTION] == codec.STOP_AND_HOLD
+        )
         drive.state = codec.QUICK_STOP_ACTIVE if hold else codec.SWITCH_ON_DISABLED
         drive.objects[codec.TARGET_POSITION] = drive.objects[codec.POSITION]
 

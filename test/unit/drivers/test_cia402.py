@@ -489,6 +489,24 @@ def test_drives_stop_by_themselves_when_the_host_dies(quick_stop: str, on: bool)
     np.testing.assert_allclose(reading.displacement_m, start, atol=2e-4)
 
 
+@pytest.mark.parametrize("command", [0x02, codec.PRE_OPERATE, 0x81])
+def test_drives_that_another_program_stops_or_resets_are_named_and_taken_up_again(command: int) -> None:
+    bench = Stepped(positioned())
+    bench.driver.open()
+    bench.driver.enable()
+    place = bench.driver.read(bench.now_s).displacement_m
+    bench.run(0.1, place)
+    bench.drives.take(codec.slcan_line(codec.Frame(codec.NMT, bytes([command, 3]))))
+    bench.run(1.0, place)
+    assert bench.names() >= {"not_operational"}
+    assert ("restarted" in bench.names()) is (command == 0x81)
+    bench.driver.disable()
+    bench.driver.clear_faults()
+    bench.run(0.1)
+    bench.driver.enable()
+    assert bench.run(0.5, bench.driver.read(bench.now_s).displacement_m).device_faults == ()
+
+
 def test_tensions_go_when_the_host_dies() -> None:
     bench = Stepped(five_tendons())
     bench.driver.open()
@@ -576,13 +594,30 @@ def test_an_adapter_that_is_pulled_out_and_put_in_again_is_opened_again(held: Se
     held.line.pty.hang_up()
     held.run_until(lambda: bool(held.read().device_faults), start)
     held.line.pty.plug_in()
-    held.actuators.disable()
     plugged_in_s = time.monotonic()
     held.run_until(lambda: bool(held.read().stamp_s > plugged_in_s and held.read().age_s.max() < 0.1))
+    held.actuators.disable()
     held.actuators.clear_faults()
     held.actuators.enable()
     held.run_until(lambda: np.allclose(held.read().displacement_m, start + 5e-3, atol=2e-4), start + 5e-3)
     assert not held.actuators.zero_lost.any()
+
+
+@pytest.mark.parametrize("fault", ["lost_frames", "corrupted_frames", "noise"])
+def test_damaged_lines_of_an_adapter_cost_their_frames_alone(fault: str) -> None:
+    made = ServoStand(emulated, lambda port: Cia402Actuators(positioned(), section(port), **OPTIONS), 0.3)
+    try:
+        made.actuators.open()
+        made.actuators.enable()
+        start = made.read().displacement_m
+        made.line.inject(fault, 3, 7)
+        made.run_until(lambda: made.actuators.bus.lost > 3, start)
+        made.line.inject("", 3)
+        goal = start + 5e-3
+        made.run_until(lambda: np.allclose(made.read().displacement_m, goal, atol=2e-4), goal)
+        assert made.actuators.last_error == ""
+    finally:
+        made.close()
 
 
 def test_a_survey_names_what_is_there_and_sends_no_heartbeat(held: ServoStand) -> None:
