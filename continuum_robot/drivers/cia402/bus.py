@@ -19,8 +19,9 @@ from continuum_robot.errors import DeviceError
 ATTEMPTS = 3
 ANSWER_S = 0.05
 """How long a drive may take to answer an SDO: some do it in their slowest task, s."""
-_SEND_S = 0.5
-"""Of the bus's own thread: pyserial calls a write late that was only interrupted."""
+_SEND_S, _SEND_FAILURES = 0.1, 3
+"""How long a frame may take to be sent, s, and how many in a row may fail: pyserial calls a write late that was only
+interrupted, and a full queue loses a frame."""
 _BEATS = 4
 """Heartbeats in the time after which a drive misses them."""
 
@@ -63,7 +64,7 @@ class CanOpenBus:
         self.states: dict[int, int] = {}
         self.heard: set[int] = set()
         self.boot_ups: set[int] = set()
-        self.sent = self.lost = 0
+        self.sent = self.lost = self._failed = 0
 
     @property
     def name(self) -> str:
@@ -214,8 +215,11 @@ class CanOpenBus:
         message = can.Message(arbitration_id=frame.identifier, is_extended_id=False, data=frame.data)
         try:
             self._bus.send(message, timeout=_SEND_S)
+            self._failed = 0
         except BUS_ERRORS as error:
-            raise self._gone(error) from error
+            self._failed += 1
+            if self._failed >= _SEND_FAILURES:
+                raise self._gone(error) from error
 
     def _receive(self, wait_s: float) -> Frame | None:
         if self._in_process is not None:

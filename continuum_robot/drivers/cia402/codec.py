@@ -105,7 +105,7 @@ TOWARDS_ENABLED = {
 _SIZES = {1: 0x2F, 2: 0x2B, 4: 0x23}
 _READ, _WRITTEN, _ABORTED = 0x40, 0x60, 0x80
 _GIVEN = {0x4F: 1, 0x4B: 2, 0x47: 3, 0x43: 4, 0x42: 4}
-_NO_PDO = 1 << 31
+_NO_PDO, _NO_REMOTE_FRAMES = 1 << 31, 1 << 30
 _EVERY_SYNC = 1
 _WORD = struct.Struct("<H")
 STATE_PDO, SPEED_PDO = struct.Struct("<Hih"), struct.Struct("<i")
@@ -159,14 +159,16 @@ def pdo_set_up(pdo: Pdo, node: int) -> list[tuple[int, int]]:
     node : id of the drive
     """
     communication, mapping = pdo.communication << 8, pdo.mapping << 8
+    # Drives without remote frames refuse to be asked by them, as CiA 301 wants.
+    identifier = pdo.function + node | (_NO_REMOTE_FRAMES if pdo.communication >= 0x1800 else 0)
     entries = [key << 8 | 8 * struct.calcsize(form_of(key)) for key in pdo.objects]
     return [
-        (communication | 1, _NO_PDO | pdo.function + node),
+        (communication | 1, _NO_PDO | identifier),
         (mapping, 0),
         *((mapping | sub, entry) for sub, entry in enumerate(entries, 1)),
         (mapping, len(entries)),
         (communication | 2, _EVERY_SYNC),
-        (communication | 1, pdo.function + node),
+        (communication | 1, identifier),
     ]
 
 

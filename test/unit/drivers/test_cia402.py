@@ -209,6 +209,7 @@ def test_canopen_as_master_reads_maps_and_enables_the_emulated_drive(network: An
             for key in ours.objects:
                 pdo.add_variable(key >> 8, key & 0xFF)
             pdo.cob_id, pdo.trans_type, pdo.enabled = ours.function + 5, 1, True
+            pdo.rtr_allowed = pdo is node.rpdo[1]
             begin = len(answering.received)
             pdo.save()
             sent = [frame for frame in answering.received[begin:] if frame.identifier == codec.SDO_REQUEST + 5]
@@ -339,6 +340,7 @@ def test_what_is_set_up_is_read_back() -> None:
     assert (values[codec.CYCLE], values[codec.CYCLE_EXPONENT]) == (5, -3)  # 200 commands a second
     assert values[codec.LARGEST_TORQUE] == int(1000 * 20.0 * RADIUS_M / CONSTANT)  # maximum_n
     assert values[0x160002] == 0x607A_0020
+    assert (values[0x140001], values[0x180001]) == (0x207, 0x4000_0187)
 
 
 @pytest.mark.parametrize(
