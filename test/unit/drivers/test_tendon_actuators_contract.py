@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from emulated_servos import ServoStand
 from odri_stand import OdriStand, five_tendons
+from test_cia402 import stand_of as drive_stand
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
@@ -81,8 +82,8 @@ class Boards:
 
 
 class Servos:
-    def __init__(self) -> None:
-        self._stand = ServoStand()
+    def __init__(self, stand: Callable[[], ServoStand] = ServoStand) -> None:
+        self._stand = stand()
         self.actuators = self._stand.actuators
 
     def now(self) -> float:
@@ -108,6 +109,7 @@ BACKENDS: dict[str, Callable[[], Any]] = {
     "boards on a virtual bus": lambda: Boards("virtual"),
     "boards behind slcan on a pty": lambda: Boards("slcan"),
     "servos on a pty": Servos,
+    "CiA 402 drives behind slcan on a pty": lambda: Servos(lambda: drive_stand(five_tendons(), 0.0)),
 }
 
 

@@ -192,13 +192,15 @@ def test_motor_boards_are_refused_where_the_actuators_take_displacements() -> No
     [
         {"kind": "feetech"},
         {"kind": "moteus"},
+        {"kind": "cia402"},
         {"kind": "dynamixel", "protocol": 1},
         {"kind": "dynamixel", "mode": "position"},
     ],
 )
 def test_servos_of_every_kind_start_in_the_middle_of_their_turn_and_follow(section: dict[str, Any]) -> None:
     robot = load_robot("three_segment_servo")
-    motors = [{"id": tendon, "tendon": tendon} for tendon in range(1, 10)]
+    counts = {"counts_per_turn": 4096} if section["kind"] == "cia402" else {}
+    motors = [{"id": tendon, "tendon": tendon, **counts} for tendon in range(1, 10)]
     actuators = {"port": "none", "motors": motors, **section}
     hardware = read(Hardware, {"serial_number": "s", "tendon_actuators": actuators})
     bench = Bench(robot.changed(hardware=hardware))

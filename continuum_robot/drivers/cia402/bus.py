@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CANopen bus as its only master sees it: SDO and process data, the heartbeats, boot-ups and emergencies beside."""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import can
+
+from continuum_robot.drivers.cia402 import codec
+from continuum_robot.drivers.cia402.codec import Frame
+from continuum_robot.drivers.odri_can.channel import BUS_ERRORS, SLCAN, SOCKETCAN, bus_of
+from continuum_robot.errors import DeviceError
+
+ATTEMPTS = 3
+ANSWER_S = 0.05
+"""How long a drive may take to answer an SDO: some do it in their slowest task, s."""
+_SEND_S, _SEND_FAILURES = 0.1, 3
+"""How long a frame may take to be sent, s, and how many in a row may fail: pyserial calls a write late that was only
+interrupted, and a full queue loses a frame."""
+_BEATS = 4
+"""Heartbeats in the time after which a drive misses them."""
+
+
+class CanOpenBus:
+    """Frames out and in; the host's heartbeat goes out before them where it is due.
+
+    Parameters
+    ----------
+    port, bitrate_bps, host_id, timeout_ms : as ``port``, ``bitrate_bps``, ``host_id`` and ``receive_timeout_ms`` of the
+        section
+    clock : monotonic time, s
+    margin_s : how long answers may be late, s
+    ask : drives in this process, which answer the bytes of an slcan line at once; None: those at the port
+
+    Attributes
+    ----------
+    beats : whether the host's heartbeat is sent
+    states : NMT states of the nodes whose heartbeat came
+    heard, boot_ups : nodes whose heartbeat came, and that restarted, since that was last looked at
+    sent, lost : frames that were sent, and answers that did not come
+    """
+
+    def __init__(
+        self,
+        port: str,
+        bitrate_bps: int,
+        host_id: int,
+        timeout_ms: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        margin_s: float = 0.0,
+        ask: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self.port, self._bitrate_bps, self._host_id = port, bitrate_bps, host_id
+        self._beat_s, self._clock, self._margin_s, self._in_process = timeout_ms / 1000 / _BEATS, clock, margin_s, ask
+        self._bus: Any = None
+        self._received = bytearray()
+        self._beaten_s, self.beats = -math.inf, False
+        self.states: dict[int, int] = {}
+        self.heard: set[int] = set()
+        self.boot_ups: set[int] = set()
+        self.sent = self.lost = self._failed = 0
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"CiA 402 drives at {self.port}"
+
+    def open(self) -> None:
+        """Open it. Raises :class:`DeviceError` that says why it cannot be opened."""
+        if self._in_process is not None or self._bus is not None:
+            return
+        interface, colon, channel = self.port.partition(":")
+        if self.port.startswith("/"):
+            interface, channel = SLCAN, self.port
+        elif not colon:
+            interface, channel = SOCKETCAN, self.port
+        try:
+            self._bus = bus_of(interface, channel, self._bitrate_bps)
+        except BUS_ERRORS as error:
+            remedy = f"Check hardware.tendon_actuators.port, and bring it up with {self._bitrate_bps} bit/s."
+            raise DeviceError(self.name, f"cannot be opened ({error})", remedy) from error
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        bus, self._bus = self._bus, None
+        if bus is not None:
+            bus.shutdown()
+
+    def forget(self) -> None:
+        """Know nothing of any node."""
+        self.states, self.heard, self.boot_ups = {}, set(), set()
+        self._beaten_s = -math.inf
+
+    # --- frames
+
+    def exchange(self, frames: Iterable[Frame], wanted: Iterable[int], wait_s: float) -> dict[int, bytes]:
+        """Send frames, and collect answers.
+
+        Parameters
+        ----------
+        frames : sent in this order, the host's heartbeat before them where it is due
+        wanted : identifiers of the answers that are waited for
+        wait_s : how long, s
+
+        Returns
+        -------
+        data by identifier, of all that came and is no heartbeat and no emergency
+
+        Raises
+        ------
+        DeviceError : the adapter is gone
+        """
+        while (stale := self._receive(0.0)) is not None:
+            self._note(stale)
+        if self.beats and self._clock() - self._beaten_s >= self._beat_s:
+            self.beat()
+        for frame in frames:
+            self._send(frame)
+        missing, found = set(wanted), dict[int, bytes]()
+        end_s = time.monotonic() + wait_s + self._margin_s
+        while missing:
+            # What the system kept meanwhile is read first: an answer may be there though this computer stalled.
+            came = self._receive(0.0)
+            if came is None:
+                left_s = end_s - time.monotonic()
+                if left_s <= 0 or self._in_process is not None:
+                    break
+                came = self._receive(left_s)
+            if came is not None and not self._note(came):
+                found[came.identifier] = came.data
+                missing.discard(came.identifier)
+        self.lost += len(missing)
+        return found
+
+    def beat(self) -> None:
+        """Send the host's heartbeat. Raises :class:`DeviceError` where the adapter is gone."""
+        self._beaten_s = self._clock()
+        self._send(Frame(codec.HEARTBEAT + self._host_id, bytes([codec.OPERATIONAL])))
+
+    def command(self, command: int, nodes: Sequence[int]) -> None:
+        """Send an NMT command to nodes. Raises :class:`DeviceError` where the adapter is gone."""
+        self.exchange([Frame(codec.NMT, bytes([command, node])) for node in nodes], (), 0.0)
+
+    def transfer(self, node: int, request: Frame) -> int | None:
+        """The value that an SDO request is answered with; None where nobody answers.
+
+        Parameters
+        ----------
+        node : of the drive
+        request : of :func:`codec.read_request` or :func:`codec.write_request`
+
+        Raises
+        ------
+        DeviceError : the drive refuses, or the adapter is gone
+        """
+        key = int.from_bytes(request.data[1:3], "little") << 8 | request.data[3]
+        identifier = codec.SDO_ANSWER + node
+        for _ in range(ATTEMPTS):
+            answer = codec.sdo_answer(self.exchange([request], [identifier], ANSWER_S).get(identifier, b""))
+            if answer is None or answer.key != key:
+                continue
+            if answer.abort:
+                reason = codec.ABORTS.get(answer.abort, f"abort code {answer.abort:08X}")
+                words = f"refuses object 0x{key >> 8:04X}:{key & 0xFF:02X} ({reason})"
+                raise DeviceError(self.device(node), words, "Check the drive's model, firmware and commissioning.")
+            return answer.value
+        return None
+
+    def read(self, node: int, key: int) -> int:
+        """An object of a drive. Raises :class:`DeviceError` where it refuses or is silent."""
+        value = self.transfer(node, codec.read_request(node, key))
+        if value is None:
+            raise self.silent([node])
+        return value
+
+    def write(self, node: int, key: int, value: int) -> None:
+        """Write an object of a drive. Raises :class:`DeviceError` where it refuses or is silent."""
+        if self.transfer(node, codec.write_request(node, key, value)) is None:
+            raise self.silent([node])
+
+    def device(self, node: int) -> str:
+        """A drive in messages."""
+        return f"drive {node} at {self.port}"
+
+    def silent(self, nodes: Sequence[int]) -> DeviceError:
+        """The error of drives that do not answer."""
+        remedy = f"Check supply, cables, termination, node ids, and that the drives run at {self._bitrate_bps} bit/s."
+        return DeviceError(self.name, f"drive {', '.join(map(str, nodes))} does not answer", remedy)
+
+    def _note(self, frame: Frame) -> bool:
+        """Whether it is a heartbeat, a boot-up, or an emergency, and is kept so."""
+        function, node = frame.identifier & 0x780, frame.identifier & 0x7F
+        if function == codec.HEARTBEAT and len(frame.data) == 1:
+            state = frame.data[0] & 0x7F
+            self.states[node] = state
+            self.heard.add(node)
+            if state == codec.BOOT_UP:
+                self.boot_ups.add(node)
+            return True
+        return function == codec.EMERGENCY
+
+    def _send(self, frame: Frame) -> None:
+        self.sent += 1
+        if self._in_process is not None:
+            self._received += self._in_process(codec.slcan_line(frame))
+            return
+        if self._bus is None:
+            raise DeviceError(self.name, "is not open", "Open it first.")
+        message = can.Message(arbitration_id=frame.identifier, is_extended_id=False, data=frame.data)
+        try:
+            self._bus.send(message, timeout=_SEND_S)
+            self._failed = 0
+        except BUS_ERRORS as error:
+            self._failed += 1
+            if self._failed >= _SEND_FAILURES:
+                raise self._gone(error) from error
+
+    def _receive(self, wait_s: float) -> Frame | None:
+        if self._in_process is not None:
+            return codec.take_slcan(self._received)
+        if self._bus is None:
+            raise DeviceError(self.name, "is not open", "Open it first.")
+        try:
+            if wait_s > 0:
+                wait_s = self._wait(wait_s)
+            message = self._bus.recv(wait_s)
+        except (ValueError, IndexError):  # a damaged line of a serial adapter
+            return None
+        except BUS_ERRORS as error:
+            raise self._gone(error) from error
+        if message is None or message.is_extended_id or message.is_error_frame or message.is_remote_frame:
+            return None
+        return Frame(message.arbitration_id, bytes(message.data))
+
+    def _wait(self, wait_s: float) -> float:
+        """Wait for something to read; gives how long the interface itself is to wait, s."""
+        try:
+            select.select([self._bus.fileno()], [], [], wait_s)
+        except NotImplementedError:
+            return wait_s
+        return 0.0
+
+    def _gone(self, error: Exception) -> DeviceError:
+        return DeviceError(self.name, f"is gone ({error})", "Check the adapter and its plug.")
