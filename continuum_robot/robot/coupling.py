@@ -10,6 +10,7 @@ stretches every tendon by the preload.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,8 +151,8 @@ def coupling_of(robot: Robot) -> Coupling | None:
     return None if robot.transmission is None else Coupling(robot)
 
 
-def _clean(matrix: Vector) -> Vector:
-    return np.where(np.abs(matrix) < _ROUNDING, 0.0, matrix)
+def _clean(matrix: NDArray[np.floating[Any]]) -> Vector:
+    return np.where(np.abs(matrix) < _ROUNDING, 0.0, matrix).astype(float)
 
 
 def _product(matrix: Vector, values: Vector) -> Vector:
