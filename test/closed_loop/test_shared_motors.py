@@ -11,6 +11,8 @@ from virtual_loop import VirtualLoop
 from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import coupling_of
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.transmission import Transmission
 from continuum_robot.simulation.plant import Plant
 
 
@@ -103,6 +105,19 @@ def test_the_simulated_motors_agree_with_those_of_the_kernel():
     moved = np.abs(kernel[:, :2]).max()
     np.testing.assert_allclose(shared[:, :4], kernel[:, :4], atol=0.01 * moved)
     np.testing.assert_allclose(shared[-1], kernel[-1], atol=1e-5)
+
+
+def test_wires_whose_friction_a_transmission_would_drop_are_refused():
+    johnston = load_robot("vanderbilt_segment")
+    shared = pair()
+    robot = johnston.changed(
+        actuators=shared.actuators,
+        limits=shared.limits,
+        control=None,
+        transmission=Transmission(matrix=((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)), preload_n=100.0),
+    )
+    with pytest.raises(ParameterError, match=r"segments\.capstans"):
+        Plant(robot)
 
 
 def test_a_plant_refuses_what_its_motors_cannot_make():

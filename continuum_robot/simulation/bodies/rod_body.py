@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ConvergenceError
+from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import ALL, WITH_CAPSTANS
@@ -58,6 +58,11 @@ class RodBody:
         self._rubs, self._rubbing = PathFriction(robot), np.zeros((2, robot.tendon_count))
         self._rubbing[1] = STICKING_OVER_TENDON * stiffness
         coupling = None if motor is None else coupling_of(robot)
+        if coupling is not None and self._friction.capstan_count:
+            expected = (
+                "none: a transmission says which motor pulls opposite tendons, and simulates no friction of wires"
+            )
+            raise ParameterError("segments.capstans", robot.name, expected)
         self._shared = None if coupling is None or motor is None else SharedMotors(coupling, motor, stiffness)
         self._yield_s = settings.tendon_damping_ns_per_m / stiffest
         # With motors the capstans' inertia is that of the rotors.
