@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import Coupling
+from continuum_robot.rod.friction.capstan_friction import TANH_PER_RADIAN
 from continuum_robot.simulation.bodies.plant_body import Drive
 from continuum_robot.simulation.motors import MotorModel
 
@@ -27,6 +28,7 @@ class SharedMotors:
     coupling : of the robot
     motor : with a servo
     stiffness_n_per_m : of the tendons, (N,)
+    wires : tensions for the torque of each capstan whose wires rub in the disks, (N, k), N/(N.m)
 
     Attributes
     ----------
@@ -37,12 +39,13 @@ class SharedMotors:
     ParameterError : motors whose friction has a memory, or with cogging
     """
 
-    def __init__(self, coupling: Coupling, motor: MotorModel, stiffness_n_per_m: Vector) -> None:
+    def __init__(self, coupling: Coupling, motor: MotorModel, stiffness_n_per_m: Vector, wires: Vector) -> None:
         for name, value in (("friction_travel_m", motor.friction_travel_m), ("cogging_amplitude_nm", motor.cogging_n)):
             if value:
                 raise ParameterError(f"actuators.{name}", value, "0 in simulation, where tendons share motors")
         self._coupling, self._motor, self._stiffness = coupling, motor, stiffness_n_per_m
         motors = coupling.matrix.shape[1]
+        self._wires = coupling.matrix.T @ wires
         self._moves, self._unmoving = (coupling.matrix != 0).T, np.zeros((0, motors))
         self.wound_m, self.speed_m_per_s, self.force_n = np.zeros((3, motors))
 
@@ -65,7 +68,7 @@ class SharedMotors:
             ]
         )
 
-    def move(self, drive: Drive, tension_n: Vector, duration_s: float) -> None:
+    def move(self, drive: Drive, tension_n: Vector, rubbed_nm: Vector, duration_s: float) -> None:
         """Go on for a time.
 
         Parameters
@@ -73,6 +76,7 @@ class SharedMotors:
         drive : its ``desired`` are displacements of the tendons, NaN where the torque is off: of all motors that move
             such a tendon
         tension_n : of the tendons at the beginning, (N,), N
+        rubbed_nm : the most that friction of its wires takes of each capstan's torque, (k,), N.m
         duration_s : s
 
         Raises
@@ -96,8 +100,10 @@ class SharedMotors:
             force, falls = servo.force(goal, place, speed, largest_n, h)
             dry, dry_slope = motor.dry_friction(speed, place, self._unmoving, h)
             missed = motor.mass_kg * (speed - before) - h * (force - motor.viscous_ns_per_m * speed - dry - pulled)
-            missed += springs @ speed
+            sense = np.tanh(TANH_PER_RADIAN * (self._wires.T @ speed))  # johnston (37), at the capstans' speeds
+            missed += springs @ speed + h * self._wires @ (sense * rubbed_nm)
             slope = springs + np.diag(motor.mass_kg + h * (falls + motor.viscous_ns_per_m + dry_slope))
+            slope += h * (self._wires * (TANH_PER_RADIAN * (1 - sense**2) * rubbed_nm)) @ self._wires.T
             step = np.linalg.solve(slope, -missed)
             # Dry friction is steep at rest and flat beyond: a full step from there would go to and fro.
             speed = speed + step / (1 + np.abs(step) / servo.no_load_speed_m_per_s)

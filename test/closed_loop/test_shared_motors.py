@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from transmitted_robots import PRELOAD_N, made, pair, pair_values
@@ -10,6 +12,8 @@ from virtual_loop import VirtualLoop
 
 from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.actuation import DisplacementLimits, PositionServo
+from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.transmission import Transmission
@@ -107,17 +111,59 @@ def test_the_simulated_motors_agree_with_those_of_the_kernel():
     np.testing.assert_allclose(shared[-1], kernel[-1], atol=1e-5)
 
 
-def test_wires_whose_friction_a_transmission_would_drop_are_refused():
-    johnston = load_robot("vanderbilt_segment")
-    shared = pair()
-    robot = johnston.changed(
-        actuators=shared.actuators,
-        limits=shared.limits,
-        control=None,
-        transmission=Transmission(matrix=((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)), preload_n=100.0),
+def johnstons(**fields):
+    """The robot of the paper with servos; its tendons by default on a servo each, half of a capstan's motor."""
+    robot = load_robot("vanderbilt_segment")
+    servo = PositionServo(bandwidth_hz=8.0, maximum_speed_rad_per_s=600.0)
+    actuators = replace(robot.actuators, command="displacement", servo=servo, **fields.pop("actuators", {}))
+    limits = DisplacementLimits(
+        maximum_n=900.0,
+        maximum_displacement_m=0.12,
+        speed_m_per_s=0.03,
+        acceleration_m_per_s2=0.5,
+        pay_out_m=0.02,
+        pay_out_speed_m_per_s=0.02,
     )
-    with pytest.raises(ParameterError, match=r"segments\.capstans"):
-        Plant(robot)
+    return robot.changed(
+        actuators=actuators, limits=limits, control=ControlSettings(**fields.pop("control", {})), **fields
+    )
+
+
+OPPOSITE = Transmission(matrix=((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)), preload_n=416.0)
+
+
+def bent(robot, given_way_m):
+    """Half of the difference of opposite tendons, spools and rod, on a way to a bend and back by half, (k, 4), m."""
+    plant, rows = Plant(robot), []
+    rest, goal = coupling_of(johnstons(transmission=OPPOSITE)).offset_m + given_way_m, np.array([0.02, -0.012])
+    plant.advance(rest, 0.5)
+    for way in np.concatenate([np.linspace(0, 1, 40), np.linspace(1, 0.5, 30)]):
+        plant.advance(rest + np.concatenate([way * goal, -way * goal]), 0.06)
+        places = plant.displacement, plant.rod_displacement
+        rows.append(np.concatenate([(one[:2] - one[2:]) / 2 for one in places]))
+    return np.array(rows)
+
+
+def test_johnstons_robot_moves_on_its_two_motors_as_on_four_halves():
+    """Both halves of a capstan under opposite commands, with the wires' friction of johnston (37) by the kernel."""
+    halves = johnstons()
+    inertia = 2 * halves.actuators.rotor_inertia_kg_m2
+    motors = johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": inertia})
+    # Servos of their own give way to the preload, which a motor on both does not feel.
+    loop_n_per_m = halves.actuators.reflected_mass_kg * (2 * np.pi * 8.0) ** 2
+    kernel, shared = bent(halves, OPPOSITE.preload_n / loop_n_per_m), bent(motors, 0.0)
+    smooth = bent(motors.changed(segments=tuple(replace(one, capstans=None) for one in motors.segments)), 0.0)
+    missed = np.abs(shared - kernel).max()
+    assert missed < 3e-5, "of 20 mm"
+    assert np.abs(smooth - kernel).max() > 4 * missed, "the friction shows"
+
+
+def test_johnstons_robot_follows_on_its_two_motors():
+    doubled = 2 * load_robot("vanderbilt_segment").actuators.rotor_inertia_kg_m2
+    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}), 8.0)
+    assert not loop.fault_log
+    assert loop.controller.unsolved == 0
+    assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4
 
 
 def test_a_plant_refuses_what_its_motors_cannot_make():

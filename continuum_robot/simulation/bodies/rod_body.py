@@ -9,12 +9,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import ALL, WITH_CAPSTANS
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
+from continuum_robot.rod.friction.capstans import tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.path_friction import PathFriction
 from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
@@ -58,12 +59,9 @@ class RodBody:
         self._rubs, self._rubbing = PathFriction(robot), np.zeros((2, robot.tendon_count))
         self._rubbing[1] = STICKING_OVER_TENDON * stiffness
         coupling = None if motor is None else coupling_of(robot)
-        if coupling is not None and self._friction.capstan_count:
-            expected = (
-                "none: a transmission says which motor pulls opposite tendons, and simulates no friction of wires"
-            )
-            raise ParameterError("segments.capstans", robot.name, expected)
-        self._shared = None if coupling is None or motor is None else SharedMotors(coupling, motor, stiffness)
+        self._shared = None
+        if coupling is not None and motor is not None:
+            self._shared = SharedMotors(coupling, motor, stiffness, tension_from_torque(robot))
         self._yield_s = settings.tendon_damping_ns_per_m / stiffest
         # With motors the capstans' inertia is that of the rotors.
         parts = WITH_CAPSTANS if motor is None else ALL
@@ -136,7 +134,8 @@ class RodBody:
     def _turn(self, shared: SharedMotors, drive: Drive, duration_s: float) -> None:
         """Let the motors turn the spools, which the rod's step then takes as held."""
         moving = self.moving
-        shared.move(drive, moving.tension_n, duration_s)
+        rubbed = self._friction.wires_lose(moving.kept_by_wires(), moving.tension_n)
+        shared.move(drive, moving.tension_n, rubbed, duration_s)
         moving.spooled_m[:], speed, _ = shared.spools
         # A held spool has no speed there: what it adds to the damper's force is a stretch of the spring.
         moving.offset_m[:] = drive.offset_m - self._yield_s * speed
