@@ -9,7 +9,6 @@ stretches every tendon by the preload.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -140,7 +139,6 @@ class Coupling:
         return _product(self._loads, force_n) + self._preloads_n
 
 
-@lru_cache(maxsize=16)
 def coupling_of(robot: Robot) -> Coupling | None:
     """The transmission of a robot; None where each motor pulls the tendon of its number.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.coupling import Coupling
 from continuum_robot.rod.friction.capstan_friction import TANH_PER_RADIAN
 from continuum_robot.simulation.bodies.plant_body import Drive
@@ -14,7 +14,8 @@ from continuum_robot.simulation.motors import MotorModel
 
 Vector = NDArray[np.float64]
 
-_ITERATIONS = 20
+_ITERATIONS = 60
+_SHORTEST = 1e-3  # part of a step
 _TOLERANCE_M_PER_S = 1e-10
 
 
@@ -82,33 +83,52 @@ class SharedMotors:
         Raises
         ------
         ParameterError : displacements that the motors cannot make
+        ConvergenceError : no speeds solve the step
         """
         coupling, motor, h = self._coupling, self._motor, duration_s
         servo = motor.servo
         assert servo is not None
         off, moves = np.isnan(drive.desired), self._moves
-        # Where the torque is off, the place now is as good as any.
-        goal = coupling.motors(np.where(off, coupling.tendons(self.wound_m), drive.desired))
-        goal[(moves & off).any(axis=1)] = np.nan
+        if off.any():  # the others' goals are those of before, whatever the tendons beside them do
+            goal = coupling.inverse @ (np.where(off, coupling.tendons(self.wound_m), drive.desired) - coupling.offset_m)
+            goal[(moves & off).any(axis=1)] = np.nan
+        else:
+            goal = coupling.motors(drive.desired)
         free = np.where(moves, drive.motor_free, 1.0).min(axis=1) > 0
         largest_n = np.where(moves, drive.current_limit_a, np.inf).min(axis=1) * motor.newton_per_ampere
         taut = coupling.matrix * (self._stiffness * (tension_n > 0))[:, None]
         springs = h**2 * coupling.matrix.T @ taut
         pulled, before, speed = coupling.forces(tension_n), self.speed_m_per_s, self.speed_m_per_s
-        for _ in range(_ITERATIONS):
+
+        def missed(speed: Vector) -> tuple[Vector, Vector]:
+            """By how much the momenta miss these speeds at the end, N.s, and its slope, kg."""
             place = self.wound_m + h * speed
             force, falls = servo.force(goal, place, speed, largest_n, h)
             dry, dry_slope = motor.dry_friction(speed, place, self._unmoving, h)
-            missed = motor.mass_kg * (speed - before) - h * (force - motor.viscous_ns_per_m * speed - dry - pulled)
             sense = np.tanh(TANH_PER_RADIAN * (self._wires.T @ speed))  # johnston (37), at the capstans' speeds
-            missed += springs @ speed + h * self._wires @ (sense * rubbed_nm)
+            away = motor.mass_kg * (speed - before) - h * (force - motor.viscous_ns_per_m * speed - dry - pulled)
+            away += springs @ speed + h * self._wires @ (sense * rubbed_nm)
             slope = springs + np.diag(motor.mass_kg + h * (falls + motor.viscous_ns_per_m + dry_slope))
             slope += h * (self._wires * (TANH_PER_RADIAN * (1 - sense**2) * rubbed_nm)) @ self._wires.T
-            step = np.linalg.solve(slope, -missed)
-            # Dry friction is steep at rest and flat beyond: a full step from there would go to and fro.
-            speed = speed + step / (1 + np.abs(step) / servo.no_load_speed_m_per_s)
+            return away, slope
+
+        away, slope = missed(speed)
+        for _ in range(_ITERATIONS):
+            step = np.linalg.solve(slope, -away)
+            size, part = float(away @ away), 1.0
+            # Friction is steep at rest and flat beyond: a whole step from there would go to and fro.
+            while True:
+                away, slope = missed(speed + part * step)
+                if away @ away <= (1 - 0.2 * part) * size or part < _SHORTEST:
+                    break
+                part /= 2
+            speed = speed + part * step
             if np.abs(step).max() <= _TOLERANCE_M_PER_S:
                 break
+        else:
+            raise ConvergenceError(
+                "motors that share tendons", float(np.abs(step).max()), _TOLERANCE_M_PER_S, _ITERATIONS
+            )
         self.speed_m_per_s = np.where(free, speed, 0.0)
         self.wound_m = self.wound_m + h * self.speed_m_per_s
         self.force_n = servo.force(goal, self.wound_m, self.speed_m_per_s, largest_n, h)[0]

@@ -71,6 +71,28 @@ def test_a_stop_leads_the_pair_to_the_straight_robot_within_its_range():
     assert loop.body.plant.tension.min() > 1.0
 
 
+def test_a_motor_that_goes_off_leaves_both_tendons_and_is_a_fault():
+    loop, _ = followed(pair(), 3.0)
+    loop.body.inject("device_fault", 0)
+    loop.run(1.0)
+    assert [name for _, name in loop.fault_log] == ["device_fault"]
+    # No servo holds the strip any more: it springs back, but for the motor's dry friction.
+    assert abs(loop.controller.manifold.clarke(loop.body.plant.rod_displacement)[0]) < 3e-3
+    assert np.isfinite(loop.body.plant.displacement).all()
+
+
+@pytest.mark.parametrize("coulomb_friction_nm", [0.05, 0.8])
+def test_the_plant_bears_any_friction_and_commands_that_jump(coulomb_friction_nm):
+    values, rng = pair_values(), np.random.default_rng(1)
+    values["actuators"]["coulomb_friction_nm"] = coulomb_friction_nm
+    robot = made(values)
+    plant, coupling = Plant(robot), coupling_of(robot)
+    for k in range(150):
+        place = coupling.tendons(rng.uniform(-6e-3, 6e-3, 1)) if k % 7 else np.full(2, np.nan)
+        plant.advance(place, 0.005)
+    assert np.abs(plant.displacement).max() < 8e-3
+
+
 def test_motors_that_cannot_follow_a_coordinate_are_refused():
     with pytest.raises(ParameterError, match=r"transmission.matrix .* cannot follow 1"):
         DisplacementController(pair([[1.0], [1.0]]))
