@@ -12,6 +12,10 @@ shifting (28) becomes a common displacement, at which the same tensions hang on 
 added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
 stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
 loop: so much it is told more, and earlier by the reference's velocity.
+
+Where tendons share motors (:class:`~continuum_robot.robot.coupling.Coupling`), these and the preload decide what the
+tendons pull against each other, in place of the strategy: of all tensions with the same generalised force those whose
+displacements the motors can make.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid_parameters import PidTerms
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.coupling import Coupling, coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
@@ -90,6 +95,10 @@ class DisplacementController(CycleController):
         self._rubs = bool(self.tendons.friction_fraction.any())
         self._balance = Balance(self.rod)
         self._C = np.array(self.manifold.clarke_matrix)
+        self._coupling = coupling_of(robot)
+        self._balanced = None
+        if self._coupling is not None and self._coupling.shares:
+            self._balanced = _balancing(robot, self._coupling, np.array(self.manifold.displacement_matrix))
         self._give_m_per_n, self._behind_s = _of_servos(robot)
         limits = robot.limits
         self._least_n = 0.0 if limits is None else limits.least_n
@@ -232,7 +241,11 @@ class DisplacementController(CycleController):
 
     def _goal(self) -> Vector:
         """What the servos are told so that they hold the load on the path, (N,), m."""
-        return self.tendons.reading(self._path, self.load) + self._give_m_per_n * self.load
+        held, coupling = self.tendons.reading(self._path, self.load), self._coupling
+        if coupling is None:
+            return held + self._give_m_per_n * self.load
+        given = coupling.moved(self._give_m_per_n * coupling.forces(self.load))
+        return coupling.nearest(coupling.offset_m, held + given)  # but for rounding it is there
 
     def realise(self, command: list[float]) -> None:
         """The driver limited the last answer to this ``command`` of all tendons, m: the integral goes no further."""
@@ -257,10 +270,13 @@ class DisplacementController(CycleController):
         """
         balance, C, rod = self._balance, self._C, self.rod
         c, u, n = self.coefficients, self._u, self.rod.n
-        matrix = np.zeros((n + len(u), n + len(u)))
+        matrix, path = np.zeros((n + len(u), n + len(u))), self._path
         for _ in range(_ITERATIONS):
             self.forces.step(vector(u))
             tension = np.array(self.forces.tension)
+            if self._balanced is not None and self._coupling is not None:
+                away = self.tendons.reading(path, tension) - self._coupling.offset_m
+                tension = tension + self._balanced @ away
             state = balance.pulled(c, tension)
             path = rod.rest_m - state.length_m
             moved = -C @ state.gradient
@@ -273,6 +289,8 @@ class DisplacementController(CycleController):
             size = float(np.abs(rod.scale * step[:n]).max())
             settled = np.abs(step[n:]).max() <= _FORCE_TOLERANCE_N and np.abs(missed).max() <= _LENGTH_TOLERANCE_M
             if size <= _TOLERANCE and settled:
+                if tension.min() < 0:  # only where the motors decide: the preload is too low for this shape
+                    return False
                 self.coefficients, self._u, self._path, self.tension = c, u, path, tension
                 return True
             if not math.isfinite(size):
@@ -293,6 +311,34 @@ class DisplacementController(CycleController):
             self._position + self._integral,
             np.full(self.coordinate_count, self._saturated),
         )
+
+
+def _balancing(robot: Robot, coupling: Coupling, displacement_matrix: Vector) -> Vector:
+    """Change of the tensions, without a force, that takes displacements into the range of T, (N, N), N/m.
+
+    Parameters
+    ----------
+    robot : with tendons of which some share motors
+    coupling : of the robot
+    displacement_matrix : of the controlled coordinates, (N, 2m)
+
+    Raises
+    ------
+    ParameterError : motors that cannot follow a coordinate, or that leave tendons neither tight nor slack
+    """
+    missed = np.abs(coupling.missed @ displacement_matrix).max(axis=0) > 1e-9 * np.abs(displacement_matrix).max()
+    if missed.any():
+        names = ", ".join(str(index + 1) for index in np.flatnonzero(missed))
+        expected = f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names}"
+        raise ParameterError("transmission.matrix", coupling.matrix.tolist(), expected)
+    left, size, _ = np.linalg.svd(displacement_matrix)
+    idle = left[:, len(size) :]  # tensions that force nothing
+    stretch = coupling.missed @ (idle / robot.tendon_stiffnesses_n_per_m[:, None])
+    motors = coupling.matrix.shape[1]
+    if np.linalg.matrix_rank(stretch, 1e-6 * np.abs(stretch).max()) < robot.tendon_count - motors:
+        expected = "motors whose tendons pull against each other wherever they share one"
+        raise ParameterError("transmission.matrix", coupling.matrix.tolist(), expected)
+    return np.asarray(-idle @ np.linalg.pinv(stretch, 1e-6) @ coupling.missed)
 
 
 def _of_servos(robot: Robot) -> tuple[float, float]:

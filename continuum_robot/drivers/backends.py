@@ -33,7 +33,9 @@ from continuum_robot.drivers.protocols import (
 )
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.survey import Finding, opened
+from continuum_robot.drivers.transmission import transmitted
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import (
     DEVICES,
@@ -110,7 +112,8 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
     """
     device = device_of(hardware_of(robot).tendon_actuators.kind)
     options = {} if device is None or hasattr(device, "emulator") else {"interface": interface, "form": form}
-    actuators = cast("TendonActuators", _made(robot, "tendon_actuators", **options))
+    made = cast("TendonActuators", _made(robot, "tendon_actuators", **options))
+    actuators = transmitted(made, coupling_of(robot))
     sensors = hardware_of(robot).tension_sensors
     if sensors is None:
         return actuators

@@ -7,23 +7,19 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from continuum_robot.drivers.around import Around, AroundCounts
 from continuum_robot.drivers.protocols import (
-    Aborted,
     CountsFrames,
     CountsFromPowerOn,
     TendonActuators,
     TendonReading,
     TensionSensors,
-    never,
 )
 from continuum_robot.errors import DeviceError
 
-Vector = NDArray[np.float64]
 
-
-class MeasuredTensions:
+class MeasuredTensions(Around):
     """Actuators and tension sensors as one: all but the tensions is the actuators'.
 
     A tendon with a sensor has its value, or NaN while that is not known: never the motor's guess in its place. Only a
@@ -36,31 +32,13 @@ class MeasuredTensions:
 
     Attributes
     ----------
-    actuators, sensors : as given
-    simulated, tendon_count, takes_displacements : as the actuators have them
+    sensors : as given
     """
 
     def __init__(self, actuators: TendonActuators, sensors: TensionSensors) -> None:
-        self.actuators, self.sensors = actuators, sensors
-        self.simulated, self.tendon_count = actuators.simulated, actuators.tendon_count
-        self.takes_displacements = bool(getattr(actuators, "takes_displacements", False))
+        super().__init__(actuators)
+        self.sensors = sensors
         self._measured = np.zeros(sensors.tendon_count, dtype=bool)
-
-    def enable(self, aborted: Aborted = never) -> None:
-        """As the actuators'; ``aborted`` too."""
-        self.actuators.enable(aborted)
-
-    def write(self, command: Vector, now_s: float) -> None:
-        """As the actuators': ``command`` (m, or N) at ``now_s`` (s)."""
-        self.actuators.write(command, now_s)
-
-    def disable(self) -> None:
-        """As the actuators'."""
-        self.actuators.disable()
-
-    def clear_faults(self) -> None:
-        """As the actuators'."""
-        self.actuators.clear_faults()
 
     def open(self) -> None:
         """Open the sensors, then the actuators. Raises :class:`DeviceError`; all are closed then."""
@@ -73,7 +51,7 @@ class MeasuredTensions:
 
     def read(self, now_s: float) -> TendonReading:
         """The newest reading, at ``now_s`` (s), with the measured tensions."""
-        reading = self.actuators.read(now_s)
+        reading: TendonReading = self.actuators.read(now_s)
         try:
             found = self.sensors.read(now_s)
         except DeviceError as error:
@@ -93,25 +71,12 @@ class MeasuredTensions:
         self.sensors.close()
 
 
-class MeasuredCounts(MeasuredTensions):
+class MeasuredCounts(MeasuredTensions, AroundCounts):
     """The same of actuators that count from their power-on."""
-
-    actuators: Any
-
-    @property
-    def aligned(self) -> bool:
-        """As the actuators'."""
-        return bool(self.actuators.aligned)
-
-    @property
-    def zero_lost(self) -> NDArray[np.bool_]:
-        """As the actuators'."""
-        lost: NDArray[np.bool_] = self.actuators.zero_lost
-        return lost
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Those of the actuators, and of the sensors where they count."""
-        found: dict[str, dict[str, Any]] = dict(self.actuators.counters())
+        found = super().counters()
         if isinstance(self.sensors, CountsFrames):
             found["tension_sensors"] = dict(self.sensors.statistics())
         return found

@@ -43,13 +43,14 @@ class MotorCurrents(Generic[Kind]):
     """
 
     def __init__(self, robot: Robot, settings: MotorsSection, motors: Sequence[Kind]) -> None:
-        actuators, count = robot.actuators, robot.tendon_count
+        actuators, count = robot.actuators, robot.motor_count
         if actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        self.motors: list[Kind] = sorted(motors, key=lambda entry: entry.tendon)
-        tendons = [entry.tendon for entry in self.motors]
-        if tendons != list(range(1, count + 1)):
-            raise ParameterError("hardware.tendon_actuators.motors", tendons, f"each of the tendons 1 to {count} once")
+        self.motors: list[Kind] = sorted(motors, key=lambda entry: entry.number)
+        numbers = [entry.number for entry in self.motors]
+        if numbers != list(range(1, count + 1)):
+            what = "tendons" if robot.transmission is None else "motors"
+            raise ParameterError("hardware.tendon_actuators.motors", numbers, f"each of the {what} 1 to {count} once")
         self.polarity: Vector = np.array([entry.polarity for entry in self.motors], dtype=float)
         self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(actuators) for entry in self.motors])
         self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(actuators) for entry in self.motors])

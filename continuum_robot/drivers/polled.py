@@ -74,7 +74,7 @@ class PolledActuators:
 
     Attributes
     ----------
-    tendon_count : N
+    tendon_count : N, or the number of motors where the robot has a transmission
     takes_displacements : whether commands are displacements, else tensions
     limited : where the newest command was beyond the largest current or the motor's range, shape (N,), bool
     commanded_current_a : newest currents, before polarity, shape (N,), A; NaN before the first
@@ -100,7 +100,7 @@ class PolledActuators:
         silent_after_s: float = 0.1,
         pass_time: Callable[[float], None] | None = None,
     ) -> None:
-        self.name, self.simulated, self.tendon_count = name, simulated, robot.tendon_count
+        self.name, self.simulated, self.tendon_count = name, simulated, robot.motor_count
         self.takes_displacements = robot.takes_displacements
         self.motors: MotorCurrents[Any] = MotorCurrents(robot, settings, settings.motors)
         self.measures_current = np.ones(self.tendon_count, dtype=bool)

@@ -145,7 +145,7 @@ def _(fit: DisplacedFit, robot: Robot) -> Found:
 @_found.register
 def _(fit: TorqueFit, robot: Robot) -> Found:
     number, hardware = fit.tendon + 1, robot.hardware
-    tendons = [motor.tendon for motor in hardware.tendon_actuators.motors] if hardware else []
+    tendons = [motor.number for motor in hardware.tendon_actuators.motors] if hardware else []
     if number not in tendons:
         raise RobotFileError(
             robot.file_name or None, "hardware", None, f"a motor of tendon {number} in a hardware section"

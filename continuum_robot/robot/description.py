@@ -36,6 +36,7 @@ from continuum_robot.robot.segments.tendons import RoutedTendon, String
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
 from continuum_robot.robot.traits import Traits
+from continuum_robot.robot.transmission import Transmission
 
 Vector = NDArray[np.float64]
 
@@ -73,6 +74,9 @@ class Robot:
         "axial stiffness of a tendon from its end to its spool", default=2.0e4, gt=0, le=1e9
     )
     actuators: Actuators | None = quantity("the tendon actuators; none: geometry and statics only", default=None)
+    transmission: Transmission | None = quantity(
+        "what lies between motors and tendons; none: each motor pulls one tendon", default=None
+    )
     limits: TensionLimits | DisplacementLimits | None = quantity("limits of the tendon driver", default=None)
     stop: StopPolicy = quantity("what the tendon driver does after a fault", factory=StopPolicy)
     control: ControlSettings | None = quantity("the Clarke controller", default=None)
@@ -133,6 +137,8 @@ class Robot:
             columns = self.recording.displacement_columns
             if len(set(columns)) != len(columns):
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
+        if self.transmission is not None:
+            self._check_transmission(self.transmission)
         if self.limits is not None:
             self._check_limits(self.limits)
         if self.actuators is not None:
@@ -193,6 +199,39 @@ class Robot:
                         f"a path within the disks of {segment.name}, at most their radius_m ="
                         f" {segment.disks.radius_m:g} m from the backbone",
                     )
+
+    def _check_transmission(self, transmission: Transmission) -> None:
+        if not self.takes_displacements:
+            command = None if self.actuators is None else self.actuators.command
+            expected = f"{DISPLACEMENT}: motors that share tendons, or wind them in layers, are held at displacements"
+            raise refuse("actuators.command", command, expected)
+        transmission.check(self.tendon_count)
+        self._check_layers(transmission)
+        if self.motor_count == self.tendon_count:
+            return
+        if self.displaced_tendons is not None:
+            expected = "none: its zeros and gains are of motors that pull one tendon each"
+            raise refuse("displaced_tendons", "a fit of held tendons", expected)
+        if self.motor_count == self.coordinate_count and self.control is not None:
+            usual_n = ControlSettings().pretension_n
+            if self.control.pretension_n != usual_n:
+                expected = "none: transmission.preload_n alone says how tight the tendons are"
+                raise refuse("control.pretension_n", self.control.pretension_n, expected)
+
+    def _check_layers(self, transmission: Transmission) -> None:
+        """Refuse spools whose radius would halve before the range of the displacements ends."""
+        if self.actuators is None or self.limits is None:
+            return
+        inverse = np.linalg.pinv(transmission.coupling(self.tendon_count))
+        farthest_m = np.abs(inverse).sum(axis=1) * self.limits.maximum_displacement_m
+        largest_m = 0.75 * math.pi * self.actuators.spool_radius_m**2 / farthest_m
+        for index, layer_m in enumerate(transmission.layer_m):
+            if layer_m > largest_m[index]:
+                expected = (
+                    f"at most {largest_m[index]:.2g} m for motor {index + 1}: beyond, the spool's radius is less than"
+                    " half at the end of limits.maximum_displacement_m"
+                )
+                raise refuse("transmission.layer_m", transmission.layer_m, expected)
 
     def _check_limits(self, limits: Limits) -> None:
         if self.actuators is not None and isinstance(limits, DisplacementLimits) != self.takes_displacements:
@@ -283,7 +322,7 @@ class Robot:
             return
         if self.actuators is None:
             raise refuse("actuators", None, "the actuators' properties too, since hardware is given")
-        hardware.check_tendons(self.tendon_count)
+        hardware.check_motors(self.motor_count, transmission=self.transmission is not None)
         hardware.check_strings([string.name for string in self.strings])
         board = hardware.tendon_actuators
         if self.limits is not None and board.receive_timeout_ms <= 1000 * self.limits.command_timeout_s:
@@ -378,6 +417,13 @@ class Robot:
         return self.construction.tendon_count
 
     @property
+    def motor_count(self) -> int:
+        """Number of all motors: one for each tendon, but where a transmission couples them."""
+        if self.transmission is None or not self.transmission.matrix:
+            return self.tendon_count
+        return len(self.transmission.matrix[0])
+
+    @property
     def tendon_slices(self) -> tuple[slice, ...]:
         """For each segment, or the mechanism, where its tendons stand in an array over all; routed ones come last."""
         return self.construction.tendon_slices
@@ -443,9 +489,9 @@ class Robot:
             return np.full(self.tendon_count, np.nan)
         values = np.full(self.tendon_count, self.actuators.newton_per_ampere)
         motors = () if self.hardware is None else self.hardware.tendon_actuators.motors
-        if sorted(entry.tendon for entry in motors) == list(range(1, self.tendon_count + 1)):
+        if sorted(entry.tendon or 0 for entry in motors) == list(range(1, self.tendon_count + 1)):
             for entry in motors:
-                values[entry.tendon - 1] = entry.newton_per_ampere(self.actuators)
+                values[entry.number - 1] = entry.newton_per_ampere(self.actuators)
         return values
 
     @property

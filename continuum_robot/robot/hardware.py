@@ -23,7 +23,13 @@ from continuum_robot.robot.schema import quantity, refuse
 class Motor:
     """A motor and the tendon that it pulls; kinds of motors add where it is connected."""
 
-    tendon: int = quantity("number of the tendon that it pulls, from 1, in tendon order", ge=1, le=640)
+    tendon: int | None = quantity(
+        "number of the tendon that it pulls, from 1, in tendon order; none with transmission",
+        default=None,
+        ge=1,
+        le=640,
+    )
+    column: int | None = quantity("with transmission, its column in the matrix, from 1", default=None, ge=1, le=640)
     polarity: int = quantity("+1: a positive current pulls the tendon in, -1: it lets it out", default=1, ge=-1, le=1)
     gear_ratio: float | None = quantity(
         "turns of the motor, or of the servo's horn, for a turn of the spool", default=1.0, gt=0, le=1000
@@ -40,6 +46,11 @@ class Motor:
 
     def __post_init__(self) -> None:
         check_polarity(self.polarity)
+
+    @property
+    def number(self) -> int:
+        """Of its tendon, or its column in a transmission, from 1; 0 where the entry states none."""
+        return self.column or self.tendon or 0
 
     def newton_per_ampere(self, actuators: Actuators) -> float:
         """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
@@ -112,25 +123,36 @@ class Hardware:
     force_sensor: Section | None = quantity("a force-torque sensor, by kind", default=None, door=FORCE_SENSORS)
     tracker: Section | None = quantity("a tracker of the tip, by kind", default=None, door=TRACKERS)
 
-    def check_tendons(self, tendon_count: int) -> None:
-        """Refuse a motor mapped twice and a tendon without a motor, for a robot of ``tendon_count`` tendons.
+    def check_motors(self, motor_count: int, *, transmission: bool) -> None:
+        """Refuse a motor mapped twice and a tendon, or a column of a transmission, without a motor.
+
+        Parameters
+        ----------
+        motor_count : of the robot: of its tendons, or its transmission's
+        transmission : whether it has one
 
         Raises
         ------
-        RobotFileError : names the tendon, with the key in the robot file
+        RobotFileError : names the tendon, or the column, with the key in the robot file
         """
-        pulled = [entry.tendon for entry in self.tendon_actuators.motors]
-        for index, tendon in enumerate(pulled):
-            key = f"hardware.tendon_actuators.motors[{index}].tendon"
-            if tendon > tendon_count:
-                raise refuse(key, tendon, f"1 to {tendon_count}, the robot's tendons")
-            if tendon in pulled[:index]:
-                raise refuse(key, tendon, f"a tendon of its own: motors[{pulled.index(tendon)}] pulls tendon {tendon}")
-        missing = [str(tendon) for tendon in range(1, tendon_count + 1) if tendon not in pulled]
+        name, other = ("column", "tendon") if transmission else ("tendon", "column")
+        given = [getattr(entry, name) for entry in self.tendon_actuators.motors]
+        for index, (number, entry) in enumerate(zip(given, self.tendon_actuators.motors, strict=True)):
+            key = f"hardware.tendon_actuators.motors[{index}]"
+            if getattr(entry, other) is not None:
+                expected = f"none, but {name}: the robot file has {'a' if transmission else 'no'} transmission"
+                raise refuse(f"{key}.{other}", getattr(entry, other), expected)
+            if number is None or number > motor_count:
+                whose = "the columns of transmission.matrix" if transmission else "the robot's tendons"
+                raise refuse(f"{key}.{name}", number, f"1 to {motor_count}, {whose}")
+            if number in given[:index]:
+                pulls = "has column" if transmission else "pulls tendon"
+                expected = f"a {name} of its own: motors[{given.index(number)}] {pulls} {number}"
+                raise refuse(f"{key}.{name}", number, expected)
+        missing = [str(number) for number in range(1, motor_count + 1) if number not in given]
         if missing:
-            raise refuse(
-                "hardware.tendon_actuators.motors", len(pulled), f"a motor for tendon {', '.join(missing)} too"
-            )
+            expected = f"a motor for {name} {', '.join(missing)} too"
+            raise refuse("hardware.tendon_actuators.motors", len(given), expected)
 
     def check_strings(self, names: Sequence[str]) -> None:
         """Refuse strings that the robot does not have or that no counter reads.

@@ -100,6 +100,9 @@ class Plant:
         self._contacts = PlantContacts(robot, contacts)
         self._wiring = Wiring(robot)
         self._wired = actuation == "motors" and not self._wiring.right
+        if self._wired and robot.transmission is not None:
+            expected = "none with a transmission"
+            raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
         self._no_force = np.zeros(self._size)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None

@@ -81,6 +81,11 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
                 "simulation_level", desired, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
         return SimulationLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
+    if robot.transmission is not None:
+        if desired not in (AUTO, DYNAMICS):
+            expected = f"{DYNAMICS} or {AUTO}: the others simulate a motor for each tendon, and no transmission"
+            raise ParameterError("simulation_level", desired, expected)
+        return SimulationLevel(DYNAMICS, "dynamics (motors behind a transmission)")
     if desired == MUJOCO:
         mujoco_library()
         us_per_ms = 1e6 * measure_plant(robot, make=MujocoPlant)[1] if real_time else math.nan

@@ -19,6 +19,7 @@ from continuum_robot.drivers.safety.fault_codes import (
     TENSION_OUT_OF_RANGE_BIT,
 )
 from continuum_robot.drivers.safety.tendon_faults import fault_names
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import ServoThresholds
 
@@ -36,7 +37,8 @@ class DisplacementRules(ActuationRules):
 
     A stop pays out: after a fault no tendon is pulled in, each goes out to ``limits.pay_out_m`` below the straight
     robot; without one all go there together, so that the robot straightens. A hold leaves the servos where they are.
-    A place that is held needs no reading.
+    A place that is held needs no reading. Motors that tendons share pay out as far as they can: an antagonist pair goes
+    straight, and keeps its preload.
 
     Parameters
     ----------
@@ -52,7 +54,9 @@ class DisplacementRules(ActuationRules):
         self._limits, self._thresholds = limits, thresholds
         self._lasting_s, self._rest_s = lasting_s, _REST_FRACTION * limits.command_timeout_s
         self._limiter = DisplacementLimiter(limits, count)
-        self._begin, self._middle = np.zeros(count), np.zeros(count)
+        self._coupling = coupling_of(robot)
+        self._rest = np.zeros(count) if self._coupling is None else self._coupling.offset_m
+        self._begin, self._middle = np.zeros(count), self._rest
         self._idle_s = 0.0
         self._target: Vector | None = None
         self._since_s = {
@@ -76,7 +80,7 @@ class DisplacementRules(ActuationRules):
         known : displacements count from home, so that their range is
         """
         self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
-        self._middle = np.zeros(self._count) if known else self._begin.copy()
+        self._middle = self._rest if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
         if np.any(load_n > self._limits.maximum_n):
             return [f"measured load {np.nanmax(load_n):.3g} N > maximum_n = {self._limits.maximum_n:g} N"]
@@ -189,14 +193,14 @@ class DisplacementRules(ActuationRules):
         """
         if not holds:
             if self._measured is not None and found & (DISPLACEMENT_LAG_BIT | TENSION_OUT_OF_RANGE_BIT):
-                self._limiter.reset(np.minimum(self._limiter.command, self._measured), self._middle)
-            self._target = np.minimum(self._limiter.command, self._slack_m)
+                self._limiter.reset(self._able(np.minimum(self._limiter.command, self._measured)), self._middle)
+            self._target = self._able(np.minimum(self._limiter.command, self._slack_m))
         else:
             self._target = None
 
     def begin_slowly(self) -> None:
         """Pay all tendons out together."""
-        self._target = self._slack_m
+        self._target = self._able(self._slack_m)
 
     def hasten(self) -> None:
         """Pull none in any more: it cannot pay out faster."""
@@ -221,7 +225,7 @@ class DisplacementRules(ActuationRules):
         dt : s
         """
         if self._target is None:  # a hold has ended
-            self._target = np.minimum(self._limiter.command, self._slack_m)
+            self._target = self._able(np.minimum(self._limiter.command, self._slack_m))
         self._limiter.step(self._target, dt, self._limits.pay_out_speed_m_per_s)
         self._put()
 
@@ -243,6 +247,10 @@ class DisplacementRules(ActuationRules):
         """Servos without torque hold nothing: no command is known."""
         self.command[:] = self.output[:] = [float("nan")] * self._count
         self._measured = None
+
+    def _able(self, place_m: Vector) -> Vector:
+        """Where the motors can go from the command, nearest to a place of the tendons, (N,), m."""
+        return place_m if self._coupling is None else self._coupling.nearest(self._limiter.command, place_m)
 
     @property
     def _slack_m(self) -> Vector:

@@ -7,6 +7,9 @@ leads back to where they begin. The motor's friction is in the loads before that
 a segment have in common bends nothing and is found better together: how far they are tighter than they should be when
 they are pulled in at last shows in their loads, by their own stiffness. Where no load is measured, the distance between
 the servo's goal and its place stands for it, which its own loop keeps in proportion.
+
+Tendons that share a motor cannot be let out and pulled one after the other: their robot counts from the place where it
+stands, which has to be straight (:class:`Mounted`).
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings, string_zeros
 from continuum_robot.identification.procedures.procedure import HeldProcedure, ProcedureError, Step, pretension_n
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.held_tendons import HeldTendons
@@ -32,6 +36,7 @@ LET_OUT, BACK, TIGHTEN, MEASURE = "letting out", "letting out again", "tightenin
 _QUIET_M = 1e-3  # of the way in, over which a slack tendon shows its motor's friction
 _LEAST_COUNTS = 4
 _NOISE = 6.0  # standard deviations
+_LOOK_S = 1.0  # over which the place of a robot that stands straight is averaged
 _LAST = 0.5  # of the pretension's stretch, over which the loads of tight tendons are compared
 
 
@@ -72,6 +77,9 @@ class LoadOnset(HeldProcedure[Homed]):
 
     def __init__(self, robot: Robot, settings: OnsetSettings | None = None) -> None:
         super().__init__(robot)
+        if robot.motor_count < robot.tendon_count:
+            expected = "a motor for each tendon: tendons that share one cannot be pulled one after the other"
+            raise ParameterError("transmission.matrix", f"{robot.motor_count} motors", expected)
         self.settings = settings = checked(OnsetSettings, asdict(settings or OnsetSettings()))
         limits, actuators = robot.limits, robot.actuators
         assert limits is not None
@@ -220,6 +228,53 @@ class LoadOnset(HeldProcedure[Homed]):
         )
 
 
+class Mounted(HeldProcedure[Homed]):
+    """The homing of a robot whose tendons share motors: it stands straight now, and moves nothing. Pure.
+
+    Parameters
+    ----------
+    robot : with a transmission whose tendons share motors
+
+    Attributes
+    ----------
+    measuring : True: the strings' readings are of the straight pose
+    result : set when done
+
+    Raises
+    ------
+    ParameterError : a motor for each tendon
+    """
+
+    measuring = True
+
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
+        coupling = coupling_of(robot)
+        if coupling is None or not coupling.shares or robot.transmission is None:
+            raise ParameterError("transmission", robot.name, "motors that tendons share")
+        self._rest_m, self._preload_n = coupling.offset_m, robot.transmission.preload_n
+        self._parts = len(robot.tendon_slices)
+        self._names = tuple(string.name for string in robot.strings)
+        self._seen: list[Vector] = []
+        self._strings: list[Vector] = []
+        self._elapsed_s = 0.0
+
+    def take_strings(self, extension_m: Vector) -> None:
+        """As of :class:`~.procedure.Procedure`."""
+        if extension_m.shape == (len(self._names),):
+            self._strings.append(np.array(extension_m, dtype=float))
+
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """As of :class:`~.procedure.Procedure`."""
+        self._seen.append(reading.displacement_m.copy())
+        self._elapsed_s += dt
+        if self._elapsed_s >= _LOOK_S:
+            zero_m, nothing = np.mean(self._seen, axis=0) - self._rest_m, np.zeros(self._parts)
+            strings = string_zeros(self._names, self._strings.copy())
+            self.result = Homed(zero_m, np.zeros(len(zero_m)), self._preload_n, 0.0, nothing, strings)
+        return Step(self.goal_m.copy(), MEASURE, min(1.0, self._elapsed_s / _LOOK_S))
+
+
 def homing_of(robot: Robot, settings: HomingSettings | None = None) -> HeldProcedure[Homed] | Homing:
     """The homing of a robot, by what its actuators take.
 
@@ -227,7 +282,16 @@ def homing_of(robot: Robot, settings: HomingSettings | None = None) -> HeldProce
     ----------
     robot : with actuators and limits
     settings : of the swaying; of these ``tension_n`` counts for displacements too
+
+    Raises
+    ------
+    ParameterError : settings that the procedure refuses
     """
     if not robot.takes_displacements:
         return Homing(robot, settings)
-    return LoadOnset(robot, OnsetSettings(tension_n=0.0 if settings is None else settings.tension_n))
+    tension_n = 0.0 if settings is None else settings.tension_n
+    if robot.motor_count == robot.tendon_count:
+        return LoadOnset(robot, OnsetSettings(tension_n=tension_n))
+    if tension_n:
+        raise ParameterError("tension_n", tension_n, "0: transmission.preload_n says how tight the tendons are")
+    return Mounted(robot)

@@ -100,7 +100,7 @@ def _wire(values: dict[str, Any]) -> tuple[str, ...]:
     """Wire the motors as is usual with their kind, where the file does not say how."""
     hardware, count = values.get("hardware"), _tendon_count(values)
     motors = hardware.get("tendon_actuators") if isinstance(hardware, dict) else None
-    if not isinstance(motors, dict) or "motors" in motors or math.isnan(count):
+    if not isinstance(motors, dict) or "motors" in motors or math.isnan(count) or "transmission" in values:
         return ()
     kind = shipped(TENDON_ACTUATORS).get(str(motors.get("kind")))
     usual = getattr(kind, "usual_motors", None)

@@ -179,6 +179,16 @@ class CapstanFriction:
         back = self.jacobian.T
         return back @ (sense * lost), back @ by_c, back @ (by_speed[:, None] * self.jacobian)
 
+    def wires_lose(self, fractions: Vector, tension: Vector) -> Vector:
+        """The most that friction takes of each capstan's torque, (k,), N.m: johnston (37) at full speed.
+
+        Parameters
+        ----------
+        fractions : of :meth:`fractions`, (k, 2)
+        tension : of all tendons, (N,), N
+        """
+        return self._lost(fractions, self.wires_of_tension(tension))
+
     def speeds(self, tendon_rate: Vector) -> Vector:
         """Of the capstans, (k,), rad/s, half of the difference of both tendons: a stretched pair counts as it winds.
 

@@ -136,6 +136,8 @@ def body_without_motors(robot: Robot, level: str) -> RollingPlant | ModulationPl
     ParameterError : wiring errors, which they do not have
     """
     mechanism = robot.traits.kind in _MECHANISMS
+    if level == "mirror" and robot.transmission is not None:
+        raise ParameterError("level", level, "dynamics: the mirror has a motor for each tendon, and no transmission")
     if not mechanism and level != "mirror":
         return None
     if not Wiring(robot).right:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import ALL, WITH_CAPSTANS
 from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
+from continuum_robot.rod.friction.capstans import tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.path_friction import PathFriction
 from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
@@ -24,6 +26,7 @@ from continuum_robot.simulation.bodies.plant_body import Drive, diverged
 from continuum_robot.simulation.contact import Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.moving_rod import MovingRod, Springs
+from continuum_robot.simulation.shared_motors import SharedMotors
 
 Vector = NDArray[np.float64]
 
@@ -55,12 +58,17 @@ class RodBody:
         self._share = np.ones(robot.tendon_count) if motor is None else stiffness / stiffest
         self._rubs, self._rubbing = PathFriction(robot), np.zeros((2, robot.tendon_count))
         self._rubbing[1] = STICKING_OVER_TENDON * stiffness
+        coupling = None if motor is None else coupling_of(robot)
+        self._shared = None
+        if coupling is not None and motor is not None:
+            self._shared = SharedMotors(coupling, motor, stiffness, tension_from_torque(robot))
+        self._yield_s = settings.tendon_damping_ns_per_m / stiffest
         # With motors the capstans' inertia is that of the rotors.
         parts = WITH_CAPSTANS if motor is None else ALL
         self.moving = MovingRod(
             Rod(robot, stations_m=self._friction.stations_m.tolist(), parts=parts),
             springs=None if motor is None else springs,
-            motor=motor,
+            motor=motor if self._shared is None else None,
             friction=self._friction,
             hysteresis=RodHysteresis(robot),
             rubbing=self._rubbing if self._rubs.acts else None,
@@ -86,6 +94,9 @@ class RodBody:
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
         self.moving.reset(c)
+        if self._shared is not None:
+            self._shared.reset(self.moving.displacement_m)
+            self.moving.spooled_m[:] = self._shared.spools[0]
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """Integrate for a duration of more than 0 s.
@@ -100,20 +111,34 @@ class RodBody:
         if self._rubs.acts:
             self._rubbing[0] = self._rubs.fraction(moving.c)
         moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
+        if self._shared is not None:
+            moving.motor_free[:] = 0.0
         if self._motor is None:
             moving.desired[:] = np.maximum(drive.desired, 0.0)
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))
         try:
-            if not touched:
+            if not touched and self._shared is None:
                 moving.step(duration_s, steps)
                 return
             for k in range(steps):
-                now_s = drive.time_s + k * duration_s / steps - drive.contacts_from_s
-                values, pushed = self._contacts.parameters(self.kinematics, moving.c, moving.c_rate, now_s)
-                moving.touching[: values.size], moving.force[:] = values, drive.force + pushed
+                if touched:
+                    now_s = drive.time_s + k * duration_s / steps - drive.contacts_from_s
+                    values, pushed = self._contacts.parameters(self.kinematics, moving.c, moving.c_rate, now_s)
+                    moving.touching[: values.size], moving.force[:] = values, drive.force + pushed
+                if self._shared is not None:
+                    self._turn(self._shared, drive, duration_s / steps)
                 moving.step(duration_s / steps)
         except ConvergenceError as error:
             raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
+
+    def _turn(self, shared: SharedMotors, drive: Drive, duration_s: float) -> None:
+        """Let the motors turn the spools, which the rod's step then takes as held."""
+        moving = self.moving
+        rubbed = self._friction.wires_lose(moving.kept_by_wires(), moving.tension_n)
+        shared.move(drive, moving.tension_n, rubbed, duration_s)
+        moving.spooled_m[:], speed, _ = shared.spools
+        # A held spool has no speed there: what it adds to the damper's force is a stretch of the spring.
+        moving.offset_m[:] = drive.offset_m - self._yield_s * speed
 
     @property
     def c(self) -> Vector:
@@ -128,6 +153,8 @@ class RodBody:
     @property
     def spools(self) -> Vector:
         """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
+        if self._shared is not None:
+            return self._shared.spools
         moving = self.moving
         return np.array([moving.spooled_m, moving.speed_m_per_s, moving.current_a])
 

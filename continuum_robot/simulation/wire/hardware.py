@@ -332,7 +332,7 @@ class SimulatedHardware:
         ParameterError : a tendon without a motor
         """
         for entry in self.wiring.motors:
-            if entry.tendon == tendon + 1:
+            if entry.number == tendon + 1:
                 return self.boards[entry.channel], entry.motor
         raise ParameterError("tendon", tendon, f"0 to {self.robot.tendon_count - 1}")
 
@@ -441,7 +441,7 @@ class SimulatedHardware:
         self._make_sensors(plant)
 
     def _make_servos(self, plant: Plant, settings: Any) -> None:
-        self._servo_of = {entry.tendon - 1: entry.id for entry in settings.motors}
+        self._servo_of = {entry.number - 1: entry.id for entry in settings.motors}
         self.motors = motors = PlantMotors(self.robot, settings, plant)
         ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
         emulator = device_of(settings.kind).emulator

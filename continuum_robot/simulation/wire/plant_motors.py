@@ -74,7 +74,11 @@ class PlantMotors:
     def __init__(self, robot: Robot, settings: MotorsSection, plant: Plant) -> None:
         if plant.motor is None or robot.actuators is None:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
-        entries = sorted(settings.motors, key=lambda entry: entry.tendon)
+        if robot.transmission is not None:
+            raise ParameterError(
+                "transmission", robot.name, "none: motors are simulated to the byte one for each tendon"
+            )
+        entries = sorted(settings.motors, key=lambda entry: entry.number)
         polarity = np.array([entry.polarity for entry in entries], dtype=float)
         self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
         self._rev_per_m = polarity / np.array([entry.meter_per_turn(robot.actuators) for entry in entries])

@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from transmitted_robots import PRELOAD_N, pair
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
@@ -133,6 +134,39 @@ def test_the_check_names_motors_that_are_swapped():
     wrong = [name for name, one in zip(ROBOT.tendon_names, procedure.result.verdicts, strict=True) if one != OK]
     assert wrong == ["middle/tendon_1", "middle/tendon_2"]
     assert all("swap their motors" in one for one in procedure.result.verdicts if one != OK)
+
+
+class Moved(Servos):
+    """Servos that count from elsewhere: shifted by ``offset_m``."""
+
+    def __init__(self, robot, offset_m):
+        super().__init__(robot, order=range(robot.tendon_count))
+        self.offset_m = offset_m
+
+    def read(self, now_s):
+        reading = self.inner.read(now_s)
+        return dataclasses.replace(reading, displacement_m=reading.displacement_m + self.offset_m)
+
+    def write(self, displacement_m, now_s):
+        self.inner.write(displacement_m - self.offset_m, now_s)
+
+
+def test_a_pair_on_one_servo_counts_from_where_it_stands_straight():
+    robot, offset_m = pair(), np.array([3e-3, -3e-3])
+    servos, procedure = Moved(robot, offset_m), homing_of(robot)
+    run = drive(servos, procedure, robot=robot)
+    assert run.succeeded, run.problem
+    np.testing.assert_allclose(procedure.result.zero_m, offset_m, atol=2 * robot.actuators.meter_per_count)
+    assert procedure.result.tension_n == PRELOAD_N
+    assert servos.peak_n < PRELOAD_N + 1
+
+
+def test_tendons_that_share_a_motor_are_not_pulled_one_after_the_other():
+    for make in (LoadOnset, LoadCheck):
+        with pytest.raises(ParameterError, match=r"transmission\.matrix"):
+            make(pair())
+    with pytest.raises(ParameterError, match="preload_n"):
+        homing_of(pair(), HomingSettings(tension_n=5.0))
 
 
 def test_what_commands_tensions_is_refused():

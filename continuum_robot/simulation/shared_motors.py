@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motors behind a transmission: their servos move, and turn the spools of all tendons that they share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.coupling import Coupling
+from continuum_robot.rod.friction.capstan_friction import TANH_PER_RADIAN
+from continuum_robot.simulation.bodies.plant_body import Drive
+from continuum_robot.simulation.motors import MotorModel
+
+Vector = NDArray[np.float64]
+
+_ITERATIONS = 60
+_SHORTEST = 1e-3  # part of a step
+_TOLERANCE_M_PER_S = 1e-10
+
+
+class SharedMotors:
+    """M motors that hold what they wind, one implicit step after the other; spools follow by q = T y + q0.
+
+    The tendons give way meanwhile as springs whose other ends are at rest.
+
+    Parameters
+    ----------
+    coupling : of the robot
+    motor : with a servo
+    stiffness_n_per_m : of the tendons, (N,)
+    wires : tensions for the torque of each capstan whose wires rub in the disks, (N, k), N/(N.m)
+
+    Attributes
+    ----------
+    wound_m, speed_m_per_s, force_n : of the motors, (M,)
+
+    Raises
+    ------
+    ParameterError : motors whose friction has a memory, or with cogging
+    """
+
+    def __init__(self, coupling: Coupling, motor: MotorModel, stiffness_n_per_m: Vector, wires: Vector) -> None:
+        for name, value in (("friction_travel_m", motor.friction_travel_m), ("cogging_amplitude_nm", motor.cogging_n)):
+            if value:
+                raise ParameterError(f"actuators.{name}", value, "0 in simulation, where tendons share motors")
+        self._coupling, self._motor, self._stiffness = coupling, motor, stiffness_n_per_m
+        motors = coupling.matrix.shape[1]
+        self._wires = coupling.matrix.T @ wires
+        self._moves, self._unmoving = (coupling.matrix != 0).T, np.zeros((0, motors))
+        self.wound_m, self.speed_m_per_s, self.force_n = np.zeros((3, motors))
+
+    def reset(self, displacement_m: Vector) -> None:
+        """Be at rest nearest to displacements of the tendons, (N,), m."""
+        coupling = self._coupling
+        self.wound_m = coupling.inverse @ (displacement_m - coupling.offset_m)
+        self.speed_m_per_s, self.force_n = np.zeros((2, len(self.wound_m)))
+
+    @property
+    def spools(self) -> Vector:
+        """Tendon on each spool (m), its rate (m/s) and the current that its load stands for (A), (3, N)."""
+        coupling = self._coupling
+        load_n = coupling.loads(self.force_n)
+        return np.array(
+            [
+                coupling.tendons(self.wound_m),
+                coupling.moved(self.speed_m_per_s),
+                load_n / self._motor.newton_per_ampere,
+            ]
+        )
+
+    def move(self, drive: Drive, tension_n: Vector, rubbed_nm: Vector, duration_s: float) -> None:
+        """Go on for a time.
+
+        Parameters
+        ----------
+        drive : its ``desired`` are displacements of the tendons, NaN where the torque is off: of all motors that move
+            such a tendon
+        tension_n : of the tendons at the beginning, (N,), N
+        rubbed_nm : the most that friction of its wires takes of each capstan's torque, (k,), N.m
+        duration_s : s
+
+        Raises
+        ------
+        ParameterError : displacements that the motors cannot make
+        ConvergenceError : no speeds solve the step
+        """
+        coupling, motor, h = self._coupling, self._motor, duration_s
+        servo = motor.servo
+        assert servo is not None
+        off, moves = np.isnan(drive.desired), self._moves
+        if off.any():  # the others' goals are those of before, whatever the tendons beside them do
+            goal = coupling.inverse @ (np.where(off, coupling.tendons(self.wound_m), drive.desired) - coupling.offset_m)
+            goal[(moves & off).any(axis=1)] = np.nan
+        else:
+            goal = coupling.motors(drive.desired)
+        free = np.where(moves, drive.motor_free, 1.0).min(axis=1) > 0
+        largest_n = np.where(moves, drive.current_limit_a, np.inf).min(axis=1) * motor.newton_per_ampere
+        taut = coupling.matrix * (self._stiffness * (tension_n > 0))[:, None]
+        springs = h**2 * coupling.matrix.T @ taut
+        pulled, before, speed = coupling.forces(tension_n), self.speed_m_per_s, self.speed_m_per_s
+
+        def missed(speed: Vector) -> tuple[Vector, Vector]:
+            """By how much the momenta miss these speeds at the end, N.s, and its slope, kg."""
+            place = self.wound_m + h * speed
+            force, falls = servo.force(goal, place, speed, largest_n, h)
+            dry, dry_slope = motor.dry_friction(speed, place, self._unmoving, h)
+            sense = np.tanh(TANH_PER_RADIAN * (self._wires.T @ speed))  # johnston (37), at the capstans' speeds
+            away = motor.mass_kg * (speed - before) - h * (force - motor.viscous_ns_per_m * speed - dry - pulled)
+            away += springs @ speed + h * self._wires @ (sense * rubbed_nm)
+            slope = springs + np.diag(motor.mass_kg + h * (falls + motor.viscous_ns_per_m + dry_slope))
+            slope += h * (self._wires * (TANH_PER_RADIAN * (1 - sense**2) * rubbed_nm)) @ self._wires.T
+            return away, slope
+
+        away, slope = missed(speed)
+        for _ in range(_ITERATIONS):
+            step = np.linalg.solve(slope, -away)
+            size, part = float(away @ away), 1.0
+            # Friction is steep at rest and flat beyond: a whole step from there would go to and fro.
+            while True:
+                away, slope = missed(speed + part * step)
+                if away @ away <= (1 - 0.2 * part) * size or part < _SHORTEST:
+                    break
+                part /= 2
+            speed = speed + part * step
+            if np.abs(step).max() <= _TOLERANCE_M_PER_S:
+                break
+        else:
+            raise ConvergenceError(
+                "motors that share tendons", float(np.abs(step).max()), _TOLERANCE_M_PER_S, _ITERATIONS
+            )
+        self.speed_m_per_s = np.where(free, speed, 0.0)
+        self.wound_m = self.wound_m + h * self.speed_m_per_s
+        self.force_n = servo.force(goal, self.wound_m, self.speed_m_per_s, largest_n, h)[0]
