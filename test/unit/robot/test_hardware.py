@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan, OdriMotor
-from continuum_robot.errors import RobotFileError
+from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 
 FIVE_TENDONS = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
@@ -60,7 +61,6 @@ def test_what_a_motor_does_not_state_is_taken_from_the_actuators():
 @pytest.mark.parametrize(
     ("change", "key", "said"),
     [
-        (lambda r: board(r)["motors"][2].pop("gear_ratio"), "motors[2].gear_ratio", "count the teeth"),
         (lambda r: board(r)["motors"][1].update(motor=1), "motors[1].motor", "motors[0] is motor 1 of can0 too"),
         (lambda r: board(r)["motors"][3].update(tendon=1), "motors[3].tendon", "motors[0] pulls tendon 1"),
         (lambda r: board(r)["motors"].pop(), "tendon_actuators.motors", "a motor for tendon 5 too"),
@@ -94,10 +94,19 @@ def test_wiring_that_cannot_be_is_one_sentence(change, key, said):
     assert "\n" not in message
 
 
-def test_the_clamp_is_required_and_has_no_default():
-    fields = OdriCan.__dataclass_fields__
-    assert "maximum_current_a" in refusal(lambda r: board(r).pop("maximum_current_a"))
-    assert fields["kind"].metadata["quantity"].choices == (ODRI_CAN,)
+def test_what_a_motors_entry_leaves_out_is_that_of_the_actuators():
+    robot = copy.deepcopy(FIVE_TENDONS)
+    robot.pop("assumed")
+    robot["actuators"]["maximum_current_a"] = 2.0
+    board(robot).pop("maximum_current_a")
+    for motor in board(robot)["motors"]:
+        motor.pop("gear_ratio")
+    found = parse_robot(yaml.safe_dump(robot))
+    assert found.newton_per_ampere == pytest.approx(load_robot("opencr_five_tendon").newton_per_ampere)
+    assert OdriTendonActuators(found)._motors.largest_a == 2.0
+    robot["actuators"]["maximum_current_a"] = 30.0
+    with pytest.raises(ParameterError, match="less than 24 A"):
+        OdriTendonActuators(parse_robot(yaml.safe_dump(robot)))
 
 
 def servos(**changes):
