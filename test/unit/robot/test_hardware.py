@@ -7,7 +7,7 @@ import yaml
 
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriMotor
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 
@@ -76,7 +76,7 @@ def test_what_a_motor_does_not_state_is_taken_from_the_actuators():
         (lambda r: strings(r)[1].update(channel=0), "strings[1].channel", "strings[0] has it"),
         (lambda r: strings(r)[1].update(string="string_z"), "strings[1].string", "string_x, string_y"),
         (lambda r: strings(r)[1].update(string="string_x"), "strings[1].string", "each string once"),
-        (lambda r: r["hardware"].update(tendon_actuators=None), "tendon_actuators.kind", "one of dynamixel"),
+        (lambda r: r["hardware"].update(tendon_actuators=None), "tendon_actuators.kind", "one of cia402, dynamixel"),
         (lambda r: r["strings"][0].update(name="a\n\u2028"), "strings[0].string", r"a\n\u2028, string_y"),
         (lambda r: strings(r).pop(), "string_encoders.strings", "a counter for string_y too"),
         (lambda r: r["hardware"]["force_sensor"].update(baud_bps=230401), "baud_bps", "460800"),
@@ -133,7 +133,7 @@ def test_servos_may_pull_instead_of_boards():
         ({"motors": [{"id": 1, "tendon": number} for number in range(1, 6)]}, "each motor once"),
         ({"motors": [{"id": 1, "tendon": 1}]}, "a motor for tendon 2, 3, 4, 5 too"),
         ({"receive_timeout_ms": 60}, "the driver releases first"),
-        ({"kind": "stepper"}, "one of dynamixel"),
+        ({"kind": "stepper"}, "one of cia402, dynamixel"),
     ],
 )
 def test_servos_that_do_not_fit_are_refused(changes, sentence):
