@@ -30,6 +30,7 @@ from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors
 from continuum_robot.simulation.plant import Plant
@@ -55,7 +56,7 @@ class TruthSettings:
     slack_m: float = quantity("largest slack of a tendon at the start", "m", default=1e-3, ge=0, le=0.01)
     friction_coefficient: float = quantity("of the tendons in guides and disks", default=0.1, ge=0, lt=1)
     guide_turn_rad: float = quantity("turn of the guide of each tendon", "rad", default=1.0, ge=0, le=20)
-    samples: int = quantity("of the recorded motion", default=150, ge=40, le=5000)
+    samples: int = quantity("of the recorded motion", default=150, ge=60, le=5000)
     amplitude_m: float = quantity("largest Clarke coordinate of that motion", "m", default=5e-3, gt=0, le=1)
     marker_noise_m: float = quantity("of marker and tracker in each axis", "m", default=1e-4, ge=0, le=0.1)
     rate_hz: float = quantity("poses a second of the tracker", "Hz", default=60.0, gt=0, le=1000)
@@ -104,7 +105,7 @@ class TipInverseAlong:
         return ClarkeReference(self._clarke.copy(), inverse @ velocity, np.zeros_like(self._clarke))
 
 
-class Path3:
+class TipPath:
     """The path: what the file's model makes of sines of the Clarke coordinates, entered from the straight robot.
 
     Parameters
@@ -141,14 +142,16 @@ def true_robot_of(robot: Robot, settings: TruthSettings, rng: np.random.Generato
     rng : draws the slack
     """
 
-    def other(segment: object) -> object:
-        backbone, tendons = segment.backbone, segment.tendons  # type: ignore[attr-defined]
-        stiff = (1 + settings.stiffness_error) * backbone.youngs_modulus_pa
-        rubbing = {"friction_coefficient": settings.friction_coefficient, "guide_turn_rad": settings.guide_turn_rad}
+    def other(segment: Segment) -> Segment:
+        stiff = (1 + settings.stiffness_error) * segment.backbone.youngs_modulus_pa
         return dataclasses.replace(
-            segment,  # type: ignore[type-var]
-            backbone=dataclasses.replace(backbone, youngs_modulus_pa=stiff),
-            tendons=dataclasses.replace(tendons, **rubbing),
+            segment,
+            backbone=dataclasses.replace(segment.backbone, youngs_modulus_pa=stiff),
+            tendons=dataclasses.replace(
+                segment.tendons,
+                friction_coefficient=settings.friction_coefficient,
+                guide_turn_rad=settings.guide_turn_rad,
+            ),
         )
 
     slack = tuple(rng.uniform(0.0, settings.slack_m, robot.tendon_count).tolist())
@@ -229,7 +232,7 @@ def with_forces_of(robot: Robot, fit: DisplacedFit) -> Robot:
     )
 
 
-def follow(believed: Robot, truth: Robot, path: Path3, settings: TruthSettings, seed: int, *, tracked: bool) -> Run:
+def follow(believed: Robot, truth: Robot, path: TipPath, settings: TruthSettings, seed: int, *, tracked: bool) -> Run:
     """One run along the path.
 
     Parameters
@@ -286,7 +289,7 @@ def _compute(settings: TruthSettings, progress: Progress) -> Result:
     believed = load_controlled_robot(settings.robot)
     if not believed.takes_displacements:
         raise ParameterError("robot", settings.robot, "a robot whose actuators take displacements")
-    path = Path3(believed, settings.amplitude_m)
+    path = TipPath(believed, settings.amplitude_m)
     rmse_m: dict[str, list[float]] = {MODEL: [], IDENTIFIED: [], TRACKED: []}
     left_m: list[float] = []
     runs: dict[str, Run] = {}
