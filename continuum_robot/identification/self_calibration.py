@@ -4,15 +4,15 @@
 1. ``identify_displaced`` on the rests: tendon angles, gain (spool), zero and stiffness of each tendon, friction,
    registration of base and marker, and all stiffnesses by their ratios.
 2. The loads give the scale of all forces: load = scale x modelled tension, with an offset of each motor and its
-   friction against the last motion. Motors' gains differ, so each tendon has a scale of its own; their mean counts,
-   and their spread is its deviation. Where no load is measured the bending stiffness of the file is the scale.
+   friction against the last motion. The bending stiffness of the file counts beside it, as known to 30 %, where the
+   robot's weight does not show it.
 3. The slow motion gives the latency: ``StampDelay`` with the fitted model.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 Progress = Callable[[str], None]
 
 COMMAND = "continuum-robot calibrate"
-_BENDING = "log_bending_stiffness_segment_1"
+_BENDING, _STRAIGHT = "log_bending_stiffness_segment_1", "log_straight_over_disk_distance"
 _LATENCY_DEVIATION_S = 0.1  # before the data
 # What is known of a robot that somebody described and set up: how it stands, and about how stiff it is.
 _KNOWN = {"gravity_turn_rad": 0.1, "bending": 0.3}
@@ -132,25 +132,30 @@ def fit_calibration(
     fitted, tendons = fit.robot, fit.robot.displaced_tendons
     assert tendons is not None
     shown = {one.key: one for one in fit.provenance.values}
+    values = list(fit.provenance.values)
+    # Logarithm of the factor on all forces, and its deviation, by the weight or else the file, and by the loads.
     bending = shown.get(_BENDING)
-    scale, deviation = (math.nan, math.nan)
+    if bending is None or _BENDING in fit.unidentified:
+        own = [one.segments[0].backbone.bending_stiffness_nm2 for one in (robot, fitted)]
+        known = [(math.log(own[0] / own[1]), _KNOWN["bending"])]
+    else:
+        known = [(0.0, bending.deviation)]
+    scale, scale_deviation = math.nan, math.nan
     if record.measured:
         say("forces by the loads")
-        scale, deviation = force_scale(fitted, record)
-    values = list(fit.provenance.values)
-    factor = scale
-    if not math.isfinite(scale):
-        light = bending is None or _BENDING in fit.unidentified
-        own = [one.segments[0].backbone.bending_stiffness_nm2 for one in (robot, fitted)]
-        factor = own[0] / own[1] if light else 1.0
-    elif bending is not None:
-        by_loads = replace(bending, value=bending.value + math.log(scale), deviation=deviation / scale)
-        values[values.index(bending)] = by_loads
+        scale, scale_deviation = force_scale(fitted, record, {key: one.deviation for key, one in shown.items()})
+        known.append((math.log(scale), scale_deviation / scale))
+    logs, deviations = np.array(known).T
+    deviation = 1 / math.sqrt(float(np.sum(deviations**-2.0)))
+    factor = math.exp(float(np.sum(logs / deviations**2)) * deviation**2)
+    if bending is not None:
+        by_all = replace(bending, value=bending.value + math.log(factor), deviation=deviation)
+        values[values.index(bending)] = by_all
     say("the tracker's latency")
     latency_s, latency_deviation_s = latency(fitted, record)
     zero_m, zero_deviation_m = _zeros(fit, record)
     values += [
-        FoundValue(key=f"zero of {name} in its servo's readings, m", value=float(zero), deviation=float(sigma))
+        FoundValue(key=f"servo_zero_{name}_m", value=float(zero), deviation=float(sigma))
         for name, zero, sigma in zip(robot.tendon_names, zero_m, zero_deviation_m, strict=True)
     ]
     values.append(
@@ -170,37 +175,56 @@ def fit_calibration(
         latency_s,
         latency_deviation_s,
         scale,
-        deviation,
+        scale_deviation,
         _tip_turn(fitted, record),
     )
 
 
-def force_scale(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
+def force_scale(fitted: Robot, record: CalibrationRecord, deviations: Mapping[str, float]) -> tuple[float, float]:
     """Measured loads over modelled tensions, and the deviation of it.
+
+    The deviation has the spread of the tendons, and what follows from what the marker hardly shows: stiffness and zero
+    of the tendons, over how much they run straight between disks, and friction, of the paths and of the motors.
 
     Parameters
     ----------
     fitted : to the rests of this record
     record : with measured loads
+    deviations : of the fit's values, by their keys
     """
-    modelled = DisplacedStatics(fitted).replay(record.displacement_m).tension
-    found = []
-    for measured, model, direction in zip(record.load_n.T, modelled.T, record.direction.T, strict=True):
-        rows = np.column_stack([model, np.ones(len(model)), direction])
-        x, _, _ = linear(rows, measured)
-        found.append(x[0])
-    scales = np.array(found)
+    tendons = fitted.displaced_tendons
+    assert tendons is not None
+    scales = _scales(fitted, record)
     if len(scales) < _LEAST_TENDONS or not (scales > 0).all():
         raise RecordingError(
             Path("loads"),
             "the measured loads do not grow with those of the model",
             "Check `actuators.torque_constant_nm_per_a` and the polarity of the motors",
         )
-    # What friction takes up on the way is not known better than by its size.
-    tendons = fitted.displaced_tendons
-    assert tendons is not None
-    share = float(np.mean(tendons.friction_fraction))
-    return float(scales.mean()), math.hypot(scales.std(ddof=1) / math.sqrt(len(scales)), share * scales.mean())
+    stiffness, zero = np.array(tendons.stiffness_n_per_m), np.array(tendons.zero_m)
+    shift = np.zeros(len(zero))
+    for segment, rows in zip(fitted.segments, fitted.tendon_slices, strict=True):
+        shift[rows] = deviations.get(f"tendon_zero_{segment.name}_m", 0.0)
+    softer = math.exp(-deviations.get("log_tendon_over_bending_stiffness", 0.0))
+    closer = math.exp(-deviations.get(_STRAIGHT, 0.0))
+    others = (
+        replace(tendons, stiffness_n_per_m=tuple((softer * stiffness).tolist())),
+        replace(tendons, zero_m=tuple((zero - shift).tolist())),
+        replace(tendons, straight_over_m=closer * tendons.straight_over_m),
+        replace(tendons, friction_fraction=(0.0,) * len(zero)),
+    )
+    scale = float(scales.mean())
+    parts = [_scales(fitted.changed(displaced_tendons=other), record).mean() - scale for other in others]
+    parts.append(_scales(fitted, record, motors_rub=False).mean() - scale)
+    parts.append(scales.std(ddof=1) / math.sqrt(len(scales)))
+    return scale, float(np.linalg.norm(parts))
+
+
+def _scales(robot: Robot, record: CalibrationRecord, *, motors_rub: bool = True) -> Array:
+    """Measured load over modelled tension of each tendon, beside its motor's offset and friction, shape (N,)."""
+    modelled = DisplacedStatics(robot).replay(record.displacement_m).tension
+    each = zip(record.load_n.T, modelled.T, motors_rub * record.direction.T, strict=True)
+    return np.array([linear(np.column_stack([model, 0 * model + 1, way]), load)[0][0] for load, model, way in each])
 
 
 def latency(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
