@@ -43,6 +43,7 @@ _BENDING, _STRAIGHT = "log_bending_stiffness_segment_1", "log_straight_over_disk
 _LATENCY_DEVIATION_S = 0.1  # before the data
 # What is known of a robot that somebody described and set up: how it stands, and about how stiff it is.
 _KNOWN = {"gravity_turn_rad": 0.1, "bending": 0.3}
+_SETTLED = 0.2  # of the slow path, after which friction no longer remembers what was before it
 _LEAST_TENDONS = 3  # whose loads show a scale
 
 
@@ -246,8 +247,10 @@ def latency(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
     marker, time_s, way_s = in_tracker(place, shown), record.slow_time_s[::every], record.slow_way_s[::every]
     velocity, seen = np.gradient(marker, time_s, axis=0), record.pose_tip[:, :3, 3]
     again = int(np.argmin(np.diff(way_s))) + 1
-    delay = StampDelay(DelayPrior(0.0, _LATENCY_DEVIATION_S))
-    for stamp_s in record.pose_time_s[record.pose_time_s < time_s[again - 1]][1:]:
+    delay = StampDelay(DelayPrior(0.0, _LATENCY_DEVIATION_S, stated_odds=0.0))
+    settled_s = np.interp(_SETTLED * way_s[again - 1], way_s[:again], time_s[:again])
+    stamps_s = record.pose_time_s
+    for stamp_s in stamps_s[(stamps_s > settled_s) & (stamps_s < time_s[again - 1])]:
         residual, rate = [], []
         at_s = stamp_s - delay.delay_s
         place_s = np.interp(at_s, time_s[:again], way_s[:again])
