@@ -208,6 +208,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
+        load_n = self.bearable_load_n(reading, self.stop_n)
         if self._homing.result is None:
             step = self._homing.update(reading, dt)
             self.goal_m = step.command
@@ -215,7 +216,6 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
                 return replace(step, progress=0.25 * step.progress)
             self._zero_m, self._from_m = self._homing.result.zero_m, step.command - self._homing.result.zero_m
             self._seen.clear()
-        load_n = self.bearable_load_n(reading, self.stop_n)
         self._time_s += dt
         if self._place < len(self._targets_m):
             phase, part = self._rest(reading, load_n), self._place / (len(self._targets_m) + 1)

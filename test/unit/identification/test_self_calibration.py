@@ -89,9 +89,10 @@ def test_less_load_bends_less_and_too_little_is_refused():
         SelfCalibration(load_robot("two_segment"))
 
 
-def test_it_stops_at_load():
+@pytest.mark.parametrize("cycle", [0, 300])
+def test_it_stops_at_load(cycle):
     def load(k):
-        return np.where((np.arange(N) == 4) & (k == 300), 21.0, 5.0)
+        return np.where((np.arange(N) == 4) & (k == cycle), 21.0, 5.0)
 
     with pytest.raises(ProcedureError, match=r"middle/tendon_2 bears 21 N, more than 20 N"):
         moved(replace(SHORT, load_n=20.0), load=load)
