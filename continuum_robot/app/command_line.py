@@ -117,9 +117,7 @@ command(
     epilog="Example: continuum-robot identify ftdcr_v4 --data ftdcr_v4_train.csv --out fitted.yaml, then: "
     "continuum-robot experiment ftdcr.validate --robot fitted.yaml --data other.csv --json result.json"
 )(robots.identify)
-command(epilog="Example: continuum-robot calibrate dynamics vanderbilt_segment --data chirp.csv --out fitted.yaml")(
-    robots.calibrate
-)
+command(epilog="Example: continuum-robot calibrate three_segment_servo --out calibrated.yaml")(hardware.calibrate)
 command(epilog="Example: continuum-robot home opencr_five_tendon --hardware")(hardware.home)
 command("check-tendons", epilog="Example: continuum-robot check-tendons opencr_five_tendon --hardware")(
     hardware.check_tendons

@@ -32,7 +32,6 @@ _LEAST_RESIDUAL_M = 5e-4
 _LEAST_COMPARED_M = 3e-4
 _SETTLED_S = 0.03  # within this the delay stays, and memory grows
 _TAILS = 4.0  # degrees of freedom of Student's distribution of the residuals: some poses are much later than most
-_STATED_ODDS = 4.0  # before anything was measured, that the stated delay is right
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +42,14 @@ class DelayPrior:
     ----------
     delay_s, deviation_s : mean and standard deviation, s; a deviation of 0 holds the delay
     least_s, largest_s : bounds of the estimate, s
+    stated_odds : that the delay is exactly the mean, before anything was measured; 0: nobody stated it
     """
 
     delay_s: float
     deviation_s: float
     least_s: float = -0.1
     largest_s: float = 0.5
+    stated_odds: float = 4.0
 
 
 class StampDelay:
@@ -139,7 +140,7 @@ class StampDelay:
     def _weigh_stated(self, apart_s: float, deviation_s: float) -> None:
         """Mean and deviation over both cases: the stated delay is right, or another one is (Savage and Dickey)."""
         prior = self._prior
-        stated = _STATED_ODDS * prior.deviation_s / deviation_s * math.exp(-0.5 * (apart_s / deviation_s) ** 2)
+        stated = prior.stated_odds * prior.deviation_s / deviation_s * math.exp(-0.5 * (apart_s / deviation_s) ** 2)
         other = 1 / (1 + stated)
         self.delay_s = min(max(prior.delay_s + other * apart_s, prior.least_s), prior.largest_s)
         self.deviation_s = math.sqrt(other * (deviation_s**2 + (1 - other) * apart_s**2))

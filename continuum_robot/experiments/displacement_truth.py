@@ -27,8 +27,8 @@ from continuum_robot.geometry import so3
 from continuum_robot.identification.displaced.fit import identify_displaced
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.recordings import TendonRecording
+from continuum_robot.identification.self_calibration import columns_of, in_order, with_forces
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.simulation_settings import WiringErrors
@@ -197,12 +197,8 @@ def record(believed: Robot, truth: Robot, settings: TruthSettings, rng: np.rando
         stack.close()
     time_s, displacement, marker = (np.array(column) for column in zip(*rows, strict=True))
     labels = tuple(f"places_{10 * k // len(rows)}" for k in range(len(rows)))
-    columns = _columns(believed)
+    columns = columns_of(believed)
     return TendonRecording(Path("simulated"), "", time_s, labels, columns, displacement, marker)
-
-
-def _columns(robot: Robot) -> tuple[str, ...]:
-    return tuple(f"servo_{j + 1}_mm" for j in range(robot.tendon_count))
 
 
 def with_forces_of(robot: Robot, fit: DisplacedFit) -> Robot:
@@ -215,21 +211,11 @@ def with_forces_of(robot: Robot, fit: DisplacedFit) -> Robot:
     robot : as its file states
     fit : of it
     """
-    fitted, tendons = fit.robot, fit.robot.displaced_tendons
-    if tendons is None or "log_bending_stiffness_segment_1" not in fit.unidentified:
+    fitted = fit.robot
+    if "log_bending_stiffness_segment_1" not in fit.unidentified:
         return fitted
     stiffest = robot.segments[0].backbone.bending_stiffness_nm2
-    factor = stiffest / fitted.segments[0].backbone.bending_stiffness_nm2
-    segments = []
-    for one in fitted.segments:
-        own = one.backbone
-        keys = ("bending_stiffness_x_nm2", "bending_stiffness_y_nm2", "axial_stiffness_n")
-        known = {key: factor * getattr(own, key) for key in keys if getattr(own, key) is not None}
-        segments.append(dataclasses.replace(one, backbone=dataclasses.replace(own, **known)))
-    stiffness = tuple(factor * value for value in tendons.stiffness_n_per_m)
-    return fitted.changed(
-        segments=tuple(segments), displaced_tendons=dataclasses.replace(tendons, stiffness_n_per_m=stiffness)
-    )
+    return with_forces(fitted, stiffest / fitted.segments[0].backbone.bending_stiffness_nm2)
 
 
 def follow(believed: Robot, truth: Robot, path: TipPath, settings: TruthSettings, seed: int, *, tracked: bool) -> Run:
@@ -298,9 +284,8 @@ def _compute(settings: TruthSettings, progress: Progress) -> Result:
         truth = true_robot_of(believed, settings, rng)
         progress(f"robot {seed}: recording")
         recording = record(believed, truth, settings, rng)
-        place = Recording(displacement_columns=_columns(believed), displacement_signs=(1.0,) * believed.tendon_count)
         fit = identify_displaced(
-            believed.changed(recording=place),
+            in_order(believed),
             recording,
             lambda text, seed=seed: progress(f"robot {seed}: {text}"),  # type: ignore[misc]
         )

@@ -75,7 +75,7 @@ VERDICTS: dict[str, tuple[Verdict, ...]] = {
     "johnston": (
         Verdict(
             "table 4, fig. 5: calibrated stiffness and friction, tip within 7 to 12 % of the length", UNKNOWN,
-            "The recorded chirp is not published; `continuum-robot calibrate dynamics` does the same on a"
+            "The recorded chirp is not published; `continuum-robot identify` does the same on a"
             " simulated one.",
         ),
         Verdict(

@@ -3,7 +3,8 @@
 
 The format is a CSV file with a header: ``timestamp`` (s), ``pattern_label``, one ``servo_<id>_mm`` for each tendon's
 displacement, and ``tip_x``, ``tip_y``, ``tip_z`` (mm) of a tracked marker, in any order of columns. A marker that the
-tracker lost is an empty cell or ``nan``; any other cell has to be a finite number.
+tracker lost is an empty cell or ``nan``; any other cell has to be a finite number. Loads, ``load_<id>_n`` (N), may
+stand beside them.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ TIME_COLUMN = "timestamp"
 LABEL_COLUMN = "pattern_label"
 MARKER_COLUMNS = ("tip_x", "tip_y", "tip_z")
 SERVO_COLUMN = re.compile(r"servo_(\w+)_mm")
+LOAD_COLUMN = re.compile(r"load_(\w+)_n")
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def read_recording(file: Path | str) -> TendonRecording:
     table = read_csv_table(
         file,
         (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS),
-        further=lambda name: SERVO_COLUMN.fullmatch(name) is not None,
+        further=lambda name: any(one.fullmatch(name) for one in (SERVO_COLUMN, LOAD_COLUMN)),
     )
     columns = tuple(name for name in table.header if SERVO_COLUMN.fullmatch(name))
     if not columns:
@@ -93,6 +95,34 @@ def read_recording(file: Path | str) -> TendonRecording:
         1e-3 * table.numbers(columns),
         1e-3 * table.numbers(MARKER_COLUMNS, lost=True),
     )
+
+
+def write_recording(recording: TendonRecording, load_n: Array) -> TendonRecording:
+    """Write a recording to its file, with loads, and read it back.
+
+    Parameters
+    ----------
+    recording : to write
+    load_n : of its tendons, shape (T, K), N; NaN where unknown
+
+    Raises
+    ------
+    RecordingError : it cannot be written
+    """
+    loads = [f"load_{name.removeprefix('servo_').removesuffix('_mm')}_n" for name in recording.columns]
+    head = ",".join([TIME_COLUMN, LABEL_COLUMN, *recording.columns, *MARKER_COLUMNS, *loads])
+    numbers = np.hstack([1e3 * recording.displacement_m, 1e3 * recording.marker_m, load_n])
+    lines = [
+        f"{time_s:.9g},{label}," + ",".join(f"{value:.9g}" for value in row)
+        for time_s, label, row in zip(recording.time_s, recording.labels, numbers, strict=True)
+    ]
+    try:
+        recording.file.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RecordingError(
+            recording.file, f"cannot be written: {error}", "Give a path that can be written"
+        ) from error
+    return read_recording(recording.file)
 
 
 def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.control.tuning import Tuning
+from continuum_robot.drivers.mounted_tracker import MountedTracker
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
@@ -19,6 +21,7 @@ from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.motion.fit import MotionFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.identification.robot_keys import file_keys
+from continuum_robot.identification.self_calibration import SelfCalibrationFit, mounted
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.parts import SET, place_of
 from continuum_robot.robot.file.plain_yaml import yaml_text
@@ -27,7 +30,7 @@ from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.provenance import FitError, FoundValue, Provenance
 
-Fit = GeometryFit | DynamicsFit | DisplacedFit | TorqueFit | MotionFit | Tuning
+Fit = GeometryFit | DynamicsFit | DisplacedFit | SelfCalibrationFit | TorqueFit | MotionFit | Tuning
 # What was fitted, for the head of the file, the new values by their dotted keys, and where they come from.
 Found = tuple[str, dict[str, Any], Provenance | None]
 
@@ -39,7 +42,8 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
     ----------
     robot : what was fitted; its file is taken as it stands, or its values where it came from none
     fit : of this robot: ``identify_geometry`` (angles and the ``recording`` section), ``identify_displaced`` (these,
-        gravity, stiffnesses and ``displaced_tendons``), ``fit_dynamics`` (stiffnesses and friction) or
+        gravity, stiffnesses and ``displaced_tendons``), ``fit_calibration`` (the same and ``hardware.tracker``),
+        ``fit_dynamics`` (stiffnesses and friction) or
         ``fit_torque_constant`` (that of a motor), ``fit_motion`` (masses, stiffness, damping, friction), or ``tune``
         (the gains of the controller)
     out : path of the file to write; replaced in one step, so that a reader never sees half of it
@@ -140,6 +144,15 @@ def _(fit: DisplacedFit, robot: Robot) -> Found:
         if found is not None:
             values[section] = dataclasses.asdict(found)
     return f"geometry, stiffness and friction fitted to {fit.recording.file.name}", values, fit.provenance
+
+
+@_found.register
+def _(fit: SelfCalibrationFit, robot: Robot) -> Found:
+    _, values, _ = _found(replace(fit.fit, robot=fit.robot), robot)
+    settings = None if robot.hardware is None else robot.hardware.tracker
+    if isinstance(settings, MountedTracker):
+        values |= {f"hardware.tracker.{key}": value for key, value in mounted(fit, settings).items()}
+    return f"calibrated by itself, its record in {fit.provenance.data}", values, fit.provenance
 
 
 @_found.register

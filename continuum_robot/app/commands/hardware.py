@@ -9,8 +9,15 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, RobotArgument, file_option
+from continuum_robot.app.commands.arguments import (
+    JsonOption,
+    RobotArgument,
+    SchedulerOption,
+    WorkersOption,
+    file_option,
+)
 from continuum_robot.app.commands.parts import part
+from continuum_robot.workers import WorkerOptions
 
 SimulatedOption = Annotated[
     bool, typer.Option("--simulated/--hardware", help="Simulated devices, or those of the robot.")
@@ -100,12 +107,44 @@ def check_tendons(
     raise typer.Exit(module.run_check_tendons(robot, simulated, pull, json_file, ask=ask))
 
 
+def calibrate(
+    robot: RobotArgument,
+    out: Annotated[Path, file_option("YAML", "The robot file with what was found; the recording is kept beside it.")],
+    *,
+    simulated: SimulatedOption = True,
+    load: Annotated[
+        float, typer.Option(metavar="N", min=0.0, help="Load of a tendon at which it stops, N; 0: limits.maximum_n.")
+    ] = 0.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before it moves.")] = False,
+    json_file: JsonOption = None,
+    workers: WorkersOption = 0,
+    scheduler: SchedulerOption = "",
+) -> None:
+    """Let a robot of servos move for some minutes under a tracker of its tip, and find what it is.
+
+    It homes by its loads, pulls each tendon alone, then in pairs, goes to places all over its coordinates, and moves
+    slowly in all of them. From displacements, loads and poses follow zero and gain (spool) of each tendon, the angles
+    and the stiffness of the segments, stiffness and friction of the tendons, where base and marker are, and how late
+    the tracker is, each with its deviation. Before it moves it says how far, and at which load it stops; on hardware it
+    asks. Ctrl-C lets the tendons out. Home again with the new file. Simulated, the robot is its truth
+    (simulation.truth). Robots whose motors take tensions: `identify`.
+    """
+
+    def ask(sentence: str) -> None:
+        typer.confirm(f"{sentence} Move?", abort=True)
+
+    module = part("procedures.calibrate")
+    asked = None if yes or simulated else ask
+    where = WorkerOptions(workers, scheduler)
+    raise typer.Exit(
+        module.run_calibrate(robot, simulated, out, load_n=load, json_file=json_file, ask=asked, where=where)
+    )
+
+
 def calibrate_torque(
     robot: RobotArgument,
     tendon: Annotated[int, typer.Option(metavar="J", min=1, help="Number of the tendon, from 1.")],
-    mass: Annotated[
-        list[float], typer.Option(metavar="KG", parser=_kilograms, help="A weight, kg; once for each.")
-    ],
+    mass: Annotated[list[float], typer.Option(metavar="KG", parser=_kilograms, help="A weight, kg; once for each.")],
     *,
     simulated: SimulatedOption = True,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before each weight.")] = False,

@@ -49,9 +49,7 @@ def convert(
 def tune(
     robot: RobotArgument,
     *,
-    out: Annotated[
-        Path | None, file_option("YAML", "Copy of the robot file to write with the gains.")
-    ] = None,
+    out: Annotated[Path | None, file_option("YAML", "Copy of the robot file to write with the gains.")] = None,
     margin: Annotated[
         float, typer.Option(metavar="DEG", min=20.0, max=75.0, help="Phase margin that the loop keeps, degrees.")
     ] = 45.0,
@@ -184,17 +182,3 @@ def identify(
             where=where,
         )
     )
-
-
-def calibrate(
-    kind: Annotated[str, typer.Argument(metavar="DYNAMICS", help="What to calibrate: dynamics.")],
-    robot: RobotArgument,
-    out: Annotated[Path, file_option("YAML", "The robot file with the fitted values.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="CSV", help="Recording of torques, tendons and strings; without: a simulated chirp."),
-    ] = None,
-    plot: Annotated[Path | None, file_option("PNG", "Picture of measured and simulated motion.")] = None,
-) -> None:
-    """Fit the stiffness of the backbone and the friction of the tendons to a recorded chirp of the capstans."""
-    part("procedures.calibrate").run_calibrate(kind.lower(), robot, data, out, plot)

@@ -1,85 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot calibrate``: fits of a robot's parameters to a recorded motion, and the file they leave."""
+"""``continuum-robot calibrate``: a robot of servos moves under a tracker, and what it is follows from that."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from continuum_robot.app.procedures.identify_motion import leave
-from continuum_robot.app.procedures.pictures import draw_dynamics_fit
+from continuum_robot.app.output import write_json
+from continuum_robot.app.procedures.devices import completed, load_checked, opened
+from continuum_robot.app.procedures.identify import values_table
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.mounted_tracker import MountedTracker
+from continuum_robot.drivers.protocols import TendonActuators, Tracker
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.dynamics_fit import DynamicsFit, DynamicsFitSettings, fit_dynamics
-from continuum_robot.identification.recorded_motion import (
-    RecordedMotion,
-    read_recorded_motion,
-    write_recorded_motion,
-)
-from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.calibration_motion import simulate_calibration
+from continuum_robot.identification.procedures.self_calibration import SelfCalibration, SelfCalibrationSettings
+from continuum_robot.identification.robot_file import write_fitted_robot
+from continuum_robot.identification.self_calibration import fit_calibration, write_record
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.devices.tip_tracker import PlantTracker, TrackerErrors
+from continuum_robot.simulation.truth import true_robot
+from continuum_robot.workers import HERE, WorkerOptions, tasks
 
-DYNAMICS = "dynamics"
-KINDS = (DYNAMICS,)
+TRACKER_HZ = 60.0
+"""Of the simulated tracker, poses a second."""
 
 
 def run_calibrate(
-    kind: str,
     robot: str,
-    data: Path | None,
+    simulated: bool,
     out: Path,
-    plot: Path | None = None,
     *,
-    masses: bool = False,
+    load_n: float = 0.0,
     json_file: Path | None = None,
+    ask: Callable[[str], None] | None = None,
     console: Console | None = None,
-) -> DynamicsFit:
-    """Fit, print what was found with its uncertainty, write the calibrated robot file and draw the motion.
+    where: WorkerOptions = HERE,
+) -> int:
+    """Move the robot, fit it, print what was found and write the robot file; arguments and errors as :func:`run_home`.
 
     Parameters
     ----------
-    kind : what to calibrate: "dynamics", the stiffnesses of the backbone and the friction of the tendons
-    robot : path of a robot file, or the name of a shipped one
-    data : recording of torques, tendons and strings; None: the robot is simulated along johnston's chirp, and the
-        recording is written beside ``out``
-    out : the robot file to write
-    plot : picture to draw, PNG; None: none
-    masses : whether masses, the capstans' inertia and the damping are found, too
-    json_file : where all numbers go; None: nowhere
-    console : where to print
+    robot, simulated, json_file, console : as there
+    out : robot file to write; the recording goes beside it, as CSV
+    load_n : at which it stops, 0: ``limits.maximum_n``, N
+    ask : called with a sentence before anything moves, returns when it may; None: nobody is asked
+    where : the fits without a block are shared out
 
-    Raises
-    ------
-    ParameterError : unknown kind, or a robot that has nothing to fit
-    RobotFileError, RecordingError : a file cannot be used, or they do not fit together
-    ConvergenceError : no fit was found
+    Returns
+    -------
+    exit code: 0; 1 where it failed; 130 where it was cancelled
     """
-    if kind not in KINDS:
-        raise ParameterError("kind", kind, "one of " + ", ".join(KINDS))
     console = console or Console()
-    loaded = load_robot(robot)
-    with console.status(f"calibrating {loaded.name} ...") as status:
+    loaded = load_checked(robot)
+    if not loaded.takes_displacements:
+        assert loaded.actuators is not None
+        expected = "displacement: a robot whose motors take tensions is fitted by `continuum-robot identify`"
+        raise ParameterError("actuators.command", loaded.actuators.command, expected)
+    procedure = SelfCalibration(loaded, SelfCalibrationSettings(load_n=load_n))
+    actuators, tracker = _simulated(loaded) if simulated else (None, backends.tracker(loaded))
+    sentence = (
+        f"{loaded.name} is homed and then moves for {procedure.duration_s / 60:.0f} min to all sides, its tendons by up"
+        f" to {1e3 * procedure.most_m:.0f} mm; about {procedure.most_load_n:.2g} N are expected of a tendon, and it"
+        f" stops at {procedure.stop_n:.3g} N."
+    )
+    console.print(sentence, markup=False, highlight=False)
+    if ask is not None:
+        ask("Keep its surroundings free, and a hand at the switch.")
+    with opened(loaded, simulated, console, actuators, tracker) as devices:
+        record = completed(devices, procedure, "calibrating", console)
+    if isinstance(record, int):
+        return record
+    rests = write_record(loaded, record, out.with_suffix(".csv"))
+    console.print(f"recording: {rests.file}", markup=False, highlight=False, soft_wrap=True)
+    with tasks(where) as runner, console.status(f"fitting {loaded.name} ...") as status:
+        fit = fit_calibration(loaded, record, rests, lambda text: status.update(escape(text)), runner)
+    write_fitted_robot(loaded, fit, out)
+    console.print(values_table(fit.provenance))
+    if not record.measured:
+        console.print("no load is measured: the bending stiffness of the file is the scale of all forces")
+    if json_file is not None:
+        write_json(json_file, fit.numbers())
+        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"calibrated robot: {out}; home again with it", markup=False, highlight=False, soft_wrap=True)
+    return 0
 
-        def show(text: str) -> None:
-            status.update(escape(text))
 
-        if data is None:
-            show("simulating the chirp ...")
-            run = simulate_calibration(loaded, np.random.default_rng(loaded.simulation.seed))
-            motion = RecordedMotion(
-                run.time_s, run.tendon_displacement_m, run.capstan_torque_nm, run.string_extension_m
-            )
-            recording = write_recorded_motion(loaded, motion, out.with_suffix(".csv"))
-        else:
-            recording = read_recorded_motion(loaded, data)
-        fit = fit_dynamics(loaded, recording, show, settings=DynamicsFitSettings(masses=masses))
-    lines = [f"simulated recording: {recording.file}"] if data is None else []
-    if fit.limited:
-        lines.append(f"at the bounds of the fit, so that nothing here is to be trusted: {', '.join(fit.limited)}")
-    for name, values in (("in windows", fit.rmse_tip_m), ("in one piece", fit.open_loop_rmse_tip_m)):
-        numbers = ", ".join(f"{1e3 * value:.2f}" for value in values)
-        lines.append(f"RMSE of the tip's x, y, z, simulated {name}: {numbers} mm")
-    leave(loaded, fit, out, lines, draw_dynamics_fit, plot=plot, json_file=json_file, console=console)
-    return fit
+def _simulated(robot: Robot) -> tuple[TendonActuators, Tracker]:
+    """The truth's servos, and a tracker with the truth's registration, latency and noise."""
+    truth = true_robot(robot)
+    actuators = SimulatedTendonActuators(truth)
+    settings = None if truth.hardware is None else truth.hardware.tracker
+    errors = TrackerErrors()
+    if isinstance(settings, MountedTracker):
+        errors = TrackerErrors(
+            noise_m=settings.sigma_m, noise_rad=settings.sigma_rad, delay_s=min(settings.latency_s, 0.4)
+        )
+    rng = np.random.default_rng([robot.simulation.seed, 2])
+    seen = PlantTracker(lambda: actuators.plant.pose(truth.length_m), truth.recording, errors, rng, TRACKER_HZ)
+    return actuators, seen

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.assumed_wiring import wired
-from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators
+from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators, Tracker
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.procedure import Found, Procedure
 from continuum_robot.identification.procedures.record import record_path, simulated_folder
@@ -42,10 +42,18 @@ class ProcedureDevices(QuietWatcher):
     robot : with actuators and limits
     actuators, strings : open ones; strings None: the robot has none
     pace : of the loop
+    tracker : an open one; None: no procedure needs it
     """
 
-    def __init__(self, robot: Robot, actuators: TendonActuators, strings: StringEncoders | None, pace: Pace) -> None:
-        self.robot, self.strings, self.pace = robot, strings, pace
+    def __init__(
+        self,
+        robot: Robot,
+        actuators: TendonActuators,
+        strings: StringEncoders | None,
+        pace: Pace,
+        tracker: Tracker | None = None,
+    ) -> None:
+        self.robot, self.strings, self.pace, self._tracker = robot, strings, pace, tracker
         self.failure = ""
         self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
         self.loop.safety.positions_known = False
@@ -75,12 +83,16 @@ class ProcedureDevices(QuietWatcher):
     # What happens in the loop
 
     def on_row(self, row: list[float]) -> None:
-        """Read the strings now and then.
+        """Read the tracker, and the strings now and then.
 
         Parameters
         ----------
         row : of the cycle's log
         """
+        if self._tracker is not None and self.loop.procedure is not None:
+            with contextlib.suppress(ContinuumRobotError):  # a tracker that falls silent is the procedure's to notice
+                while (pose := self._tracker.read(row[self.loop.row.now_s])) is not None:
+                    self.loop.procedure.procedure.take_pose(pose)
         strings = self.strings
         if strings is None or int(row[self.loop.row.number]) % STRING_CYCLES:
             return
@@ -114,7 +126,11 @@ def load_checked(robot: str) -> Robot:
 
 @contextlib.contextmanager
 def opened(
-    robot: Robot, simulated: bool, console: Console, actuators: TendonActuators | None = None
+    robot: Robot,
+    simulated: bool,
+    console: Console,
+    actuators: TendonActuators | None = None,
+    tracker: Tracker | None = None,
 ) -> Iterator[ProcedureDevices]:
     """Devices that are open and read; the torque is off and all is closed when the block is left.
 
@@ -124,6 +140,7 @@ def opened(
     simulated : simulated hardware instead of that of the robot file
     console : for what is worth knowing
     actuators : drives to use; None: those of the robot file
+    tracker : of the tip, for procedures that need one
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_unclaimed())
@@ -157,7 +174,10 @@ def opened(
         if strings is not None:
             stack.callback(strings.close)
             strings.open()
-        devices = ProcedureDevices(robot, actuators, strings, pace)
+        if tracker is not None:
+            stack.callback(tracker.close)
+            tracker.open()
+        devices = ProcedureDevices(robot, actuators, strings, pace, tracker)
         stack.callback(devices.end)
         stack.callback(devices.loop.stop)
         devices.loop.start()

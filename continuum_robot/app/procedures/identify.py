@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from continuum_robot.app.output import write_json
-from continuum_robot.app.procedures.calibrate import DYNAMICS, run_calibrate
+from continuum_robot.app.procedures.identify_capstans import run_identify_capstans
 from continuum_robot.app.procedures.identify_motion import run_identify_motion
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.ftdcr import draw_fit
@@ -22,6 +22,7 @@ from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.provenance import Provenance
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 
@@ -115,8 +116,7 @@ def run_identify(
     if drives(loaded):
         if data is None and not simulated:
             raise ParameterError("--data", None, "a recording of torques, tendons and strings: docs/calibration.md")
-        run_calibrate(DYNAMICS, robot, data, out, plot, masses=True, json_file=json_file, console=console)
-        return 0
+        return run_identify_capstans(loaded, data, out, json_file=json_file, plot=plot, console=console)
     if motors:
         return run_identify_motion(
             loaded,
@@ -150,7 +150,7 @@ def run_identify(
         f"{1e3 * fit.pulls.rmse_m:.2f} mm; {1e3 * fit.pulls.left_rmse_m:.2f} mm of the marker no pull explains",
         highlight=False,
     )
-    console.print(_values(fit))
+    console.print(values_table(fit.provenance))
     if fit.unidentified:
         console.print(
             f"poorly observable in this recording, near its start value: {', '.join(fit.unidentified)}", markup=False
@@ -191,13 +191,20 @@ def _patterns(fit: DisplacedFit) -> Table:
     return table
 
 
-def _values(fit: DisplacedFit) -> Table:
+def values_table(provenance: Provenance) -> Table:
+    """All values of a fit, with their deviations.
+
+    Parameters
+    ----------
+    provenance : of the fit
+    """
     table = Table(title="fitted values, SI units", title_justify="left", title_style="bold")
     table.add_column("quantity", overflow="fold")
     for heading in ("value", "deviation", "before the data"):
         table.add_column(heading)
-    for value in fit.provenance.values:
-        table.add_row(value.key, f"{value.value:.5g}", f"{value.deviation:.2g}", f"{value.prior_deviation:.2g}")
+    for value in provenance.values:
+        before = "" if value.prior_deviation is None else f"{value.prior_deviation:.2g}"
+        table.add_row(value.key, f"{value.value:.5g}", f"{value.deviation:.2g}", before)
     return table
 
 

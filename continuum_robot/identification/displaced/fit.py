@@ -15,7 +15,7 @@ known through the weight alone: stiffnesses and friction are as good as the mass
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,6 +56,7 @@ def identify_displaced(
     *,
     steps: Sequence[str] = STEPS,
     blocks: int = 5,
+    deviations: Mapping[str, float] | None = None,
     runner: Tasks = IN_TURN,
 ) -> DisplacedFit:
     """Fit a robot to a recording.
@@ -68,6 +69,8 @@ def identify_displaced(
     progress : called with a line of text now and then
     steps : which to take, in the order of :data:`STEPS` and from its first on
     blocks : into how many the recording is cut, 2 or more
+    deviations : before the data, of kinds of parameters (:mod:`~continuum_robot.identification.displaced.model`) of
+        which more is known than of others' robots; with one of ``gravity_turn_rad`` the robot stands as its file states
     runner : does the fits without a block
 
     Returns
@@ -102,7 +105,7 @@ def identify_displaced(
     taken: list[_Taken] = []
     for name in steps:
         kept = [one for one in taken if one.worth.kept]
-        taken.append(_take(name, kept[-1] if kept else None, robot, samples, block, say, runner))
+        taken.append(_take(name, kept[-1] if kept else None, robot, samples, block, deviations, say, runner))
     return _result(taken, recording, samples, block, say, runner)
 
 
@@ -241,12 +244,13 @@ def _take(
     robot: Robot,
     samples: _Samples,
     block: Blocks,
+    deviations: Mapping[str, float] | None,
     say: Progress,
     runner: Tasks,
 ) -> _Taken:
     """Fit what a step adds beside all that was kept before it, and judge it on blocks left out."""
     robot, steps = (before.model.start, before.model.steps) if before else (robot, ())
-    model = DisplacedModel(robot, (*steps, name))
+    model = DisplacedModel(robot, (*steps, name), deviations)
     every = max(1, len(block) // _SAMPLES["friction" in model.steps])
     thin = samples.thinned(every)
 
@@ -256,7 +260,8 @@ def _take(
     report(f"fitting {len(model.parameters)} parameters to {len(thin.counted)} samples")
     start = before.found.x if before else np.zeros(0)
     models = [model]
-    if "gravity_turn_rad" in model.parameters.at and name == "statics":
+    stands = "gravity_turn_rad" in (deviations or {})
+    if "gravity_turn_rad" in model.parameters.at and name == "statics" and not stands:
         # Whether the robot stands or hangs: the file's gravity, or the opposite, whichever fits better.
         x, y, z = robot.gravity_m_per_s2
         models.append(DisplacedModel(robot.changed(gravity_m_per_s2=(-x, -y, -z)), model.steps))

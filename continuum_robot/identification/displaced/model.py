@@ -58,22 +58,24 @@ class DisplacedModel:
     ----------
     start : that one, with ``recording``
     steps : whose parameters it has, of :data:`STEPS`
+    deviations : before the data, of kinds of parameters of which more is known than of others' robots
 
     Attributes
     ----------
     parameters : p of them; those of a step more are behind those of one step less
     """
 
-    def __init__(self, start: Robot, steps: Sequence[str]) -> None:
-        self.start, self.steps = start, tuple(steps)
+    def __init__(self, start: Robot, steps: Sequence[str], deviations: Mapping[str, float] | None = None) -> None:
+        self.start, self.steps, known = start, tuple(steps), dict(deviations or {})
         place, segments, count = start.recording, start.segments, start.tendon_count
         assert place is not None
         self._elastic, self._rubs = "statics" in steps, "friction" in steps
         gravity, disks = np.array(start.gravity_m_per_s2), sum(segment.disks.disk_count for segment in segments)
         weight_n = sum(float(segment.disks.masses_kg.sum()) for segment in segments) * float(np.linalg.norm(gravity))
         listed = np.array([segment.backbone.bending_stiffness_nm2 for segment in segments])
-        # A rod too soft to stand upright would start the fit in a buckled shape.
-        bending = listed * max(1.0, weight_n * start.length_m**2 / 2 / float(listed.min()))
+        # A rod too soft to stand upright would start the fit in a buckled shape, unless its stiffness is known.
+        buckling = weight_n * start.length_m**2 / 2 / float(listed.min())
+        bending = listed * (1.0 if "bending" in known else max(1.0, buckling))
         radius_m = float(np.mean([segment.tendons.pitch_radius_m for segment in segments]))
         stretching = bending.mean() * len(segments) / (radius_m**2 * start.length_m)
         # What resists along a rod of one material: its bending stiffness times its area over its second moment.
@@ -100,7 +102,7 @@ class DisplacedModel:
             keys, log = tuple(title.format(one) for one in each.get(of, of)), title.startswith("log_")
             begin = begins.get(name, 1.0 if log else 0.0)
             unit: dict[str, ArrayLike] = {"scale": begin} if log else {"origin": begin}
-            kinds[name] = Parameter(keys, begin, deviation, log=log, **unit)
+            kinds[name] = Parameter(keys, begin, known.get(name, deviation), log=log, **unit)
         self.parameters = Parameters(kinds)
         # Of each number of the statics, or its logarithm: where the fit begins, and its derivatives by x.
         owner = np.repeat(np.eye(len(segments)), [segment.tendons.count for segment in segments], axis=0)

@@ -45,7 +45,7 @@ def check_driven_rod(robot: Robot) -> None:
     if is_mechanism(robot):
         raise ParameterError("robot", robot.name, "a rod")
     if drives(robot):
-        expected = "a motor on every tendon; with capstans: continuum-robot calibrate dynamics"
+        expected = "a motor on every tendon; with capstans: continuum-robot identify"
         raise ParameterError("robot", robot.name, expected)
     for index, segment in enumerate(robot.segments):
         if segment.hysteresis is not None and not bends_alone(robot):

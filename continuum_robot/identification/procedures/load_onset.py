@@ -125,13 +125,7 @@ class LoadOnset(HeldProcedure[Homed]):
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
-        load_n = self.load_n(reading)
-        high = np.flatnonzero(np.abs(load_n) > self._most_n)
-        if high.size:
-            raise ProcedureError(
-                f"{self._robot.tendon_names[high[0]]} bears {load_n[high[0]]:.3g} N, more than limits.maximum_n",
-                "Look for what blocks it, and for a tendon on the wrong side of its spool.",
-            )
+        load_n = self.bearable_load_n(reading, self._most_n)
         count, phase = len(self.goal_m), self._phase
         if phase == LET_OUT:
             if self._rests(self.towards(self._slack_m, self._back_speed, dt), dt):

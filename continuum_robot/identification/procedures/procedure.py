@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.protocols import TendonReading, TrackedPose
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.description import Robot
@@ -189,6 +189,14 @@ class Procedure(ABC, Generic[Found]):
         extension_m : of every string, shape (strings,), m; NaN: unknown
         """
 
+    def take_pose(self, pose: TrackedPose) -> None:
+        """A pose of the tip as a tracker reports it now; ignored where nothing is measured of it.
+
+        Parameters
+        ----------
+        pose : with its stamp, on the clock of the readings
+        """
+
     def stop(self) -> None:
         """End early and in good order: the next steps lead to one that is done, without a result."""
         self._stopped = True
@@ -213,6 +221,7 @@ class HeldProcedure(Procedure[Found]):
         if not robot.takes_displacements or robot.actuators is None or robot.limits is None:
             raise ParameterError("robot", robot.name, "a robot file with actuators that take displacements, and limits")
         super().__init__(robot, np.zeros(robot.tendon_count))
+        self._tendon_names = robot.tendon_names
         servo, actuators = robot.actuators.servo, robot.actuators
         assert servo is not None
         self.k_n_per_m = actuators.reflected_mass_kg * (2 * np.pi * servo.bandwidth_hz) ** 2
@@ -237,6 +246,27 @@ class HeldProcedure(Procedure[Found]):
         if np.isfinite(reading.tension_n).all():
             return reading.tension_n
         return np.asarray(self.k_n_per_m * (self.goal_m - reading.displacement_m))
+
+    def bearable_load_n(self, reading: TendonReading, most_n: float) -> Vector:
+        """The same of loads that may be borne.
+
+        Parameters
+        ----------
+        reading : the newest
+        most_n : of a tendon, N
+
+        Raises
+        ------
+        ProcedureError : a tendon bears more
+        """
+        load_n = self.load_n(reading)
+        high = np.flatnonzero(np.abs(load_n) > most_n)
+        if high.size:
+            raise ProcedureError(
+                f"{self._tendon_names[high[0]]} bears {load_n[high[0]]:.3g} N, more than {most_n:.3g} N",
+                "Look for what blocks it, and for a tendon on the wrong side of its spool.",
+            )
+        return load_n
 
     def towards(self, target_m: Vector, speed_m_per_s: float, dt: float) -> bool:
         """Let the goals go on to targets, and whether all are there.

@@ -18,6 +18,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pos
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.bodies.choosing import linked_tip
 from continuum_robot.simulation.devices.late_reports import LateReports
@@ -60,6 +61,58 @@ class SimulatedTracker:
     def reported(self, now_s: float) -> list[TrackedPose]:
         """What comes until now, s, and has not come before."""
         return self._late.until(now_s, self.errors.delay_s)
+
+
+class PlantTracker:
+    """A tracker without a clock that sees a plant's tip: it stamps a pose when it comes.
+
+    Parameters
+    ----------
+    plant : gives the true tip in the base frame, shape (4, 4)
+    place : where marker and base are in what it sees; None: at the tip and in its own frame
+    errors : of the tracker
+    rng : of the noise and the losses
+    rate_hz : poses a second
+
+    Attributes
+    ----------
+    simulated : True
+    """
+
+    simulated = True
+
+    def __init__(
+        self,
+        plant: Callable[[], Vector],
+        place: Recording | None,
+        errors: TrackerErrors,
+        rng: np.random.Generator,
+        rate_hz: float,
+    ) -> None:
+        self._plant, self._tracker, self._period_s = plant, SimulatedTracker(errors, rng), 1 / rate_hz
+        self._base, self._marker = np.eye(4), np.eye(4)
+        if place is not None:
+            self._base[:3, :3] = so3.exp(np.array(place.base_rotation_in_tracker_rad))
+            self._base[:3, 3], self._marker[:3, 3] = place.base_in_tracker_m, place.marker_in_tip_m
+        self._next_s = -math.inf
+        self._waiting: list[TrackedPose] = []
+
+    def open(self) -> None:
+        """Nothing to begin."""
+
+    def read(self, now_s: float) -> TrackedPose | None:
+        """See the tip where it is due, and report what comes now; as of :class:`~.protocols.Tracker`."""
+        if now_s >= self._next_s:
+            self._next_s = max(self._next_s, now_s - self._period_s) + self._period_s
+            self._tracker.look(now_s, self._base @ self._plant() @ self._marker)
+        self._waiting += self._tracker.reported(now_s)
+        if not self._waiting:
+            return None
+        seen = self._waiting.pop(0)
+        return TrackedPose(seen.time_s + self._tracker.errors.delay_s, seen.tip)
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 def true_tip(robot: Robot, model_error: float = 0.0) -> Callable[[Vector], Vector | None]:

@@ -1,28 +1,175 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot calibrate``: what it refuses, before any fit."""
+"""``continuum-robot calibrate``: what it refuses, before anything moves."""
 
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from continuum_robot.app.command_line import application
-from continuum_robot.app.procedures.calibrate import run_calibrate
+from continuum_robot.app.command_line import application, main
+from continuum_robot.app.procedures import calibrate
+from continuum_robot.app.procedures.identify_capstans import run_identify_capstans
+from continuum_robot.drivers.motion_capture.settings import MotionCapture
 from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.identification.procedures.self_calibration import SelfCalibrationSettings
+from continuum_robot.identification.self_calibration import columns_of
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.recording import Recording
+from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.simulation_settings import WiringErrors
+
+ROBOT = "three_segment_servo"
+SEEDS = range(1, 11)
+STIFFNESS = "log_bending_stiffness_segment_1"
 
 
-def test_unknown_kinds_and_robots_without_capstans_are_refused(tmp_path):
-    with pytest.raises(ParameterError, match="dynamics"):
-        run_calibrate("geometry", "vanderbilt_segment", None, tmp_path / "out.yaml")
-    with pytest.raises(ParameterError, match="capstans"):
-        run_calibrate("dynamics", "two_segment", None, tmp_path / "out.yaml")
-    assert not (tmp_path / "out.yaml").exists()
+def drawn(seed: int) -> Robot:
+    """A robot that is not as its file states, seen by a tracker that stands askew and is late."""
+    robot, rng = load_robot(ROBOT), np.random.default_rng([seed, 40])
+    stiffer, friction = 1 + 0.1 * rng.standard_normal(), rng.uniform(0.04, 0.12)
+    segments = tuple(
+        replace(
+            one,
+            backbone=replace(one.backbone, youngs_modulus_pa=stiffer * one.backbone.youngs_modulus_pa),
+            tendons=replace(
+                one.tendons,
+                angle_offset_rad=one.tendons.angle_offset_rad + 0.05 * rng.standard_normal(),
+                friction_coefficient=friction,
+                guide_turn_rad=1.0,
+            ),
+        )
+        for one in robot.segments
+    )
+    place = Recording(
+        displacement_columns=columns_of(robot),
+        displacement_signs=(1.0,) * robot.tendon_count,
+        marker_in_tip_m=tuple(rng.normal(0, [0.004, 0.004, 0.01]).tolist()),
+        base_in_tracker_m=tuple(rng.normal(0, 0.0015, 3).tolist()),
+        base_rotation_in_tracker_rad=(*rng.normal(0, 0.02, 2).tolist(), 0.0),
+    )
+    errors = WiringErrors(
+        spool_ratio=tuple((1 + 0.02 * rng.standard_normal(9)).tolist()),
+        slack_m=tuple(rng.normal(0, 3e-4, 9).tolist()),
+        current_gain=tuple((1 + 0.03 * rng.standard_normal(9)).tolist()),
+        current_offset_a=tuple((0.007 * rng.standard_normal(9)).tolist()),
+    )
+    stiffness = robot.tendon_stiffness_n_per_m * math.exp(0.2 * rng.standard_normal())
+    late_s = rng.uniform(0, 0.05)
+    tracker = MotionCapture(
+        kind="motion_capture", system="mock", hostname="none", tip_body="tip", latency_s=late_s, sigma_m=1e-4
+    )
+    return robot.changed(
+        segments=segments,
+        recording=place,
+        tendon_stiffness_n_per_m=stiffness,
+        hardware=replace(robot.hardware, tracker=tracker),
+        simulation=replace(robot.simulation, truth="", substep_s=2.5e-3, wiring_errors=errors),
+    )
 
 
-def test_a_recording_that_is_not_there_is_named(tmp_path):
+def true_values(truth: Robot) -> Iterator[tuple[str, str, float]]:
+    """Kind of quantity, its name among the numbers, and its true value."""
+    place, errors = truth.recording, truth.simulation.wiring_errors
+    assert place is not None
+    for segment in truth.segments:
+        yield "angle", f"angle_offset_{segment.name}_rad", segment.tendons.angle_offset_rad
+    for k, axis in enumerate("xyz"):
+        yield "marker", f"marker_in_tip_{axis}_m", place.marker_in_tip_m[k]
+        yield "base", f"base_in_tracker_{axis}_m", place.base_in_tracker_m[k]
+    for k, axis in enumerate("xy"):
+        yield "tilt", f"base_rotation_in_tracker_{axis}_rad", place.base_rotation_in_tracker_rad[k]
+    for name, ratio, slack_m in zip(truth.tendon_names, errors.spool_ratio, errors.slack_m, strict=True):
+        yield "spool", f"gain_{name}", ratio
+        yield "zero", f"servo_zero_{name}_m", slack_m / ratio
+    bending = truth.segments[0].backbone.bending_stiffness_nm2
+    yield "stiffness", STIFFNESS, math.log(bending)
+    friction = truth.segments[0].tendons.friction_coefficient
+    yield "friction", "log_friction_fraction", math.log(1 - math.exp(-friction))
+    assert truth.hardware is not None
+    yield "latency", "tracker_latency_s", truth.hardware.tracker.latency_s
+
+
+@pytest.mark.long
+def test_truths_that_it_does_not_know_are_found_within_two_deviations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """9 of 10 of each kind. Half an hour."""
+    monkeypatch.setenv("ROS_DOMAIN_ID", os.environ["CONTINUUM_ROBOT_TEST_DOMAIN_APP"])
+    short = partial(SelfCalibrationSettings, places=40, rest_s=0.6, slow_s=15.0)
+    monkeypatch.setattr(calibrate, "SelfCalibrationSettings", short)
+    within: dict[str, list[bool]] = {}
+    for seed in SEEDS:
+        truth, numbers = drawn(seed), tmp_path / "numbers.json"
+        monkeypatch.setattr(calibrate, "true_robot", lambda _robot, truth=truth: truth)
+        assert calibrate.run_calibrate(ROBOT, True, tmp_path / "out.yaml", json_file=numbers) == 0
+        found = json.loads(numbers.read_text())
+        for kind, key, value in true_values(truth):
+            within.setdefault(kind, []).append(abs(found[key] - value) < 2 * found[f"{key}_deviation"])
+        written = load_robot(tmp_path / "out.yaml")
+        assert written.provenance[-1].command == "continuum-robot calibrate"
+        deviations = [found[f"{key}_deviation"] for key in ("log_tendon_over_bending_stiffness", STIFFNESS)]
+        assert written.displaced_tendons is not None
+        error = np.log(np.array(written.displaced_tendons.stiffness_n_per_m) / truth.tendon_stiffness_n_per_m)
+        within.setdefault("tendons", []).extend((np.abs(error) < 2 * math.hypot(*deviations)).tolist())
+    shares = {kind: float(np.mean(each)) for kind, each in within.items()}
+    assert min(shares.values()) >= 0.9, shares
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["opencr_five_tendon"], "continuum-robot identify"),
+        (["vanderbilt_segment"], "continuum-robot identify"),
+        ([ROBOT, "--load", "90"], "load_n"),
+        ([ROBOT, "--load", "4"], "room to bend"),
+        ([ROBOT, "--hardware"], "hardware.tracker"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.yaml"
+    assert main(["calibrate", *arguments, "--out", str(out)]) == 2
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_on_hardware_it_asks_before_it_opens_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(*_: object) -> None:
+        raise AssertionError("opened before it asked")
+
+    asked: list[str] = []
+
+    def ask(sentence: str) -> None:
+        asked.append(sentence)
+        raise ParameterError("move", "no", "yes")
+
+    monkeypatch.setattr(calibrate.backends, "tracker", lambda _robot: None)
+    monkeypatch.setattr(calibrate, "opened", opened)
+    with pytest.raises(ParameterError, match="move"):
+        calibrate.run_calibrate(ROBOT, False, tmp_path / "out.yaml", ask=ask)
+    assert len(asked) == 1
+
+
+def test_a_recording_of_capstans_that_is_not_there_is_named(tmp_path: Path) -> None:
+    robot = load_robot("vanderbilt_segment")
     with pytest.raises(RecordingError, match=r"none\.csv"):
-        run_calibrate("dynamics", "vanderbilt_segment", tmp_path / "none.csv", tmp_path / "out.yaml")
+        run_identify_capstans(robot, tmp_path / "none.csv", tmp_path / "out.yaml")
+    bare = robot.changed(segments=tuple(replace(one, capstans=None) for one in robot.segments))
+    with pytest.raises(ParameterError, match="capstans"):
+        run_identify_capstans(bare, None, tmp_path / "out.yaml")
 
 
-def test_the_command_explains_itself():
+def test_the_command_explains_itself() -> None:
     answer = CliRunner().invoke(application, ["calibrate", "--help"])
     assert answer.exit_code == 0
-    assert "chirp" in answer.output
+    assert "tracker" in answer.output
