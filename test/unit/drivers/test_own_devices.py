@@ -139,7 +139,7 @@ def test_a_port_that_is_not_there_is_named(own_motor: Any) -> None:
         ),
         ("{tendon: 2}", "{tendon: 6}", r"motors\[1\].tendon"),
         ("{tendon: 3, polarity: -1}", "{tendon: 3, polarity: 0}", "polarity"),
-        ("kind: winch_serial", "kind: winches", "one of dynamixel, .*odri_can, winch_serial"),
+        ("kind: winch_serial", "kind: winches", "one of cia402, dynamixel, .*odri_can, winch_serial"),
     ],
 )
 def test_mistakes_in_its_section_are_reported_like_any_other(
@@ -150,7 +150,7 @@ def test_mistakes_in_its_section_are_reported_like_any_other(
 
 
 def test_without_the_package_the_known_kinds_are_named() -> None:
-    with pytest.raises(RobotFileError, match="kind: 'winch_serial' -- expected one of dynamixel"):
+    with pytest.raises(RobotFileError, match="kind: 'winch_serial' -- expected one of cia402, dynamixel"):
         load_robot(str(ROBOT))
 
 

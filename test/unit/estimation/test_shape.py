@@ -2,6 +2,7 @@
 """Shape estimation: exact without noise, best and honest with it, and clear about what it cannot see."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def curved(order):
 ROBOTS = {
     "opencr_five_tendon": load_robot("opencr_five_tendon"),
     "two_segment": load_robot("two_segment"),
-    "ftdcr_v6": load_robot("ftdcr_v6"),
+    "bare_rod": load_robot(Path(__file__).parents[2] / "robots/bare_rod.yaml"),
     "chebyshev": curved(2),
 }
 ESTIMATORS = {name: ShapeEstimator(robot) for name, robot in ROBOTS.items()}

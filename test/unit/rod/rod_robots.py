@@ -60,7 +60,7 @@ def uneven(gravity=(1.5, -2.0, 9.0)):
         String(name="inside_second", anchor_m=0.2, pitch_radius_m=0.005, angle_rad=-1.1),
         String(name="tip", anchor_m=sum(lengths), pitch_radius_m=0.006, angle_rad=2.9),
     )
-    return Robot(schema_version=1, name="uneven", segments=segments, gravity_m_per_s2=gravity, strings=strings)
+    return Robot(schema_version=2, name="uneven", segments=segments, gravity_m_per_s2=gravity, strings=strings)
 
 
 def light_rod_with_tip_disk(gravity, inertia_radius_m=0.02):
@@ -72,7 +72,7 @@ def light_rod_with_tip_disk(gravity, inertia_radius_m=0.02):
         disks=Disks(mass_kg=2.0, radius_m=inertia_radius_m, thickness_m=0.004, count=1),
         tendons=Tendons(count=3, pitch_radius_m=0.01),
     )
-    return Robot(schema_version=1, name="pendulum", segments=(segment,), gravity_m_per_s2=gravity)
+    return Robot(schema_version=2, name="pendulum", segments=(segment,), gravity_m_per_s2=gravity)
 
 
 def heavy_rod_without_disks(gravity, order):
@@ -86,7 +86,7 @@ def heavy_rod_without_disks(gravity, order):
         tendons=Tendons(count=3, pitch_radius_m=0.01),
         basis=basis,
     )
-    return Robot(schema_version=1, name="cantilever", segments=(segment,), gravity_m_per_s2=gravity)
+    return Robot(schema_version=2, name="cantilever", segments=(segment,), gravity_m_per_s2=gravity)
 
 
 def shapes(robot, seed, count, bending_rad=1.5):
