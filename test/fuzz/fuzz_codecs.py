@@ -13,12 +13,13 @@ import numpy as np
 from dynamixel_sdk import protocol2_packet_handler
 
 from continuum_robot.drivers import cobs
+from continuum_robot.drivers.can_bus import BUS_ERRORS, SlcanBus
 from continuum_robot.drivers.dynamixel import registers
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2
 from continuum_robot.drivers.odri_can import codec as odri
-from continuum_robot.drivers.odri_can.channel import BUS_ERRORS, BusPort, SlcanBus
+from continuum_robot.drivers.odri_can.channel import BusPort
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.servo_bus import Framing, ShortFraming

@@ -11,9 +11,9 @@ from typing import Any
 
 import can
 
+from continuum_robot.drivers.can_bus import BUS_ERRORS, SLCAN, SOCKETCAN, bus_of
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.codec import Frame
-from continuum_robot.drivers.odri_can.channel import BUS_ERRORS, SLCAN, SOCKETCAN, bus_of
 from continuum_robot.errors import DeviceError
 
 ATTEMPTS = 3

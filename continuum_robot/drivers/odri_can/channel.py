@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import can
-from can.interfaces.slcan import slcanBus
 
+from continuum_robot.drivers.can_bus import BUS_ERRORS, MULTICAST, SLCAN, SOCKETCAN, VIRTUAL, bus_of
 from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.odri_can.frame_port import FRAMES_A_CYCLE, RECEIVE_ERRORS_IN_A_ROW, FramePort
@@ -25,24 +25,17 @@ from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, explain
 from continuum_robot.errors import DeviceError
 
-SOCKETCAN, SLCAN, VIRTUAL, MULTICAST = "socketcan", "slcan", "virtual", "udp_multicast"
 SEND_TIMEOUT_S = 0.02
 """Longer than a frame needs: pyserial calls a write late that was only interrupted."""
 NEXT_SEND_TIMEOUT_S = 0.001
 """After a failure: a channel that takes nothing must not stop the loop."""
 JOIN_TIMEOUT_S = 2.0
-COMMAND_TIMEOUT_S = 0.05
 BUS_OFF_CLASS = 0x40
-MULTICAST_PORT = 43113
 SEND_BUFFER_BYTES = 4_194_304
 """Asked for; the kernel gives what net.core.wmem_max allows, of which a frame takes about 800 bytes."""
-BUS_ERRORS = (can.CanError, ValueError, IndexError, OSError)
-"""What python-can's interfaces raise: slcan a ValueError or an IndexError for a bad line, others a plain OSError."""
 # linux/can/raw.h and linux/can/error.h
 _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES = 2, 0x1FFFFFFF
 _FRAME = struct.Struct("<IB3x8s")
-_LONGEST_LINE = 64
-_HEXADECIMAL = frozenset(b"0123456789ABCDEFabcdef")
 
 SocketFactory = Callable[[str], socket.socket]
 
@@ -102,71 +95,6 @@ def can_socket(name: str) -> socket.socket:
         made.close()
         raise
     return made
-
-
-class SlcanBus(slcanBus):
-    """python-can's serial adapters, with a guard on the line.
-
-    Its own receiver reads byte by byte and stumbles over a byte that is no text for ever; its writer waits until the
-    line is empty, and without end for a line on which nobody reads.
-    """
-
-    def set_bitrate(self, bitrate: int, data_bitrate: int | None = None) -> None:
-        """As python-can's, which calls it before anything else is sent; the port is this program's alone from here.
-
-        Parameters
-        ----------
-        bitrate, data_bitrate : bit/s
-        """
-        self.serialPortOrig.exclusive = True
-        self.serialPortOrig.write_timeout = COMMAND_TIMEOUT_S
-        super().set_bitrate(bitrate, data_bitrate)
-
-    def _write(self, string: str) -> None:
-        self.serialPortOrig.write(string.encode() + self.LINE_TERMINATOR)
-
-    def _read(self, timeout: float | None) -> str | None:  # noqa: ARG002 - what is there, without a wait
-        if b"\r" not in self._buffer:
-            self._buffer += self.serialPortOrig.read(max(1, self.serialPortOrig.in_waiting)).replace(b"\a", b"\r")
-        while b"\r" in self._buffer:
-            line, _, self._buffer = self._buffer.partition(b"\r")
-            if not line.strip(b"zZ") or line[:1] in (b"V", b"N", b"F"):  # the adapter's own answers
-                continue
-            if line[:1] not in (b"t", b"T", b"r", b"R") or not _HEXADECIMAL.issuperset(line[1:]):
-                raise ValueError(f"a torn line of an slcan adapter: {bytes(line)!r}")
-            return line.decode() + "\r"
-        self._buffer = self._buffer[-_LONGEST_LINE:]
-        return None
-
-    def shutdown(self) -> None:
-        """Close the adapter's channel, and the port in any case."""
-        with contextlib.suppress(*BUS_ERRORS):  # one that was pulled out takes no last word
-            super().shutdown()
-        self.serialPortOrig.close()
-
-
-def bus_of(interface: str, name: str, bitrate_bps: int) -> can.BusABC:
-    """A python-can bus.
-
-    Parameters
-    ----------
-    interface : any that python-can knows
-    name : of the channel, in that interface's spelling; for udp_multicast an address, perhaps with ``:PORT``
-    bitrate_bps : bit/s
-
-    Raises
-    ------
-    BUS_ERRORS : it cannot be opened
-    """
-    if interface == SLCAN:
-        # The board answers or not; two seconds for an Arduino to boot are not needed.
-        return SlcanBus(name, bitrate=bitrate_bps, sleep_after_open=0.0, timeout=0.0)
-    options: dict[str, Any] = {"channel": name, "bitrate": bitrate_bps}
-    if interface == MULTICAST:
-        address, _, port = name.rpartition(":")
-        # No hop: the frames stay on this computer.
-        options = {"channel": address or name, "port": int(port) if address else MULTICAST_PORT, "hop_limit": 0}
-    return can.Bus(interface=interface, ignore_config=True, **options)
 
 
 class BusPort(FramePort):

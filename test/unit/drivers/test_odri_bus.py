@@ -17,8 +17,9 @@ import pytest
 import serial
 from odri_stand import five_tendons, wiring
 
+from continuum_robot.drivers.can_bus import bus_of
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import Channel, bus_of, explain_can
+from continuum_robot.drivers.odri_can.channel import Channel, explain_can
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
