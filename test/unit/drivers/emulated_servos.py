@@ -19,6 +19,7 @@ from continuum_robot.drivers.servo_emulation import EmulatedServos
 from continuum_robot.drivers.servo_settings import ServoMotor as Entry
 from continuum_robot.robot.actuation import DisplacementLimits, PositionServo
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.hardware import Motor
 from continuum_robot.simulation.wire.odri_board import FreeMotor
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.servo_line import ServoLine
@@ -89,17 +90,17 @@ def positioned(robot: Robot | None = None, **limits: float) -> Robot:
     return robot.changed(actuators=actuators, limits=DisplacementLimits(**values), control=None, hardware=None)
 
 
-def dynamixels(port: str, servos: Sequence[int] = SERVOS, **changes: Any) -> Dynamixel:
-    motors = tuple(
-        Entry(
-            id=servo,
-            tendon=index + 1,
-            polarity=-1 if index % 2 else 1,
-            spool_radius_m=RADIUS_M,
-            torque_constant_nm_per_a=CONSTANT,
-        )
+def entries_of(kind: type[Motor], servos: Sequence[int] = SERVOS, **given: Any) -> tuple[Motor, ...]:
+    """Entries of motors in a robot file, each other one turned round."""
+    wound = {"spool_radius_m": RADIUS_M, "torque_constant_nm_per_a": CONSTANT, **given}
+    return tuple(
+        kind(**wound, id=servo, tendon=index + 1, polarity=-1 if index % 2 else 1)
         for index, servo in enumerate(servos)
     )
+
+
+def dynamixels(port: str, servos: Sequence[int] = SERVOS, **changes: Any) -> Dynamixel:
+    motors = entries_of(Entry, servos)
     given = {"maximum_current_a": 0.5, "receive_timeout_ms": TIMEOUT_MS, **changes}
     return Dynamixel(kind="dynamixel", port=port, motors=motors, **given)
 

@@ -23,6 +23,7 @@ from emulated_servos import (
     TIMEOUT_MS,
     ServoMotor,
     ServoStand,
+    entries_of,
     positioned,
 )
 from hypothesis import given
@@ -43,17 +44,7 @@ WATCHED = 127 << 16 | TIMEOUT_MS
 
 
 def section(port: str, servos: tuple[int, ...] = SERVOS, **changes: Any) -> Cia402:
-    motors = tuple(
-        Cia402Motor(
-            id=servo,
-            tendon=index + 1,
-            polarity=-1 if index % 2 else 1,
-            spool_radius_m=RADIUS_M,
-            torque_constant_nm_per_a=CONSTANT,
-            counts_per_turn=COUNTS,
-        )
-        for index, servo in enumerate(servos)
-    )
+    motors = entries_of(Cia402Motor, servos, counts_per_turn=COUNTS)
     given = {"maximum_current_a": 0.5, "receive_timeout_ms": TIMEOUT_MS, **changes}
     return Cia402(kind="cia402", port=port, motors=motors, **given)
 

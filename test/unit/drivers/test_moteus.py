@@ -22,6 +22,7 @@ from emulated_servos import (
     TIMEOUT_MS,
     ServoMotor,
     ServoStand,
+    entries_of,
     positioned,
 )
 from hypothesis import given
@@ -39,16 +40,7 @@ OPTIONS: dict[str, Any] = {"answer_margin_s": PATIENCE_S, "simulated": True}
 
 
 def section(port: str) -> Moteus:
-    motors = tuple(
-        MoteusMotor(
-            id=servo,
-            tendon=index + 1,
-            polarity=-1 if index % 2 else 1,
-            spool_radius_m=RADIUS_M,
-            torque_constant_nm_per_a=CONSTANT,
-        )
-        for index, servo in enumerate(SERVOS)
-    )
+    motors = entries_of(MoteusMotor)
     return Moteus(kind="moteus", port=port, motors=motors, maximum_current_a=0.5, receive_timeout_ms=TIMEOUT_MS)
 
 

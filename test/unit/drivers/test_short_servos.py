@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from emulated_servos import (
-    CONSTANT,
     METER_PER_TURN,
     NEWTON_PER_AMPERE,
     PATIENCE_S,
-    RADIUS_M,
     SERVOS,
     TIMEOUT_MS,
     SdkLine,
     ServoMotor,
     ServoStand,
     dynamixels,
+    entries_of,
     positioned,
 )
 from hypothesis import given
@@ -45,16 +44,7 @@ OPTIONS: dict[str, Any] = {"answer_margin_s": PATIENCE_S, "simulated": True}
 
 
 def feetechs(port: str, **changes: Any) -> Feetech:
-    motors = tuple(
-        Entry(
-            id=servo,
-            tendon=index + 1,
-            polarity=-1 if index % 2 else 1,
-            spool_radius_m=RADIUS_M,
-            torque_constant_nm_per_a=CONSTANT,
-        )
-        for index, servo in enumerate(SERVOS)
-    )
+    motors = entries_of(Entry)
     return Feetech(kind="feetech", port=port, motors=motors, **{"receive_timeout_ms": TIMEOUT_MS, **changes})
 
 
