@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, SILENT_AFTER_S, TORQUE_OFF
+from continuum_robot.drivers.can_bus import Frame
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.bus import CanOpenBus
-from continuum_robot.drivers.cia402.codec import Frame, state_of, wrapped
+from continuum_robot.drivers.cia402.codec import state_of, wrapped
 from continuum_robot.drivers.cia402.settings import AUTO, HOLD, Cia402
 from continuum_robot.drivers.polled import PolledActuators, Sample
 from continuum_robot.errors import DeviceError

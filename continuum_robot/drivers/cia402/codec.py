@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from continuum_robot.drivers.can_bus import Frame
+
 NMT, SYNC, EMERGENCY, HEARTBEAT = 0x000, 0x080, 0x080, 0x700
 TPDO1, TPDO2, RPDO1 = 0x180, 0x280, 0x200
 SDO_ANSWER, SDO_REQUEST = 0x580, 0x600
@@ -110,13 +112,6 @@ _EVERY_SYNC = 1
 _WORD = struct.Struct("<H")
 STATE_PDO, SPEED_PDO = struct.Struct("<Hih"), struct.Struct("<i")
 """Statusword, position, torque; velocity."""
-
-
-class Frame(NamedTuple):
-    """A CAN frame with an 11-bit identifier."""
-
-    identifier: int
-    data: bytes
 
 
 class Pdo(NamedTuple):

@@ -8,8 +8,9 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from continuum_robot.drivers.can_bus import Frame
 from continuum_robot.drivers.cia402 import codec
-from continuum_robot.drivers.cia402.codec import Frame, Pdo, wrapped
+from continuum_robot.drivers.cia402.codec import Pdo, wrapped
 from continuum_robot.drivers.cia402.settings import Cia402Motor
 from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
 

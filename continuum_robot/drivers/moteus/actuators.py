@@ -14,7 +14,7 @@ from typing import Any
 
 from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.moteus import frames
-from continuum_robot.drivers.moteus.frames import CanLine, FdcanusbFraming
+from continuum_robot.drivers.moteus.frames import FdcanusbFraming, FdLine
 from continuum_robot.drivers.moteus.settings import Moteus
 from continuum_robot.drivers.polled import Sample
 from continuum_robot.errors import DeviceError
@@ -48,7 +48,7 @@ class MoteusActuators(BusServos):
         super().__init__(robot, settings, FdcanusbFraming(), "moteus controllers", **options)
         self.bus.remedy = "Check supply, cables and termination, and the controllers' numbers."
         if not settings.port.startswith("/") and self.bus.in_process is None:
-            self.bus.make_line = lambda: CanLine(self.bus.port)
+            self.bus.make_line = lambda: FdLine(self.bus.port)
         actuators, limits = robot.actuators, robot.limits
         default = actuators.torque_constant_nm_per_a if actuators is not None else _NAN
         self._nm_per_a = [entry.torque_constant_nm_per_a or default for entry in self.motors.motors]

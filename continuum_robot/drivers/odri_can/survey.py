@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from continuum_robot.drivers.can_bus import BITRATE_BPS
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.board_watch import ONE_BOARD_HZ
-from continuum_robot.drivers.odri_can.can_link import BITRATE_BPS
 from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory
 from continuum_robot.drivers.odri_can.codec import Status
 from continuum_robot.drivers.odri_can.faults import describe

@@ -18,12 +18,12 @@ from rich.console import Console
 from continuum_robot.app import devices
 from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
+from continuum_robot.drivers.can_bus import bring_up_line
 from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.odri_can import channel as channels
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can import survey as odri_survey
-from continuum_robot.drivers.odri_can.can_link import bring_up_line
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file, load_robot

@@ -81,4 +81,5 @@ def test_an_interface_over_python_can_is_held_too(name):
     with pytest.raises(PortInUseError, match=f"process {os.getpid()}"):
         Channel("udp_multicast", name, 1_000_000).open()
     held.release()
-    assert Channel("virtual", name, 1_000_000)._held is None  # within this process only
+    for _ in range(2):
+        Channel("virtual", name, 1_000_000).open()  # within this process only
