@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 PROTOCOL_1, PROTOCOL_2 = 1, 2
 
-CURRENT, POSITION = "current", "position"
+CURRENT, VELOCITY, POSITION = "current", "velocity", "position"
 EXTENDED_POSITION, CURRENT_BASED_POSITION = "extended_position", "current_based_position"
-MODES = {CURRENT: 0, POSITION: 3, EXTENDED_POSITION: 4, CURRENT_BASED_POSITION: 5}
+MODES = {CURRENT: 0, VELOCITY: 1, POSITION: 3, EXTENDED_POSITION: 4, CURRENT_BASED_POSITION: 5}
 """Value of the register Operating Mode."""
 
-_LOAD = (POSITION, EXTENDED_POSITION)
+_LOAD = (VELOCITY, POSITION, EXTENDED_POSITION)
 _TORQUE = (CURRENT, *_LOAD)
 _ALL = (*_TORQUE, CURRENT_BASED_POSITION)
 RAM_OF_P = 448
@@ -32,7 +32,6 @@ class Model(NamedTuple):
     velocity_unit_rev_per_s : of a count of speed, rev/s
     acceleration_unit_rev_per_s2 : of a count of profile acceleration, rev/s^2
     ram : added to the addresses of the volatile registers
-    watchdog : whether it has one
     protocol : that it speaks
     """
 
@@ -44,7 +43,6 @@ class Model(NamedTuple):
     velocity_unit_rev_per_s: float = 0.229 / 60
     acceleration_unit_rev_per_s2: float = 214.577 / 3600
     ram: int = 0
-    watchdog: bool = True
     protocol: int = PROTOCOL_2
 
 
@@ -53,7 +51,7 @@ def _p(name: str, counts_per_turn: int) -> Model:
 
 
 def _old(name: str, counts: float, turn_rev: float, rpm: float) -> Model:
-    return Model(name, (POSITION,), 0.0, counts, turn_rev, rpm / 60, watchdog=False, protocol=PROTOCOL_1)
+    return Model(name, (POSITION,), 0.0, counts, turn_rev, rpm / 60, protocol=PROTOCOL_1)
 
 
 def _ax(name: str) -> Model:
@@ -109,9 +107,9 @@ MODELS: dict[int, Model] = {
             1310: "XW540-H260",
         }.items()
     },
-    30: Model("MX-28(2.0)", _LOAD, watchdog=False),
-    311: Model("MX-64(2.0)", _ALL, 0.00336, watchdog=False),
-    321: Model("MX-106(2.0)", _ALL, 0.00336, watchdog=False),
+    30: Model("MX-28(2.0)", _LOAD),
+    311: Model("MX-64(2.0)", _ALL, 0.00336),
+    321: Model("MX-106(2.0)", _ALL, 0.00336),
     2000: _p("PH42-020-S300", 607_500),
     2010: _p("PH54-100-S500", 1_003_846),
     2020: _p("PH54-200-S500", 1_003_846),

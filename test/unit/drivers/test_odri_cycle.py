@@ -246,7 +246,7 @@ def test_an_adapter_that_is_out_is_tried_every_half_second(stand: OdriStand, mon
         tried.append(name)
         raise OSError(19, "No such device")
 
-    monkeypatch.setattr(stand.actuators.channels[2], "_factory", nothing)
+    monkeypatch.setattr(stand.actuators.channels[2]._line, "_make", lambda: nothing("can2"))
     stand.wires[2].close()
     stand.run(2.2)
     assert tried == ["can2"] * 4
