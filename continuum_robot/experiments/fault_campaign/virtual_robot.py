@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import Reference, RestToRest
-from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.odri_can.fault_texts import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.protocols import ForceReading, StringReading
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
@@ -272,7 +272,7 @@ class VirtualRobot(QuietWatcher):
             self.tell("tendon_driver: torque off", "the torque is off: brakes are closed")
         for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
-            self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
+            self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS[name].meaning if name in BOARD_FAULTS else name}")
         if loop.devices.error is not None:
             self.tell("odri_can: bus", str(loop.devices.error))
         if self._alter is not None:
