@@ -13,6 +13,7 @@ from std_srvs.srv import Trigger
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.framed_serial import FramedSensor
 from continuum_robot.drivers.protocols import CountsFrames, ForceReading, ForceSensor
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.errors import ContinuumRobotError
@@ -25,7 +26,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 
 UNLOADED = np.zeros(6)
 SIMULATED_FRAME = "force_sensor"

@@ -13,6 +13,7 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from action_msgs.msg import GoalStatus
+from board_peers import PythonCanWire
 from continuum_robot.action import HomeTendons
 from continuum_robot.msg import StringLengths
 from ros_goal import Goal
@@ -24,7 +25,6 @@ from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 

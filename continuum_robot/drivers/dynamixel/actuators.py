@@ -164,8 +164,8 @@ class DynamixelActuators(BusServos):
         servo.pwm_limit = self.get(servo, registers.PWM_LIMIT, 2)
         servo.range_turns = (-registers.EXTENDED_TURNS, registers.EXTENDED_TURNS)
         if servo.mode == VELOCITY:
-            allowed = self.get(servo, registers.VELOCITY_LIMIT, 4) * servo.model.velocity_unit_rev_per_s
-            servo.largest_speed_rev_per_s = np.fmin(self.motors.speed_rev_per_s[index], allowed)
+            own = self.get(servo, registers.VELOCITY_LIMIT, 4) * servo.model.velocity_unit_rev_per_s
+            servo.largest_speed_rev_per_s = float(np.fmin(self.motors.speed_rev_per_s[index], own))
         if servo.mode == POSITION:
             bounds = (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION)
             low, high = (_signed(self.get(servo, address, 4)) / servo.model.counts_per_turn for address in bounds)

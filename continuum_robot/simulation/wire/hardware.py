@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.backends import device_of
+from continuum_robot.drivers.odri_can import emulator as odri_emulator
 from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
 from continuum_robot.drivers.odri_can.channel import frame_sockets
+from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
 from continuum_robot.errors import DeviceError, ParameterError
@@ -32,14 +36,9 @@ from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
-from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
-from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 from continuum_robot.simulation.wire.servo_line import ServoLine
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
@@ -55,10 +54,10 @@ def catalog() -> dict[str, str]:
     """Name and meaning of every fault of :meth:`SimulatedHardware.inject`."""
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
-        (BOARD, odri_board.FAULTS),
+        (BOARD, odri_emulator.FAULTS),
         (SERVO, servo_emulation.FAULTS),
-        (STRINGS, string_encoder_board.BOARD_FAULTS | LINE_FAULTS),
-        (FORCE, rokubi.SENSOR_FAULTS | LINE_FAULTS),
+        (STRINGS, SimulatedStringEncoderBoard.catalog()),
+        (FORCE, SimulatedRokubi.catalog()),
     ):
         named |= {f"{prefix}.{name}": meaning for name, meaning in kinds.items()}
     return named
@@ -376,7 +375,7 @@ class SimulatedHardware:
                     name, target, magnitude, duration_s=duration_s
                 )
             elif prefix == FORCE:
-                self._present(self.rokubi, "force sensor").inject(name, magnitude, duration_s=duration_s)
+                self._present(self.rokubi, "force sensor").inject(name, magnitude=magnitude, duration_s=duration_s)
             else:
                 self._mechanical.inject(fault, target, magnitude, duration_s, now_s=self._now_s)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.reader import ANSWER_TIMEOUT_S, StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
 from continuum_robot.errors import ParameterError
@@ -14,7 +15,6 @@ from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
 from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
 

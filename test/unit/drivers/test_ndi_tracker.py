@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.ndi_serial import network
 from continuum_robot.drivers.ndi_serial import tracker as driver
+from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
 from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
@@ -25,7 +26,6 @@ from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 
 needs_library = pytest.mark.skipif(driver.ndicapy is None, reason="ndicapi is not installed")
 

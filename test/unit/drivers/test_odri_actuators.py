@@ -10,6 +10,7 @@ from typing import Any
 import can
 import numpy as np
 import pytest
+from board_peers import PythonCanWire
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odri_stand import METER_PER_TURN, NEWTON_PER_AMPERE, SOCKETS, OdriStand, five_tendons, wiring
@@ -18,11 +19,10 @@ from continuum_robot.drivers.odri_can import codec, faults
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.board import Board
 from continuum_robot.drivers.odri_can.codec import CommandCode, ErrorCode, Status
+from continuum_robot.drivers.odri_can.emulator import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.survey import ChannelSurvey, survey
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.simulation.wire.can_wire import PythonCanWire
-from continuum_robot.simulation.wire.odri_board import FAULTS as BOARD_FAULTS
 
 
 @pytest.fixture

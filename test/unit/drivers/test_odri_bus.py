@@ -15,17 +15,18 @@ import can
 import numpy as np
 import pytest
 import serial
+from board_peers import PythonCanWire
 from odri_stand import five_tendons, wiring
 
 from continuum_robot.drivers.can_bus import bus_of, explain_can
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.channel import Channel
+from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
-from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
+from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 

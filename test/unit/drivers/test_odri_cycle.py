@@ -17,11 +17,11 @@ from odri_stand import SOCKETS, OdriStand, five_tendons, wiring
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.channel import Channel, can_socket, frame_bytes, frame_parts, frame_sockets
+from continuum_robot.drivers.odri_can.emulator import FAULTS, POSITION_JUMP
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.odri_board import FAULTS, POSITION_JUMP
 
 NUMBERS = ("displacement_m", "velocity_m_per_s", "tension_n", "current_a", "temperature_c", "age_s")
 

@@ -23,9 +23,9 @@ from continuum_robot.drivers.protocols import (
     TendonReading,
     TensionSensors,
 )
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.pty import Pty
 
 POUND_N = 4.4482216152605  # NIST SP 811
 

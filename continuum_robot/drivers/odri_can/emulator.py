@@ -18,7 +18,6 @@ from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A
 from continuum_robot.errors import FrameError, ParameterError
-from continuum_robot.simulation.wire.can_wire import CanWire
 
 TICK_S = 0.001
 STATUS_PERIOD_S = 1.0
@@ -93,43 +92,29 @@ class MotorPort(Protocol):
         """Give a motor a current (A); ``held``: its rotor is kept where it is."""
 
 
-class FreeMotor:
-    """A motor without load: inertia and friction; follows its current at once.
+class CanWire(Protocol):
+    """What a simulated board needs of a CAN channel."""
 
-    Parameters
-    ----------
-    acceleration_rev_per_s2_a : for a current, rev/(s^2.A)
-    damping_per_s : friction
-    position_rev : at the start
-    """
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Data frames that arrived; never waits."""
 
-    def __init__(
-        self, acceleration_rev_per_s2_a: float = 50.0, damping_per_s: float = 2.0, position_rev: float = 0.0
-    ) -> None:
-        self.position_rev, self.velocity_rev_per_s, self.current_a = position_rev, 0.0, 0.0
-        self.held = False
-        self._gain, self._damping = acceleration_rev_per_s2_a, damping_per_s
-
-    def drive(self, current_a: float, held: bool) -> None:
-        """Give it a current, A.
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame; whether somebody took it.
 
         Parameters
         ----------
-        current_a : A
-        held : whether the rotor is being aligned, and does not turn
+        identifier : of the frame, 11 bits
+        data : its bytes, 8 at most
         """
-        self.current_a, self.held = current_a, held
 
-    def advance(self, duration_s: float) -> None:
-        """Let it turn.
+    def disturb(self, rng: np.random.Generator) -> None:
+        """Put something on the wire that is no frame of any board."""
 
-        Parameters
-        ----------
-        duration_s : s
-        """
-        rate = self._gain * self.current_a - self._damping * self.velocity_rev_per_s
-        self.velocity_rev_per_s = 0.0 if self.held else self.velocity_rev_per_s + rate * duration_s
-        self.position_rev += self.velocity_rev_per_s * duration_s
+    def report_bus_off(self) -> None:
+        """Tell the host that its controller went bus-off, where the wire has a way to."""
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
 
 
 @dataclass(slots=True)
