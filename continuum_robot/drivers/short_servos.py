@@ -20,7 +20,9 @@ from continuum_robot.drivers.servo_bus import BROADCAST, ShortFraming
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 
-PING, READ, WRITE, SYNC_WRITE, SYNC_READ = 1, 2, 3, 0x83, 0x82
+CODES = {"ping": 1, "read": 2, "write": 3, "sync_read": 0x82, "sync_write": 0x83}
+"""Instructions; those of Dynamixel protocol 2 are the same."""
+PING, READ, WRITE, SYNC_READ, SYNC_WRITE = CODES.values()
 
 
 class Table(NamedTuple):

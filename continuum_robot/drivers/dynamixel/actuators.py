@@ -112,16 +112,7 @@ class DynamixelActuators(BusServos):
         number, device, settings = self.servos[index], self.device_of(index), self.settings
         answer = self.bus.ask_one(number, protocol_2.PING, b"", 3)
         model_number = int.from_bytes(answer.data[:2], "little")
-        model = models.MODELS.get(model_number)
-        if model is None or model.protocol != models.PROTOCOL_2:
-            known = ", ".join(models.names_of(models.PROTOCOL_2))
-            raise DeviceError(device, f"is of model {model_number}, which is not known here", f"Known are {known}.")
-        if settings.model and model.name != settings.model:
-            raise DeviceError(
-                device,
-                f"is an {model.name}, not an {settings.model}",
-                "Mend hardware.tendon_actuators.model, or the servo's number.",
-            )
+        model = models.known_model(model_number, models.PROTOCOL_2, settings.model, device)
         mode = models.mode_for(settings.mode, model, self.takes_displacements)
         if mode not in model.modes or (mode != CURRENT) != self.takes_displacements:
             able = ", ".join(one for one in model.modes if (one != CURRENT) == self.takes_displacements)

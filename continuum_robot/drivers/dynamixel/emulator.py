@@ -9,20 +9,10 @@ from collections.abc import Mapping
 
 from continuum_robot.drivers.dynamixel import models, registers
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
-from continuum_robot.drivers.dynamixel.protocol_2 import (
-    FAST_SYNC_READ,
-    PING,
-    READ,
-    REBOOT,
-    STATUS,
-    SYNC_READ,
-    SYNC_WRITE,
-    WRITE,
-    Protocol2,
-    crc_16,
-)
+from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, REBOOT, STATUS, Protocol2, crc_16
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+from continuum_robot.drivers.short_servos import CODES
 
 _FIRMWARE = 6
 _INSTRUCTION_ERROR, _RANGE_ERROR, _ACCESS_ERROR, _ALERT = 0x02, 0x04, 0x07, 0x80
@@ -93,37 +83,25 @@ class EmulatedDynamixels(EmulatedServos):
 
     def obey(self, number: int, instruction: int, parameters: bytes) -> None:
         """Do what a packet says."""
-        if instruction in (SYNC_WRITE, SYNC_READ, FAST_SYNC_READ) and len(parameters) >= 4:
-            address, size = struct.unpack_from("<HH", parameters)
-            if instruction == SYNC_WRITE:
-                for place in range(4, len(parameters) - size, size + 1):
-                    self._write(parameters[place], address, parameters[place + 1 : place + 1 + size])
-            elif instruction == SYNC_READ:
-                self.answer_in_turn(list(parameters[4:]), lambda servo: bytes(servo.table[address : address + size]))
-            elif self._fast:
-                self._answer_together(parameters[4:], address, size)
-            return
-        for servo in list(self.servos) if number == BROADCAST else [number]:
-            self._obey_one(servo, instruction, parameters)
-
-    def _obey_one(self, number: int, instruction: int, parameters: bytes) -> None:
-        servo = self.present(number)
-        if servo is None:
-            return
-        if instruction == PING:
-            self.answer(number, bytes(servo.table[0:2]) + bytes([servo.table[_FIRMWARE]]))
-        elif instruction == READ and len(parameters) == 4:
-            address, size = struct.unpack("<HH", parameters)
-            self.answer(number, bytes(servo.table[address : address + size]))
-        elif instruction == WRITE and len(parameters) > 2:
-            error = self._write(number, int.from_bytes(parameters[:2], "little"), parameters[2:])
-            if servo.get(self._at(registers.STATUS_RETURN), 1) == registers.ANSWERS_ALL:
-                self.answer(number, b"", error)
+        numbers = list(self.servos) if number == BROADCAST else [number]
+        if instruction == FAST_SYNC_READ:
+            if self._fast and len(parameters) > 4:
+                self._answer_together(parameters[4:], *struct.unpack_from("<HH", parameters))
         elif instruction == REBOOT:
-            self.answer(number, b"")
-            self.reboot(servo)
-        else:
-            self.answer(number, b"", _INSTRUCTION_ERROR)
+            for one in filter(self.present, numbers):
+                self.answer(one, b"")
+                self.reboot(self.servos[one])
+        elif not self.obey_packet(numbers, instruction, parameters, "H", CODES):
+            for one in numbers:
+                self.answer(one, b"", _INSTRUCTION_ERROR)
+
+    def identity(self, servo: EmulatedServo) -> bytes:
+        """Model and firmware."""
+        return bytes(servo.table[0:2]) + bytes([servo.table[_FIRMWARE]])
+
+    def answers_writes(self, servo: EmulatedServo) -> bool:
+        """By its status return level."""
+        return servo.get(self._at(registers.STATUS_RETURN), 1) == registers.ANSWERS_ALL
 
     def _answer_together(self, numbers: bytes, address: int, size: int) -> None:
         """One packet: each adds its error, number, registers and the checksum of all so far, the first the header."""
@@ -135,7 +113,8 @@ class EmulatedDynamixels(EmulatedServos):
             packet += struct.pack("<H", crc_16(packet))
         self.send(packet)
 
-    def _write(self, number: int, address: int, data: bytes) -> int:
+    def write(self, number: int, address: int, data: bytes) -> int:
+        """Set registers, unless it refuses."""
         servo = self.present(number)
         if servo is None:
             return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from continuum_robot.errors import DeviceError
+
 PROTOCOL_1, PROTOCOL_2 = 1, 2
 
 CURRENT, VELOCITY, POSITION = "current", "velocity", "position"
@@ -136,6 +138,29 @@ NUMBERS = {model.name: number for number, model in MODELS.items()}
 def model_named(name: str) -> Model:
     """The model of a name of :data:`NUMBERS`."""
     return MODELS[NUMBERS[name]]
+
+
+def known_model(number: int, protocol: int, wanted: str, device: str) -> Model:
+    """The model of a number in a servo's first register.
+
+    Parameters
+    ----------
+    protocol : that it speaks
+    wanted : the robot file's; empty: any
+    device : the servo, for messages
+
+    Raises
+    ------
+    DeviceError : unknown here, or another one
+    """
+    model = MODELS.get(number)
+    if model is None or model.protocol != protocol:
+        known = ", ".join(names_of(protocol))
+        raise DeviceError(device, f"is of model {number}, which is not known here", f"Known are {known}.")
+    if wanted not in ("", model.name):
+        remedy = "Mend hardware.tendon_actuators.model, or the servo's number."
+        raise DeviceError(device, f"is an {model.name}, not an {wanted}", remedy)
+    return model
 
 
 def names_of(protocol: int) -> list[str]:

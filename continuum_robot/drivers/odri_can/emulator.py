@@ -24,7 +24,6 @@ STATUS_PERIOD_S = 1.0
 COUNTS_PER_REV = 20000
 # Low-pass of three ticks on the speed, spintac.c.
 VELOCITY_SMOOTHING = 1 / 3
-LONGEST_LAG_S = 0.05
 
 LOST_FRAMES = "lost_frames"
 LATE_FRAMES = "late_frames"
@@ -70,7 +69,6 @@ FAULTS: dict[str, str] = {
 """Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
 
 _FRACTIONS = frozenset({LOST_FRAMES, DUPLICATED_FRAMES, CORRUPTED_FRAMES, REORDERED_FRAMES, LOST_COMMANDS, NOISE})
-_ONCE = frozenset({REBOOT, POSITION_JUMP})
 _FOREIGN_OFFSET = 0x200
 
 

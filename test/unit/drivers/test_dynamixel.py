@@ -639,9 +639,9 @@ def test_in_velocity_mode_who_is_not_heard_stands_and_a_dead_host_stops_all() ->
 
 def test_a_servo_whose_firmware_has_no_watchdog_is_not_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     actuators, servos = opened("MX-64(2.0)", five_tendons())
-    write = servos._write
+    write = servos.write
     monkeypatch.setattr(
-        servos, "_write", lambda number, at, data: 0 if at == registers.BUS_WATCHDOG else write(number, at, data)
+        servos, "write", lambda number, at, data: 0 if at == registers.BUS_WATCHDOG else write(number, at, data)
     )
     with pytest.raises(DeviceError, match=r"did not take its watchdog.*before version 38"):
         actuators.enable()
