@@ -149,7 +149,8 @@ class CanLine:
         make: Callable[[], Any] | None = None,
         shared: bool = False,
     ) -> None:
-        self.name, self.end = name, None
+        self.name = name
+        self.end: Any = None
         self._interface, self._bitrate_bps, self._setting, self._fd = interface, bitrate_bps, setting, fd
         self._make = make or (lambda: bus_of(interface, name, bitrate_bps, fd=fd))
         # Only virtual channels are within a process; the system lets any number of programs open most others.

@@ -73,18 +73,14 @@ class ScaleReader(FramedSensor[tuple[float, float]]):
 
     def wait_for_first(self) -> None:
         """Wait for a first reading; raises :class:`DeviceError`."""
-        counters, before = self._line.counters, self._line.counters.received_bytes
-        if self.read_until(lambda: counters.accepted > 0 and math.isfinite(self._tension_n), self._first_s):
-            return
-        received = counters.received_bytes - before
-        if received:
-            problem, remedy = f"{received} bytes came and no reading among them", "Set its own baud_bps, and leave"
-            raise DeviceError(self.where, problem, f"{remedy} its menu (x); units must be kg or lbs.")
-        raise DeviceError(self.where, "sends nothing", "Check its cable, and that its menu has no serial trigger on.")
-
-    @property
-    def _first_s(self) -> float:
-        return 2 * self._settings.stale_after_s + 1.0  # the first line may be cut
+        counters = self._line.counters
+        self.need(
+            lambda: counters.accepted > 0 and math.isfinite(self._tension_n),
+            counters,
+            2 * self._settings.stale_after_s + 1.0,  # the first line may be cut
+            "Set its own baud_bps, and leave its menu (x); units must be kg or lbs.",
+            "Check its cable, and that its menu has no serial trigger on.",
+        )
 
     def counters(self) -> dict[str, float]:
         """Numbers for diagnostics, by name."""

@@ -163,7 +163,7 @@ def test_a_board_on_a_ceramic_resonator_stays_fresh():
         bench.close()
 
 
-@pytest.mark.parametrize(("board", "words"), [({"baud_bps": 57600}, "no reading.*baud_bps"), ({}, "sends nothing")])
+@pytest.mark.parametrize(("board", "words"), [({"baud_bps": 57600}, "no frame.*baud_bps"), ({}, "nothing came")])
 def test_what_is_wrong_at_the_start_is_said(board, words):
     bench = Bench(**board)
     bench.sensors = OpenScaleSensors(
