@@ -16,6 +16,7 @@ import numpy as np
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
+from continuum_robot.drivers.odri_can.frames import HIGHEST_POSITION_REV, ROLLOVER_REV
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A
 from continuum_robot.errors import FrameError, ParameterError
 
@@ -164,7 +165,7 @@ class SimulatedOdriBoard:
     ) -> None:
         if not 0 <= alignment_s < math.inf:
             raise ParameterError("alignment_s", alignment_s, "a time of at least 0 s")
-        if not abs(start_rev) < codec.HIGHEST_POSITION_REV:
+        if not abs(start_rev) < HIGHEST_POSITION_REV:
             raise ParameterError("start_rev", start_rev, "revolutions between -100 and 100")
         self.wire, self.motors = wire, motors
         self.lost_ticks = self.timeouts = 0
@@ -379,8 +380,8 @@ class SimulatedOdriBoard:
             if motor is None:
                 continue
             turns = round((motor.position_rev - self._zero[index]) * COUNTS_PER_REV) / COUNTS_PER_REV
-            half = codec.HIGHEST_POSITION_REV
-            position[index] = (turns + half) % codec.ROLLOVER_REV - half
+            half = HIGHEST_POSITION_REV
+            position[index] = (turns + half) % ROLLOVER_REV - half
             self._speed[index] += VELOCITY_SMOOTHING * (motor.velocity_rev_per_s - self._speed[index])
             velocity[index] = self._speed[index] * 60 / 1000
             value = motor.current_a + (self._noise_a * self._rng.standard_normal() if self._noise_a else 0.0)

@@ -375,6 +375,7 @@ def test_a_section_that_cannot_be_is_refused() -> None:
 
 
 def test_every_missing_drive_is_named(stand: ServoStand) -> None:
+    stand.actuators.bus._margin_s = 0.1
     stand.line.inject("silent", 2)
     with pytest.raises(DeviceError, match="drive 2 does not answer"):
         stand.actuators.open()

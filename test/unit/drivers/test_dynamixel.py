@@ -292,6 +292,7 @@ def test_the_clamp_is_told_and_nan_is_refused(stand: ServoStand) -> None:
 
 
 def test_every_missing_servo_is_named(stand: ServoStand) -> None:
+    stand.actuators.bus._margin_s = 0.1
     stand.line.inject("silent", 2)
     stand.line.inject("silent", 11)
     with pytest.raises(DeviceError, match="servo 2, 11 does not answer"):
@@ -563,7 +564,7 @@ def test_displacements_are_held_with_either_polarity_over_many_turns(held: Servo
     held.actuators.open()
     held.actuators.enable()
     start = held.read().displacement_m
-    for moved in (0.01, 3.3 * METER_PER_TURN, -2.2 * METER_PER_TURN):
+    for moved in (0.01, 1.3 * METER_PER_TURN, -0.4 * METER_PER_TURN):
         goal = start + moved
         held.run_until(lambda goal=goal: np.allclose(held.read().displacement_m, goal, atol=1e-4), goal)
     assert held.names() == set()

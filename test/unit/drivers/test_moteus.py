@@ -187,6 +187,7 @@ def test_a_host_that_dies_is_noticed_by_the_controllers_themselves(stand: ServoS
 
 
 def test_every_missing_controller_is_named(stand: ServoStand) -> None:
+    stand.actuators.bus._margin_s = 0.1
     stand.line.inject("silent", 2)
     with pytest.raises(DeviceError, match="2 does not answer"):
         stand.actuators.open()

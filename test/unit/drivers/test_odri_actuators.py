@@ -548,7 +548,7 @@ def test_of_two_commands_in_one_tick_the_board_sees_the_last(bus_stand: OdriStan
     bus = PythonCanWire(can.Bus(interface="virtual", channel=bus_stand.names[0]))
     bus_stand.sleep(0.002)
     for code in (CommandCode.SEND_CURRENT, CommandCode.SEND_POSITION):
-        bus.send(codec.COMMAND_ID, codec.encode_command(code, 1))
+        bus.send(codec.COMMAND_ID, codec.encode(codec.Command(code, 1))[1])
     bus_stand.sleep(0.005)
     identifiers = {identifier for identifier, _ in bus.receive()}
     assert codec.POSITION_ID in identifiers
@@ -558,7 +558,7 @@ def test_of_two_commands_in_one_tick_the_board_sees_the_last(bus_stand: OdriStan
 
 def test_a_board_streams_a_thousand_ticks_a_second_and_a_status_each(bus_stand: OdriStand) -> None:
     bus = PythonCanWire(can.Bus(interface="virtual", channel=bus_stand.names[0]))
-    bus.send(codec.COMMAND_ID, codec.encode_command(CommandCode.SEND_ALL, 1))
+    bus.send(codec.COMMAND_ID, codec.encode(codec.Command(CommandCode.SEND_ALL, 1))[1])
     bus_stand.sleep(1.5)
     while bus.receive():
         pass

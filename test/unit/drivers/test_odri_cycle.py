@@ -169,7 +169,7 @@ def test_currents_leave_as_frames(stand: OdriStand) -> None:
     stand.wires[0].receive()
     stand.actuators.write(np.array([2.0, 1.0, 0, 0, 0]), stand.now_s)
     current = stand.actuators.commanded_current_a
-    expected = codec.encode_current_reference(current[0], -current[1])
+    expected = codec.encode(codec.CurrentReference(current[0], -current[1]))[1]
     assert stand.wires[0].receive() == [(codec.CURRENT_REFERENCE_ID, expected)]
 
 
