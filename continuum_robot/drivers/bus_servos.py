@@ -16,9 +16,6 @@ SILENT_SERVO = "silent_servo"
 OUT_OF_RANGE = "position_out_of_range"
 TORQUE_OFF = "torque_off"
 HARDWARE_ERROR = "hardware_error"
-_QUIET_ROUNDS = 3
-"""So many rounds without an answer, and a servo is asked only now and then: each costs the time of an answer."""
-_QUIET_EVERY = 5
 
 
 class BusServos(BusActuators):
@@ -45,8 +42,6 @@ class BusServos(BusActuators):
         self.bus = ServoBus(settings.port, settings.baud_bps, framing, device, self.answer_margin_s, self.ask)
         self.servos = [entry.id for entry in self.motors.motors]
         self.written: list[str] = []
-        self._missed = [0] * self.tendon_count
-        self._rounds = 0
 
     # --- what a kind of servos adds
 
@@ -62,11 +57,6 @@ class BusServos(BusActuators):
     def send_goals(self, goals: Sequence[float]) -> None:
         """Send goals, as of :meth:`PolledActuators.exchange`."""
 
-    def restarts(self, index: int) -> bool:
-        """Whether a servo restarts by itself, and is not asked meanwhile; ``index`` of its tendon, from 0."""
-        del index
-        return False
-
     @abstractmethod
     def ask_states(self, indices: Sequence[int]) -> Mapping[int, Sample]:
         """Values of servos, by the index of the tendon; ``indices``: which are asked."""
@@ -78,27 +68,15 @@ class BusServos(BusActuators):
         self.open_bus()
         if missing := self.bus.missing(self.servos, self.ping):
             raise self.bus.silent(missing)
-        self.written, self._missed = [], [0] * self.tendon_count
+        self.written = []
         return self.set_up()
 
     def exchange(self, goals: Sequence[float] | None) -> Mapping[int, Sample]:
         """Send goals, and ask the servos; those that are silent only now and then, one at a time."""
         if goals is not None:
             self.send_goals(goals)
-        self._rounds += 1
-        present = [index for index in range(self.tendon_count) if not self.restarts(index)]
-        asked = [index for index in present if self._missed[index] < _QUIET_ROUNDS]
-        quiet = [index for index in present if self._missed[index] >= _QUIET_ROUNDS]
-        if quiet and (not asked or self._rounds % _QUIET_EVERY == 0):
-            asked.append(quiet[self._rounds // _QUIET_EVERY % len(quiet)])
-        found = self.ask_states(asked)
-        for index in asked:
-            self._missed[index] = 0 if index in found else self._missed[index] + 1
-        return found
-
-    def heard(self) -> list[int]:
-        """Indices of the tendons whose servos answered in the newest round."""
-        return [index for index, missed in enumerate(self._missed) if missed == 0 and not self.restarts(index)]
+        asked = self.asked()
+        return self.note(asked, self.ask_states(asked))
 
     def name_of(self, index: int) -> str:
         """Port and number."""

@@ -36,6 +36,7 @@ _SEND_S, _SEND_FAILURES = 0.1, 3
 """How long a frame may take to be sent, s, and how many in a row may fail: pyserial calls a write late that was only
 interrupted, and a full queue loses a frame."""
 _STANDARD = 0x7FF
+LONGEST_DATA = 8
 _LONGEST_LINE = 64
 _HEXADECIMAL = frozenset(b"0123456789ABCDEFabcdef")
 
@@ -117,6 +118,29 @@ class Frame(NamedTuple):
 
     identifier: int
     data: bytes
+
+
+def slcan_line(frame: Frame) -> bytes:
+    """A frame as an slcan adapter has it."""
+    return f"t{frame.identifier:03X}{len(frame.data)}{frame.data.hex().upper()}\r".encode()
+
+
+def take_slcan(received: bytearray) -> Frame | None:
+    """The first whole frame of slcan lines, which is removed with all that came before; None where there is none."""
+    while (end := received.find(b"\r")) >= 0:
+        line = bytes(received[:end])
+        del received[: end + 1]
+        if (frame := frame_of_slcan(line)) is not None:
+            return frame
+    return None
+
+
+def frame_of_slcan(line: bytes) -> Frame | None:
+    """The data frame of an slcan line without its end; None for anything else."""
+    with contextlib.suppress(ValueError):
+        if line[:1] == b"t" and len(line) == 5 + 2 * int(line[4:5]) and int(line[4:5]) <= LONGEST_DATA:
+            return Frame(int(line[1:4], 16), bytes.fromhex(line[5:].decode()))
+    return None
 
 
 class CanLine:

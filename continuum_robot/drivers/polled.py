@@ -36,6 +36,8 @@ SILENT = "silent_motor"
 RECEIVE_TIMEOUT = "receive_timeout"
 POSITION_JUMP = "position_jump"
 _SILENT_AFTER_S, _SILENT_ANSWERS = 0.1, 5
+_QUIET_ROUNDS, _QUIET_EVERY = 3, 5
+"""So many rounds without an answer, and a motor is asked in each fifth only: it costs the time of an answer."""
 _STEPPED_MARGIN_S = 1.0
 """How long a simulated motor may take to answer where time is stepped: until its process gets a processor, s."""
 
@@ -514,12 +516,15 @@ class BusActuators(PolledActuators):
         patience_s = _SILENT_AFTER_S if stepped else max(_SILENT_AFTER_S, _SILENT_ANSWERS * answer_margin_s)
         super().__init__(robot, settings, name=settings.port, stepped=stepped, silent_after_s=patience_s, **options)
         self.settings, self.answer_margin_s, self.ask, self._find_port = settings, answer_margin_s, ask, find_port
+        self._missed = [0] * self.tendon_count
+        self._rounds = 0
 
     def open_bus(self) -> None:
         """Open the port. Raises :class:`DeviceError`."""
         if self._find_port is not None:
             self.bus.port = self._find_port()
         self.bus.open()
+        self._missed = [0] * self.tendon_count
 
     def disconnect(self) -> None:
         """Close the port."""
@@ -529,3 +534,30 @@ class BusActuators(PolledActuators):
         """Open the port again."""
         self.bus.close()
         self.open_bus()
+
+    # --- whom to ask
+
+    def restarts(self, index: int) -> bool:
+        """Whether a motor restarts by itself, and is not asked meanwhile; ``index`` of its tendon, from 0."""
+        del index
+        return False
+
+    def asked(self) -> list[int]:
+        """Indices of the tendons whose motors are asked in this round; silent ones only now and then, one at a time."""
+        self._rounds += 1
+        present = [index for index in range(self.tendon_count) if not self.restarts(index)]
+        asked = [index for index in present if self._missed[index] < _QUIET_ROUNDS]
+        quiet = [index for index in present if self._missed[index] >= _QUIET_ROUNDS]
+        if quiet and (not asked or self._rounds % _QUIET_EVERY == 0):
+            asked.append(quiet[self._rounds // _QUIET_EVERY % len(quiet)])
+        return asked
+
+    def note(self, asked: Iterable[int], found: Mapping[int, Sample]) -> Mapping[int, Sample]:
+        """Remember who did not answer; gives the answers, ``found`` by the index of the tendon."""
+        for index in {*asked, *found}:
+            self._missed[index] = 0 if index in found else self._missed[index] + 1
+        return found
+
+    def heard(self) -> list[int]:
+        """Indices of the tendons whose motors answered in the newest round."""
+        return [index for index, missed in enumerate(self._missed) if missed == 0 and not self.restarts(index)]

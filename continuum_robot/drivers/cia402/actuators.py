@@ -29,9 +29,6 @@ RESTARTED = "restarted"
 QUICK_STOP = "quick_stop"
 FOLLOWING_ERROR = "following_error"
 ANSWER_MARGIN_S = 0.004
-_QUIET_ROUNDS = 3
-_QUIET_EVERY = 10
-"""After so many rounds without an answer a drive is waited for in each tenth round only: that takes milliseconds."""
 _CHANGE_S, _LOOK_S = 1.0, 0.005
 _CHANGES = 20
 """How long a drive may take to operation, s, and how often it is asked at least."""
@@ -79,7 +76,6 @@ class Cia402Actuators(BusActuators):
         self._command_s = max(settings.cycle_s, 1 / robot.actuators.cycle_hz)
         count = self.tendon_count
         self._rated_nm, self._counts = [math.nan] * count, [0] * count
-        self._missed = [0] * count
         self._unheard_s, self._watched_s = [0.0] * count, math.inf
         self._off: set[int] = set()
 
@@ -89,7 +85,7 @@ class Cia402Actuators(BusActuators):
         """Find all drives, switch all off and set them up."""
         self.open_bus()
         self.bus.forget()
-        self._missed, self._off = [0] * self.tendon_count, set()
+        self._off = set()
         if missing := [node for node in self.nodes if not self._present(node)]:
             raise self.bus.silent(missing)
         known = all(self._in_use(index) for index in range(self.tendon_count))
@@ -164,10 +160,8 @@ class Cia402Actuators(BusActuators):
         for index, goal in enumerate(goals or ()):
             if self.enabled and index not in self._off:
                 frames.append(self._goal(index, codec.ENABLE_OPERATION, self._units(index, goal)))
-        waited = [node for node, missed in zip(self.nodes, self._missed, strict=True) if missed < _QUIET_ROUNDS]
-        if not waited or self._round % _QUIET_EVERY == 0:
-            waited = self.nodes
-        wanted = [function + node for node in waited for function in (codec.TPDO1, codec.TPDO2)]
+        asked = self.asked()
+        wanted = [function + self.nodes[index] for index in asked for function in (codec.TPDO1, codec.TPDO2)]
         came = self.bus.exchange([*frames, _SYNC], wanted, self.settings.cycle_s)
         found = {}
         for index, node in enumerate(self.nodes):
@@ -175,9 +169,8 @@ class Cia402Actuators(BusActuators):
             ours = len(state) == codec.STATE_PDO.size and len(speed) == codec.SPEED_PDO.size
             if ours and self.bus.states.get(node) != codec.BOOT_UP:
                 found[index] = self._sample(index, state, speed)
-            self._missed[index] = 0 if index in found else self._missed[index] + 1
         self._watch()
-        return found
+        return self.note(asked, found)
 
     def name_of(self, index: int) -> str:
         """Port and node id."""
@@ -226,9 +219,7 @@ class Cia402Actuators(BusActuators):
         largest_nm = self.motors.largest_nm[index]
         largest = int(1000 * largest_nm / rated)
         if not 0 < largest < _MOST_UNITS:
-            words = (
-                f"counts torques in {rated / 1000:.3g} N.m, which does not fit {largest_nm:.3g} N.m"
-            )
+            words = f"counts torques in {rated / 1000:.3g} N.m, which does not fit {largest_nm:.3g} N.m"
             raise self._refused(index, words, "Check rated_torque_nm and the motor's torque constant.")
         timeout_ms = self.settings.receive_timeout_ms
         values = [

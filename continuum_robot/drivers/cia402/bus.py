@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from continuum_robot.drivers.can_bus import CanLine, Frame, line_at
+from continuum_robot.drivers.can_bus import CanLine, Frame, line_at, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.errors import DeviceError
 
@@ -192,13 +192,13 @@ class CanOpenBus:
     def _send(self, frame: Frame) -> None:
         self.sent += 1
         if self._in_process is not None:
-            self._received += self._in_process(codec.slcan_line(frame))
+            self._received += self._in_process(slcan_line(frame))
             return
         self._opened().send(frame)
 
     def _receive(self, wait_s: float) -> Frame | None:
         if self._in_process is not None:
-            return codec.take_slcan(self._received)
+            return take_slcan(self._received)
         return self._opened().receive(wait_s)
 
     def _opened(self) -> CanLine:

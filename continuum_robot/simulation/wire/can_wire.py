@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from pathlib import Path
 
 import numpy as np
 
+from continuum_robot.drivers.can_bus import LONGEST_DATA, Frame, frame_of_slcan, slcan_line
 from continuum_robot.drivers.odri_can.channel import frame_bytes, frame_parts
 from continuum_robot.drivers.pty import Pty
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES
@@ -17,7 +17,6 @@ BUS_OFF_CLASS = 0x40
 EXTENDED, REMOTE, ERROR = 0x80000000, 0x40000000, 0x20000000
 """Flags of can_id, linux/can.h."""
 HIGHEST_IDENTIFIER = 0x7FF
-LONGEST_DATA = 8
 _FRAMES_AT_ONCE = 4096
 _LONGEST_LINE = 64
 _ANSWERS = {ord("V"): b"V1013\r", ord("N"): b"N0001\r", ord("F"): b"F00\r"}
@@ -149,14 +148,9 @@ class SlcanAdapter:
             self.pty.send(b"\r")
         elif kind in _ANSWERS:
             self.pty.send(_ANSWERS[kind])
-        elif kind == ord("t") and self.is_open:
-            with contextlib.suppress(ValueError, IndexError):
-                identifier, length = int(line[1:4], 16), int(line[4:5], 16)
-                data = bytes.fromhex(line[5:].decode("ascii", "replace"))
-                if len(data) == length <= 8:
-                    self.pty.send(b"z\r")
-                    return identifier, data
-            self.pty.send(b"\a")
+        elif kind == ord("t") and self.is_open and (frame := frame_of_slcan(line)) is not None:
+            self.pty.send(b"z\r")
+            return frame
         else:
             self.pty.send(b"\a")
         return None
@@ -171,7 +165,7 @@ class SlcanAdapter:
         """
         if not self.is_open:
             return False
-        return self.pty.send(f"t{identifier:03X}{len(data)}{data.hex().upper()}\r".encode())
+        return self.pty.send(slcan_line(Frame(identifier, data)))
 
     def disturb(self, rng: np.random.Generator) -> None:
         """Random bytes, half of a line, or a line with a wrong digit."""
