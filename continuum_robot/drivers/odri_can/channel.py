@@ -10,7 +10,7 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import can
@@ -290,30 +290,3 @@ class Channel:
     def counters(self) -> dict[str, int]:
         """What happened since it was made: see :meth:`.FramePort.counters`, and how often it was opened again."""
         return {**self.port.counters(), "reopened": self._reopened}
-
-
-def open_all(channels: Sequence[Channel]) -> None:
-    """Open channels.
-
-    Parameters
-    ----------
-    channels : not open yet
-
-    Raises
-    ------
-    DeviceError : names every one that cannot be opened
-    """
-    errors = []
-    for channel in channels:
-        try:
-            channel.open()
-        except DeviceError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise DeviceError(
-            "CAN channels",
-            "; ".join(f"{error.device.removeprefix('CAN channel ')}: {error.problem}" for error in errors),
-            " ".join(dict.fromkeys(error.remedy for error in errors)),
-        )

@@ -13,6 +13,7 @@ from continuum_robot.drivers.framed_serial import FramedSensor, SerialLine
 from continuum_robot.drivers.openscale.codec import LineStream, ScaleLine
 from continuum_robot.drivers.openscale.settings import LoadCell, OpenScale
 from continuum_robot.drivers.protocols import TensionReading
+from continuum_robot.drivers.reconnection import open_all
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.errors import DeviceError, ParameterError
 
@@ -119,16 +120,11 @@ class OpenScaleSensors:
 
     def open(self) -> None:
         """Open all ports. Raises :class:`DeviceError` that names every board which does not answer; all are closed."""
-        errors = []
-        for board in self.boards:
-            try:
-                board.open()
-            except DeviceError as error:
-                errors.append(error)
-        if errors:
+        try:
+            open_all(self.boards, "load cells")
+        except DeviceError:
             self.close()
-            problem = "; ".join(f"{error.device}: {error.problem}" for error in errors)
-            raise DeviceError("load cells", problem, errors[0].remedy)
+            raise
 
     def read(self, now_s: float) -> TensionReading:
         """The newest tensions, at ``now_s`` (s); a board that is gone or silent is NaN and a fault."""

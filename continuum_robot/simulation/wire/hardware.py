@@ -19,11 +19,11 @@ from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
 from continuum_robot.drivers.backends import device_of
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.odri_can import emulator as odri_emulator
-from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
-from continuum_robot.drivers.protocols import TendonActuators, TendonReading
+from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.errors import DeviceError, ParameterError
@@ -59,43 +59,6 @@ def catalog() -> dict[str, str]:
     ):
         named |= {f"{prefix}.{name}": meaning for name, meaning in kinds.items()}
     return named
-
-
-class _SteppingActuators(OdriTendonActuators):
-    """The driver of motor boards; what it waits for is simulated while it waits."""
-
-    def __init__(
-        self,
-        hardware: SimulatedHardware,
-        clock: Callable[[], float],
-        sleep: Callable[[float], None],
-        form: Any | None,
-    ) -> None:
-        self._simulated_hardware, self._one_reader = hardware, threading.Lock()
-
-        def wait(duration_s: float) -> None:
-            sleep(duration_s)
-            hardware.step(clock())
-
-        super().__init__(
-            hardware.robot, socket_factory=hardware.host_socket, clock=clock, sleep=wait, simulated=True, form=form
-        )
-
-    def open(self) -> None:
-        """As the real one."""
-        self._simulated_hardware.step(self._clock())
-        super().open()
-
-    def read(self, now_s: float) -> TendonReading:
-        """Let time pass, then as the real one."""
-        with self._one_reader:
-            self._simulated_hardware.step(now_s)
-            return super().read(now_s)
-
-    def _wait_for_boards(self) -> None:
-        """In another thread than the cycle's too: both let time pass."""
-        self._sleep(WAIT_S)
-        self.read(self._clock())
 
 
 class SimulatedHardware:
@@ -264,7 +227,15 @@ class SimulatedHardware:
                 self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
             )
             return made
-        return _SteppingActuators(self, clock, sleep, form)
+        return OdriTendonActuators(
+            self.robot,
+            socket_factory=self.host_socket,
+            clock=clock,
+            sleep=sleep,
+            simulated=True,
+            form=form,
+            pass_time=self.step,
+        )
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> Any:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.

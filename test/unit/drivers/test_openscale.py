@@ -253,6 +253,6 @@ def test_measured_tensions_take_the_place_of_what_the_motors_guess(bench):
 def test_actuators_stay_closed_where_a_load_cell_is_missing():
     servos = Servos()
     missing = OpenScale(kind="openscale", cells=(LoadCell(tendon=1, port="/dev/gone"),))
-    with pytest.raises(DeviceError, match=r"load cells: OpenScale board at /dev/gone: there is no such port"):
+    with pytest.raises(DeviceError, match=r"OpenScale board at /dev/gone: there is no such port"):
         measured(servos, OpenScaleSensors(missing, 3)).open()
     assert servos.calls == []
