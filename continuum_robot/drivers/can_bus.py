@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import select
+import socket
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +37,12 @@ _OPENING_ERRORS = (*BUS_ERRORS, ImportError, NameError, NotImplementedError)  # 
 _SEND_S, _SEND_FAILURES = 0.1, 3
 """How long a frame may take to be sent, s, and how many in a row may fail: pyserial calls a write late that was only
 interrupted, and a full queue loses a frame."""
+SEND_BUFFER_BYTES = 4_194_304
+"""Asked for; the kernel gives what net.core.wmem_max allows, of which a frame takes about 800 bytes."""
+# linux/can/raw.h and linux/can/error.h
+_CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES = 2, 0x1FFFFFFF
+_FRAME = struct.Struct("<IB3x8s")
+
 _STANDARD = 0x7FF
 LONGEST_DATA = 8
 _LONGEST_LINE = 64
@@ -250,6 +258,8 @@ class CanLine:
             try:
                 message = bus.recv(_waited(bus, left_s) if left_s else 0.0)
             except (ValueError, IndexError):  # a damaged line of a serial adapter
+                if time.monotonic() >= end_s:
+                    return None
                 continue
             except BUS_ERRORS as error:
                 raise self._gone(error) from error
@@ -291,6 +301,66 @@ def line_at(port: str, bitrate_bps: int, setting: str, *, fd: bool = False) -> C
     elif not colon:
         interface, channel = SOCKETCAN, port
     return CanLine(interface, channel, bitrate_bps, setting, fd=fd)
+
+
+# --- frames as the kernel has them
+
+
+def frame_bytes(can_id: int, data: bytes) -> bytes:
+    """A ``struct can_frame``.
+
+    Parameters
+    ----------
+    can_id : identifier, and flags as linux/can.h has them
+    data : 8 bytes at most
+    """
+    return _FRAME.pack(can_id, len(data), data)
+
+
+def frame_parts(frame: bytes) -> tuple[int, bytes]:
+    """Identifier with flags, and data, of a ``struct can_frame``; its inverse is :func:`frame_bytes`.
+
+    Parameters
+    ----------
+    frame : its 16 bytes
+    """
+    can_id, length, data = _FRAME.unpack(frame)
+    return can_id, data[:length]
+
+
+def frame_sockets() -> tuple[socket.socket, socket.socket]:
+    """Both ends of a channel in this computer, non-blocking; a stall of 50 ms of a board's frames loses none."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    return ends
+
+
+def can_socket(name: str) -> socket.socket:
+    """A raw socket on a CAN interface, non-blocking, which receives the controller's error frames too.
+
+    Parameters
+    ----------
+    name : of the interface, e.g. can0
+
+    Raises
+    ------
+    OSError : no CAN in the kernel, no such interface, or it is down
+    """
+    made = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
+    try:
+        made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
+        made.bind((name,))
+        # An interface that is down can be bound all the same, and shows it here.
+        error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, f"{name} is down or gone")
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 # --- what to do

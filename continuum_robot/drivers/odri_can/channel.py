@@ -15,7 +15,7 @@ from typing import Any
 
 import can
 
-from continuum_robot.drivers.can_bus import BUS_ERRORS, SOCKETCAN, CanLine
+from continuum_robot.drivers.can_bus import BUS_ERRORS, SOCKETCAN, CanLine, can_socket
 from continuum_robot.drivers.odri_can.frame_port import FRAMES_A_CYCLE, RECEIVE_ERRORS_IN_A_ROW, FramePort
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.errors import DeviceError
@@ -26,71 +26,8 @@ NEXT_SEND_TIMEOUT_S = 0.001
 """After a failure: a channel that takes nothing must not stop the loop."""
 JOIN_TIMEOUT_S = 2.0
 BUS_OFF_CLASS = 0x40
-SEND_BUFFER_BYTES = 4_194_304
-"""Asked for; the kernel gives what net.core.wmem_max allows, of which a frame takes about 800 bytes."""
-# linux/can/raw.h and linux/can/error.h
-_CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES = 2, 0x1FFFFFFF
-_FRAME = struct.Struct("<IB3x8s")
-
 SETTING = "hardware.tendon_actuators.channels"
 SocketFactory = Callable[[str], socket.socket]
-
-
-def frame_bytes(can_id: int, data: bytes) -> bytes:
-    """A ``struct can_frame``.
-
-    Parameters
-    ----------
-    can_id : identifier, and flags as linux/can.h has them
-    data : 8 bytes at most
-    """
-    return _FRAME.pack(can_id, len(data), data)
-
-
-def frame_parts(frame: bytes) -> tuple[int, bytes]:
-    """Identifier with flags, and data, of a ``struct can_frame``; its inverse is :func:`frame_bytes`.
-
-    Parameters
-    ----------
-    frame : its 16 bytes
-    """
-    can_id, length, data = _FRAME.unpack(frame)
-    return can_id, data[:length]
-
-
-def frame_sockets() -> tuple[socket.socket, socket.socket]:
-    """Both ends of a channel in this computer, non-blocking; a stall of 50 ms of a board's frames loses none."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in ends:
-        end.setblocking(False)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-    return ends
-
-
-def can_socket(name: str) -> socket.socket:
-    """A raw socket on a CAN interface, non-blocking, which receives the controller's error frames too.
-
-    Parameters
-    ----------
-    name : of the interface, e.g. can0
-
-    Raises
-    ------
-    OSError : no CAN in the kernel, no such interface, or it is down
-    """
-    made = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
-    try:
-        made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
-        made.bind((name,))
-        # An interface that is down can be bound all the same, and shows it here.
-        error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            raise OSError(error, f"{name} is down or gone")
-        made.setblocking(False)
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 class BusPort(FramePort):

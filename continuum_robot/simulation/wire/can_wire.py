@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from continuum_robot.drivers.can_bus import LONGEST_DATA, Frame, frame_of_slcan, slcan_line
-from continuum_robot.drivers.odri_can.channel import frame_bytes, frame_parts
+from continuum_robot.drivers.can_bus import LONGEST_DATA, Frame, frame_bytes, frame_of_slcan, frame_parts, slcan_line
 from continuum_robot.drivers.pty import Pty
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES
 

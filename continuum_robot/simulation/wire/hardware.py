@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
 from continuum_robot.drivers.backends import device_of
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.odri_can import emulator as odri_emulator
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
 from continuum_robot.drivers.protocols import TendonActuators

@@ -12,8 +12,8 @@ import can
 import numpy as np
 from board_peers import FreeMotor, PythonCanWire
 
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import OdriCan, OdriMotor
 from continuum_robot.drivers.protocols import TendonReading

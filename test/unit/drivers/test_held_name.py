@@ -10,9 +10,10 @@ import uuid
 
 import pytest
 
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.drivers.odri_can import channel as channels
-from continuum_robot.drivers.odri_can.channel import Channel, frame_sockets
+from continuum_robot.drivers.odri_can.channel import Channel
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from odri_stand import SOCKETS, OdriStand, five_tendons, wiring
 
+from continuum_robot.drivers.can_bus import can_socket, frame_bytes, frame_parts, frame_sockets
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import Channel, can_socket, frame_bytes, frame_parts, frame_sockets
+from continuum_robot.drivers.odri_can.channel import Channel
 from continuum_robot.drivers.odri_can.emulator import FAULTS, POSITION_JUMP
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError

@@ -13,8 +13,8 @@ import pytest
 from board_peers import FreeMotor
 
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.drivers.odri_can.emulator import FAULTS, POSITION_JUMP, SimulatedOdriBoard
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
