@@ -305,7 +305,7 @@ def test_the_robot_file_names_it(tmp_path):
     made = backends.tracker(load_robot(str(file)))
     assert isinstance(made, NdiTracker)
     assert made.port == "/dev/tracker"
-    with pytest.raises(ParameterError, match="a tracker in the file"):
+    with pytest.raises(ParameterError, match="a tracker of the tip in the file"):
         backends.tracker(load_robot("opencr_five_tendon"))
     for key, value, words in (
         ("baud_bps", 20000, "one of 9600"),
