@@ -207,7 +207,7 @@ def test_a_tool_without_a_wire_is_described_by_its_file(tmp_path):
 
 
 @needs_library
-@pytest.mark.parametrize(("fault", "words"), [("silent", "INIT"), ("wrong_check", "INIT"), ("no_tool", "no tool")])
+@pytest.mark.parametrize(("fault", "words"), [("wrong_check", "INIT"), ("no_tool", "no tool")])
 def test_what_is_wrong_at_the_start_is_said(simulated, tracker, fault, words):
     simulated.faults.add(fault)
     with pytest.raises(DeviceError, match=words):
@@ -249,6 +249,13 @@ def test_a_tracker_on_a_network_gives_the_same_tip_without_the_library(networked
     assert [one.split(":")[0] for one in networked.commands] == [
         *("INIT", "PHSR", "PHSR", "PINIT", "PHSR", "PENA", "TSTART", "TX", "TSTOP")
     ]
+
+
+def test_a_tracker_on_a_network_that_is_silent_from_the_start_is_said(networked, monkeypatch):
+    monkeypatch.setattr(network, "SET_UP_S", 0.2)
+    networked.faults.add("silent")
+    with pytest.raises(DeviceError, match="INIT"):
+        NdiTracker(BASE, networked.port).open()
 
 
 @pytest.mark.parametrize("fault", ["silent", "wrong_check"])
