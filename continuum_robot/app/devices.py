@@ -18,7 +18,7 @@ from rich.table import Table
 
 from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.odri_can.can_link import bring_up_line
+from continuum_robot.drivers.can_bus import bring_up_line
 from continuum_robot.drivers.serial_port import permission_remedy, ports
 from continuum_robot.drivers.survey import BUSY, FOUND, MISSING, UNEXPECTED, Finding
 from continuum_robot.robot.description import Robot

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from continuum_robot.drivers.dynamixel.settings import DYNAMIXEL, Dynamixel
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A, ODRI_CAN, OdriCan, OdriMotor
+from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.drivers.servo_settings import ServoMotor
 from continuum_robot.drivers.string_encoder_serial.settings import (
     STRING_ENCODER_SERIAL,
@@ -45,6 +47,14 @@ def wired(robot: Robot) -> Robot:
             string_encoders=_counters(robot),
         ),
     )
+
+
+def with_force_sensor(robot: Robot) -> Any:
+    """The section of a force sensor that can be simulated to the byte: the robot's own, or one in its frame."""
+    own = None if robot.hardware is None else robot.hardware.force_sensor
+    if own is not None and own.kind == ROKUBI_SERIAL:
+        return own
+    return RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=getattr(own, "frame_id", "force_sensor"))
 
 
 def _timeout_ms(robot: Robot) -> int:

@@ -2,8 +2,9 @@
 """The drivers of the devices that a robot file names: those of this package and of others.
 
 A device of this package is a folder of drivers/, named after its kind, with the modules ``settings``
-(robot/doors.py) and ``device``. The latter has ``make(robot, settings, ...)``, which gives its driver, and
-``survey(robot, settings)``, which looks for it. Motors that are simulated to the byte have, on a serial bus of servos,
+(robot/doors.py) and ``device``. The latter has ``make(robot, settings, ...)``, which gives its driver, and perhaps
+``survey(robot, settings)``, which looks for it; without it opening the driver does. A device that is simulated to the
+byte has ``emulator(robot, settings, ...)``. Motors that are simulated to the byte have, on a serial bus of servos,
 ``emulator(robot, settings, motors)``, or else ``simulated(robot, wires, time, form)``. Motors have a module
 ``fault_texts`` too, with the names of their faults and what a user learns of them.
 
@@ -60,7 +61,7 @@ SECTIONS = {
     "string_encoders": (STRING_ENCODERS, StringEncoders, "string encoders", "can be opened"),
     "tension_sensors": (TENSION_SENSORS, TensionSensors, "sensors of tensions", "can be opened"),
     "force_sensor": (FORCE_SENSORS, ForceSensor, "a force sensor", "can be opened"),
-    "tracker": (TRACKERS, Tracker, "a tracker", "answers, and its tool is there"),
+    "tracker": (TRACKERS, Tracker, "a tracker of the tip", "answers, and sees what is at the tip"),
 }
 """By their key in ``hardware``: door, protocol, what they are, and that one could be opened."""
 
@@ -207,7 +208,8 @@ def survey(robot: Robot, section: str) -> list[Finding]:
     settings = getattr(hardware_of(robot), section)
     if settings is None:
         return []
-    if (device := device_of(settings.kind)) is not None:
+    device = device_of(settings.kind)
+    if hasattr(device, "survey"):
         return list(device.survey(robot, settings))
     _, _, title, words = SECTIONS[section]
     return [opened(title.removeprefix("a "), settings, _made(robot, section), words)]

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from continuum_robot.drivers.polled import PolledActuators, Sample
+from continuum_robot.drivers.polled import BusActuators, Sample
 from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S, Framing, ServoBus
 from continuum_robot.drivers.servo_settings import RESTART
 from continuum_robot.robot.description import Robot
@@ -17,27 +16,16 @@ SILENT_SERVO = "silent_servo"
 OUT_OF_RANGE = "position_out_of_range"
 TORQUE_OFF = "torque_off"
 HARDWARE_ERROR = "hardware_error"
-SILENT_AFTER_S = 0.1
-SILENT_ANSWERS = 5
-_QUIET_ROUNDS = 3
-"""So many rounds without an answer, and a servo is asked only now and then: each costs the time of an answer."""
-_QUIET_EVERY = 5
-_STEPPED_MARGIN_S = 1.0
-"""How long a simulated servo may take to answer where time is stepped: until its process gets a processor, s."""
 
 
-class BusServos(PolledActuators):
+class BusServos(BusActuators):
     """Tendon actuators that are servos on one serial bus.
 
     Parameters
     ----------
-    robot, settings, clock, simulated, stepped, pass_time : as of :class:`PolledActuators`; the settings have ``port``,
-        ``baud_bps``, and the ``id`` of each motor
+    robot, settings, options : as of :class:`BusActuators`; the settings have ``baud_bps``, and the ``id`` of each motor
     framing : of the protocol
     device : what is there, for messages
-    answer_margin_s : how long a servo's answer may take beyond its bytes, s; None: as its bus or ``stepped`` needs
-    find_port : finds the port when the bus is opened, instead of that of the settings
-    ask : as of :class:`ServoBus`, with ``stepped``: no answer is late, however busy the machine
 
     Attributes
     ----------
@@ -47,45 +35,13 @@ class BusServos(PolledActuators):
     """
 
     silent = SILENT_SERVO
+    usual_margin_s = ANSWER_MARGIN_S
 
-    def __init__(
-        self,
-        robot: Robot,
-        settings: Any,
-        framing: Framing,
-        device: str,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        answer_margin_s: float | None = None,
-        simulated: bool = False,
-        find_port: Callable[[], str] | None = None,
-        stepped: bool = False,
-        ask: Callable[[bytes], bytes] | None = None,
-        pass_time: Callable[[float], None] | None = None,
-    ) -> None:
-        if ask is not None:
-            answer_margin_s = 0.0
-        elif answer_margin_s is None:
-            answer_margin_s = _STEPPED_MARGIN_S if stepped else ANSWER_MARGIN_S
-        # Where time is stepped none passes while a servo is waited for.
-        silent_after_s = SILENT_AFTER_S if stepped else max(SILENT_AFTER_S, SILENT_ANSWERS * answer_margin_s)
-        super().__init__(
-            robot,
-            settings,
-            name=settings.port,
-            clock=clock,
-            simulated=simulated,
-            stepped=stepped,
-            silent_after_s=silent_after_s,
-            pass_time=pass_time,
-        )
-        self.settings = settings
-        self.bus = ServoBus(settings.port, settings.baud_bps, framing, device, answer_margin_s, ask)
+    def __init__(self, robot: Robot, settings: Any, framing: Framing, device: str, **options: Any) -> None:
+        super().__init__(robot, settings, **options)
+        self.bus = ServoBus(settings.port, settings.baud_bps, framing, device, self.answer_margin_s, self.ask)
         self.servos = [entry.id for entry in self.motors.motors]
         self.written: list[str] = []
-        self._find_port = find_port
-        self._missed = [0] * self.tendon_count
-        self._rounds = 0
 
     # --- what a kind of servos adds
 
@@ -101,11 +57,6 @@ class BusServos(PolledActuators):
     def send_goals(self, goals: Sequence[float]) -> None:
         """Send goals, as of :meth:`PolledActuators.exchange`."""
 
-    def restarts(self, index: int) -> bool:
-        """Whether a servo restarts by itself, and is not asked meanwhile; ``index`` of its tendon, from 0."""
-        del index
-        return False
-
     @abstractmethod
     def ask_states(self, indices: Sequence[int]) -> Mapping[int, Sample]:
         """Values of servos, by the index of the tendon; ``indices``: which are asked."""
@@ -114,43 +65,18 @@ class BusServos(PolledActuators):
 
     def connect(self) -> bool:
         """Open the port, find all servos, and set them up."""
-        if self._find_port is not None:
-            self.bus.port = self._find_port()
-        self.bus.open()
+        self.open_bus()
         if missing := self.bus.missing(self.servos, self.ping):
             raise self.bus.silent(missing)
-        self.written, self._missed = [], [0] * self.tendon_count
+        self.written = []
         return self.set_up()
-
-    def disconnect(self) -> None:
-        """Close the port."""
-        self.bus.close()
-
-    def reconnect(self) -> None:
-        """Open the port again."""
-        self.bus.close()
-        if self._find_port is not None:
-            self.bus.port = self._find_port()
-        self.bus.open()
 
     def exchange(self, goals: Sequence[float] | None) -> Mapping[int, Sample]:
         """Send goals, and ask the servos; those that are silent only now and then, one at a time."""
         if goals is not None:
             self.send_goals(goals)
-        self._rounds += 1
-        present = [index for index in range(self.tendon_count) if not self.restarts(index)]
-        asked = [index for index in present if self._missed[index] < _QUIET_ROUNDS]
-        quiet = [index for index in present if self._missed[index] >= _QUIET_ROUNDS]
-        if quiet and (not asked or self._rounds % _QUIET_EVERY == 0):
-            asked.append(quiet[self._rounds // _QUIET_EVERY % len(quiet)])
-        found = self.ask_states(asked)
-        for index in asked:
-            self._missed[index] = 0 if index in found else self._missed[index] + 1
-        return found
-
-    def heard(self) -> list[int]:
-        """Indices of the tendons whose servos answered in the newest round."""
-        return [index for index, missed in enumerate(self._missed) if missed == 0 and not self.restarts(index)]
+        asked = self.asked()
+        return self.note(asked, self.ask_states(asked))
 
     def name_of(self, index: int) -> str:
         """Port and number."""

@@ -8,7 +8,6 @@ from collections import deque
 
 from continuum_robot.errors import ParameterError
 
-_WRAP_US = 1 << 32
 _BUCKET_S = 1.0
 _BUCKETS = 16
 _OLDEST_S = 30.0

@@ -31,6 +31,38 @@ class Line(Protocol):
         """End. Safe to call at any time."""
 
 
+class Stream(Generic[Frame]):
+    """Cuts what comes over a line into frames; a damaged one costs itself and nothing else. Never raises.
+
+    A device's folder gives :meth:`cut`, and perhaps more in :meth:`restart`.
+
+    Attributes
+    ----------
+    accepted : frames
+    rejected : pieces that were no frame; the first after a start may be cut and is not counted
+    received_bytes : of all
+    """
+
+    def __init__(self) -> None:
+        self.accepted = self.rejected = self.received_bytes = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget an unfinished frame: the line was opened again, perhaps in the middle of one."""
+        self._rest, self._is_first = b"", True
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Frames that ``data`` completes, in order."""
+        self.received_bytes += len(data)
+        found, self._rest = self.cut(self._rest + data)
+        self.accepted += len(found)
+        return found
+
+    def cut(self, data: bytes) -> tuple[list[Frame], bytes]:
+        """Frames in ``data``, and the beginning of the next."""
+        raise NotImplementedError
+
+
 class SerialLine(Generic[Frame]):
     """Frames on a serial port.
 
@@ -189,6 +221,27 @@ class FramedSensor(Generic[Reading]):
             if time.monotonic() >= end_s:
                 return False
             time.sleep(POLL_S)
+
+    def need(self, done: Callable[[], bool], counters: Any, timeout_s: float, no_frame: str, nothing: str) -> None:
+        """Wait for a first frame.
+
+        Parameters
+        ----------
+        done : whether it came
+        counters : of the line, with ``received_bytes``
+        timeout_s : s
+        no_frame, nothing : what to do where bytes came and no frame, and where nothing came
+
+        Raises
+        ------
+        DeviceError : it did not come in time
+        """
+        before = counters.received_bytes
+        if self.read_until(done, timeout_s):
+            return
+        if received := counters.received_bytes - before:
+            raise DeviceError(self.where, f"{received} bytes came and no frame among them", no_frame)
+        raise DeviceError(self.where, f"nothing came for {timeout_s:g} s", nothing)
 
     def _require_open(self) -> None:
         if not self._is_open:

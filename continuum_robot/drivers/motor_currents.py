@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.tendon_currents import TendonCurrents
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Motor, MotorsSection
 
@@ -36,6 +37,10 @@ class MotorCurrents(Generic[Kind]):
     signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, shape (N,), m
     strongest_a : the motors' largest current, A
     largest_a : clamp on every current that is sent, the section's or the same, A
+    nm_per_a : torque constants, shape (N,), N.m/A
+    largest_nm, torque_fraction : torque that a motor may give, shape (N,), N.m, and as a fraction of its strongest:
+        where it holds displacements, what ``limits.maximum_n`` takes
+    speed_rev_per_s, acceleration_rev_per_s2 : of ``limits``, shape (N,); NaN where they limit tensions
 
     Raises
     ------
@@ -56,6 +61,17 @@ class MotorCurrents(Generic[Kind]):
         self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(actuators) for entry in self.motors])
         self.strongest_a = actuators.maximum_current_a
         self.largest_a = getattr(settings, "maximum_current_a", None) or self.strongest_a
+        default = actuators.torque_constant_nm_per_a
+        self.nm_per_a: Vector = np.array([entry.torque_constant_nm_per_a or default for entry in self.motors])
+        self.largest_nm: Vector = self.largest_a * self.nm_per_a
+        self.torque_fraction: Vector = np.ones(count)
+        self.speed_rev_per_s = self.acceleration_rev_per_s2 = np.full(count, math.nan)
+        if isinstance(limits := robot.limits, DisplacementLimits):
+            needed_a = limits.maximum_n * self.ampere_per_newton
+            self.largest_nm = np.minimum(self.largest_nm, needed_a * self.nm_per_a)
+            self.torque_fraction = np.minimum(1.0, needed_a / self.strongest_a)
+            self.speed_rev_per_s = limits.speed_m_per_s / np.abs(self.signed_m_per_rev)
+            self.acceleration_rev_per_s2 = limits.acceleration_m_per_s2 / np.abs(self.signed_m_per_rev)
         self._currents = TendonCurrents(self.ampere_per_newton.tolist(), self.largest_a)
 
     def currents(self, tension_n: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:

@@ -35,6 +35,11 @@ FASTEST_TURNS_PER_S = 5.0
 SILENT = "silent_motor"
 RECEIVE_TIMEOUT = "receive_timeout"
 POSITION_JUMP = "position_jump"
+_SILENT_AFTER_S, _SILENT_ANSWERS = 0.1, 5
+_QUIET_ROUNDS, _QUIET_EVERY = 3, 5
+"""So many rounds without an answer, and a motor is asked in each fifth only: it costs the time of an answer."""
+_STEPPED_MARGIN_S = 1.0
+"""How long a simulated motor may take to answer where time is stepped: until its process gets a processor, s."""
 
 
 class Sample(NamedTuple):
@@ -78,6 +83,7 @@ class PolledActuators:
     takes_displacements : whether commands are displacements, else tensions
     limited : where the newest command was beyond the largest current or the motor's range, shape (N,), bool
     commanded_current_a : newest currents, before polarity, shape (N,), A; NaN before the first
+    written_s : when the newest goals that were sent had been written, s
     measures_current : of each motor, whether ``Sample.current_a`` is a current, else a load, shape (N,), bool
 
     Raises
@@ -97,7 +103,7 @@ class PolledActuators:
         clock: Callable[[], float] = time.monotonic,
         simulated: bool = False,
         stepped: bool = False,
-        silent_after_s: float = 0.1,
+        silent_after_s: float = _SILENT_AFTER_S,
         pass_time: Callable[[float], None] | None = None,
     ) -> None:
         self.name, self.simulated, self.tendon_count = name, simulated, robot.motor_count
@@ -120,7 +126,7 @@ class PolledActuators:
         self._sample_asked_s = [-math.inf] * self.tendon_count
         self._faults: dict[str, None] = {}
         self._command: tuple[float, list[float]] | None = None
-        self._taken_s = self._asked_s = self._reconnect_s = self._polled_s = -math.inf
+        self._taken_s = self.written_s = self._asked_s = self._reconnect_s = self._polled_s = -math.inf
         self._lost: set[int] = set()
         self.last_error = ""
 
@@ -163,6 +169,14 @@ class PolledActuators:
     def switch_off(self) -> None:
         """Switch all off, those that can be reached; raises nothing for those that cannot."""
         raise NotImplementedError
+
+    def stand_still(self) -> None:
+        """Where no command came in time: motors with a torque are switched off, those at a place hold it.
+
+        What is to follow is the policy of the cycle, which stands still.
+        """
+        if not self.takes_displacements:
+            self.switch_off()
 
     def exchange(self, goals: Sequence[float] | None) -> Mapping[int, Sample]:
         """Send goals, and ask all motors for their values.
@@ -428,14 +442,13 @@ class PolledActuators:
             if self.clock() - written_s > self._timeout_s:
                 goals, self.enabled, self._command = None, False, None
                 self.latch(None, RECEIVE_TIMEOUT)
-                # Servos hold where they are: what is to follow is the policy of the cycle, which stands still.
-                if not self.takes_displacements:
-                    self.switch_off()
+                self.stand_still()
+            self.written_s = written_s
         asked_s = self.clock()
         found = self.exchange(goals)
         stamp_s = self.clock()
         if goals is not None:
-            self._taken_s = written_s
+            self._taken_s = self.written_s
         for index, sample in found.items():
             self._accept(index, asked_s, stamp_s, sample)
         if self._round % 10 == 0:
@@ -466,3 +479,85 @@ class PolledActuators:
     def _require_open(self) -> None:
         if not self._is_open:
             raise DeviceError(self.name, "is not open", "Open it first.")
+
+
+class BusActuators(PolledActuators):
+    """The polled base on one port of the robot file. A driver sets ``bus``, which has ``port``, ``open`` and ``close``.
+
+    Parameters
+    ----------
+    robot, settings : as of :class:`PolledActuators`; the settings have ``port``
+    answer_margin_s : how long an answer may take beyond its bytes, s; None: ``usual_margin_s``, or as ``stepped`` needs
+    find_port : finds the port when the bus is opened, instead of that of the settings
+    ask : motors in this process, which answer bytes at once, with ``stepped``: no answer is late, however busy the
+        machine
+    options : ``clock``, ``simulated``, ``stepped`` and ``pass_time`` of :class:`PolledActuators`
+    """
+
+    bus: Any
+    usual_margin_s: float
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: Any,
+        *,
+        answer_margin_s: float | None = None,
+        find_port: Callable[[], str] | None = None,
+        ask: Callable[[bytes], bytes] | None = None,
+        stepped: bool = False,
+        **options: Any,
+    ) -> None:
+        if ask is not None:
+            answer_margin_s = 0.0
+        elif answer_margin_s is None:
+            answer_margin_s = _STEPPED_MARGIN_S if stepped else self.usual_margin_s
+        # Where time is stepped none passes while a motor is waited for.
+        patience_s = _SILENT_AFTER_S if stepped else max(_SILENT_AFTER_S, _SILENT_ANSWERS * answer_margin_s)
+        super().__init__(robot, settings, name=settings.port, stepped=stepped, silent_after_s=patience_s, **options)
+        self.settings, self.answer_margin_s, self.ask, self._find_port = settings, answer_margin_s, ask, find_port
+        self._missed = [0] * self.tendon_count
+        self._rounds = 0
+
+    def open_bus(self) -> None:
+        """Open the port. Raises :class:`DeviceError`."""
+        if self._find_port is not None:
+            self.bus.port = self._find_port()
+        self.bus.open()
+        self._missed = [0] * self.tendon_count
+
+    def disconnect(self) -> None:
+        """Close the port."""
+        self.bus.close()
+
+    def reconnect(self) -> None:
+        """Open the port again."""
+        self.bus.close()
+        self.open_bus()
+
+    # --- whom to ask
+
+    def restarts(self, index: int) -> bool:
+        """Whether a motor restarts by itself, and is not asked meanwhile; ``index`` of its tendon, from 0."""
+        del index
+        return False
+
+    def asked(self) -> list[int]:
+        """Indices of the tendons whose motors are asked in this round; silent ones only now and then, one at a time."""
+        self._rounds += 1
+        present = [index for index in range(self.tendon_count) if not self.restarts(index)]
+        asked = [index for index in present if self._missed[index] < _QUIET_ROUNDS]
+        quiet = [index for index in present if self._missed[index] >= _QUIET_ROUNDS]
+        if quiet and (not asked or self._rounds % _QUIET_EVERY == 0):
+            asked.append(quiet[self._rounds // _QUIET_EVERY % len(quiet)])
+        return asked
+
+    def note(self, asked: Iterable[int], found: Mapping[int, Sample]) -> Mapping[int, Sample]:
+        """Remember who did not answer; gives the answers, ``found`` by the index of the tendon."""
+        for index in {*asked, *found}:
+            self._missed[index] = 0 if index in found else self._missed[index] + 1
+        return found
+
+    def heard(self) -> list[int]:
+        """Indices of the tendons whose motors answered in the newest round."""
+        return [index for index, missed in enumerate(self._missed) if missed == 0 and not self.restarts(index)]

@@ -1,14 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a device that was lost is looked for again. Pure: the time comes in as an argument."""
+"""Several devices opened at once, and when one that was lost is looked for again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from continuum_robot.errors import DeviceError
 
 PERIOD_S = 0.5
+
+
+def open_all(devices: Sequence[Any], what: str) -> None:
+    """Open devices of one kind.
+
+    Parameters
+    ----------
+    devices : not open yet
+    what : they are, for messages
+
+    Raises
+    ------
+    DeviceError : names every one that cannot be opened
+    """
+    errors = []
+    for device in devices:
+        try:
+            device.open()
+        except DeviceError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        problems = "; ".join(f"{error.device}: {error.problem}" for error in errors)
+        raise DeviceError(what, problems, " ".join(dict.fromkeys(error.remedy for error in errors)))
 
 
 class Reconnection:

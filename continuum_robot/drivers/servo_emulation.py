@@ -7,6 +7,7 @@ An emulator knows bytes and time; on which port it is, and what its motors move,
 from __future__ import annotations
 
 import math
+import struct
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -236,6 +237,55 @@ class EmulatedServos:
         return bytes(self._answered)
 
     # --- what kinds use
+
+    def obey_packet(
+        self, numbers: Sequence[int], instruction: int, parameters: bytes, word: str, codes: Mapping[str, int]
+    ) -> bool:
+        """Ping, read, write, sync read and sync write, alike in all protocols; whether it was one of them.
+
+        Parameters
+        ----------
+        numbers : of the servos that are meant
+        word : ``struct`` format of an address, and of a size
+        codes : of the instructions, by name
+        """
+        wide = struct.calcsize("<" + word)
+        if instruction in (codes["sync_read"], codes["sync_write"]) and len(parameters) > 2 * wide - 1:
+            address, size = struct.unpack_from("<" + 2 * word, parameters)
+            rest = parameters[2 * wide :]
+            if instruction == codes["sync_read"]:
+                self.answer_in_turn(list(rest), lambda servo: bytes(servo.table[address : address + size]))
+            else:
+                for place in range(0, len(rest) - size, size + 1):
+                    self.write(rest[place], address, rest[place + 1 : place + 1 + size])
+            return True
+        for number in filter(self.present, numbers):
+            if instruction == codes["ping"]:
+                self.answer(number, self.identity(self.servos[number]))
+            elif instruction == codes["read"] and len(parameters) == 2 * wide:
+                address, size = struct.unpack("<" + 2 * word, parameters)
+                self.answer(number, bytes(self.servos[number].table[address : address + size]))
+            elif instruction == codes["write"] and len(parameters) > wide:
+                error = self.write(number, int.from_bytes(parameters[:wide], "little"), parameters[wide:])
+                if self.answers_writes(self.servos[number]):
+                    self.answer(number, b"", error)
+            else:
+                return False
+        return True
+
+    def write(self, number: int, address: int, data: bytes) -> int:
+        """Set registers of a servo; the error with which it answers."""
+        raise NotImplementedError
+
+    def identity(self, servo: EmulatedServo) -> bytes:
+        """What a ping is answered with."""
+        del servo
+        return b""
+
+    def answers_writes(self, servo: EmulatedServo) -> bool:
+        """Whether it answers what is written."""
+        del servo
+        return True
 
     def present(self, number: int) -> EmulatedServo | None:
         """The servo of a number, if it listens."""

@@ -17,15 +17,22 @@ SHORTEST_CYCLE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServoMotor(Motor):
-    """A servo on the bus, and the tendon that its spool pulls."""
+class NumberedMotor(Motor):
+    """A motor that has a number on its bus."""
 
-    id: int = quantity("number of the servo on the bus", ge=0, le=252)
+    id: int
 
     @property
     def place(self) -> tuple[str, int]:
         """Where it is connected: "" for the only bus, and its number there."""
         return "", self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServoMotor(NumberedMotor):
+    """A servo on the bus, and the tendon that its spool pulls."""
+
+    id: int = quantity("number of the servo on the bus", ge=0, le=252)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

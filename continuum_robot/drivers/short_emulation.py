@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from continuum_robot.drivers.servo_bus import BROADCAST, ShortFraming
 from continuum_robot.drivers.servo_emulation import EmulatedServo, EmulatedServos, MotorPort
-from continuum_robot.drivers.short_servos import PING, READ, SYNC_READ, SYNC_WRITE, WRITE, Table
+from continuum_robot.drivers.short_servos import CODES, Table
 
 
 class EmulatedShortServos(EmulatedServos):
@@ -45,36 +45,15 @@ class EmulatedShortServos(EmulatedServos):
 
     def obey(self, number: int, instruction: int, parameters: bytes) -> None:
         """Do what a packet says."""
-        if instruction == SYNC_WRITE and len(parameters) > 2:
-            address, size = parameters[:2]
-            for place in range(2, len(parameters) - size, size + 1):
-                self._write(parameters[place], address, parameters[place + 1 : place + 1 + size])
-        elif instruction == SYNC_READ and len(parameters) > 2:
-            address, size = parameters[:2]
-            self.answer_in_turn(list(parameters[2:]), lambda servo: bytes(servo.table[address : address + size]))
-        else:
-            for servo in list(self.servos) if number == BROADCAST else [number]:
-                self._obey_one(servo, instruction, parameters)
+        self.obey_packet(list(self.servos) if number == BROADCAST else [number], instruction, parameters, "B", CODES)
 
-    def _obey_one(self, number: int, instruction: int, parameters: bytes) -> None:
-        servo = self.present(number)
-        if servo is None:
-            return
-        if instruction == PING:
-            self.answer(number, b"")
-        elif instruction == READ and len(parameters) == 2:
-            address, size = parameters
-            self.answer(number, bytes(servo.table[address : address + size]))
-        elif instruction == WRITE and len(parameters) > 1:
-            self._write(number, parameters[0], parameters[1:])
-            self.answer(number, b"")
-
-    def _write(self, number: int, address: int, data: bytes) -> None:
-        servo = self.present(number)
-        if servo is not None:
+    def write(self, number: int, address: int, data: bytes) -> int:
+        """Set registers of a servo, all of which take anything."""
+        if (servo := self.present(number)) is not None:
             end = min(len(servo.table), address + len(data))
             servo.table[address:end] = data[: end - address]
             self.written(servo, address)
+        return 0
 
     def written(self, servo: EmulatedServo, address: int) -> None:
         """Follow what was written at an address."""

@@ -18,10 +18,11 @@ from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusSe
 from continuum_robot.drivers.polled import Sample
 from continuum_robot.drivers.servo_bus import BROADCAST, ShortFraming
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
 
-PING, READ, WRITE, SYNC_WRITE, SYNC_READ = 1, 2, 3, 0x83, 0x82
+CODES = {"ping": 1, "read": 2, "write": 3, "sync_read": 0x82, "sync_write": 0x83}
+"""Instructions; those of Dynamixel protocol 2 are the same."""
+PING, READ, WRITE, SYNC_READ, SYNC_WRITE = CODES.values()
 
 
 class Table(NamedTuple):
@@ -77,7 +78,6 @@ class ShortServos(BusServos):
         if not robot.takes_displacements:
             raise ParameterError("actuators.command", "tension", "displacement: these servos hold positions only")
         super().__init__(robot, settings, ShortFraming(), device, **options)
-        self._robot = robot
         self.range_counts = [(0, 0)] * self.tendon_count
         self._restarts = [0] * self.tendon_count
         self._torque_limit = [0] * self.tendon_count
@@ -127,14 +127,11 @@ class ShortServos(BusServos):
             raise self.bus.silent([self.servos[index]])
         if names := self.names(found.errors):
             raise DeviceError(self.device_of(index), f"reports {', '.join(names)}", "Remove the cause, then clear it.")
-        limits, actuators = self._robot.limits, self._robot.actuators
-        if isinstance(limits, DisplacementLimits) and actuators is not None:
-            turns_per_s = limits.speed_m_per_s / abs(self.motors.signed_m_per_rev[index])
-            speed = math.ceil(turns_per_s / self.speed_unit_rev_per_s(index))
-            self.put(index, self.table.speed, 2, min(self.largest_speed, speed))
-            strongest_n = actuators.maximum_current_a / self.motors.ampere_per_newton[index]
-            self._torque_limit[index] = math.ceil(self.full_torque * min(1.0, limits.maximum_n / strongest_n))
-            self.put(index, self.table.torque_limit, 2, self._torque_limit[index])
+        speed = self.motors.speed_rev_per_s[index] / self.speed_unit_rev_per_s(index)
+        limit = min(self.largest_speed, math.ceil(speed)) if math.isfinite(speed) else 0
+        self.put(index, self.table.speed, 2, limit)
+        self._torque_limit[index] = math.ceil(self.full_torque * self.motors.torque_fraction[index])
+        self.put(index, self.table.torque_limit, 2, self._torque_limit[index])
         self.prepare(index)
         self.put(index, self.table.goal, 2, found.position)
         self.put(index, self.table.torque, 1, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
 from continuum_robot.drivers.serial_port import PortInUseError
-from continuum_robot.drivers.servo_bus import ATTEMPTS, ServoBus
+from continuum_robot.drivers.servo_bus import ATTEMPTS
 from continuum_robot.errors import DeviceError
 
 FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
@@ -66,14 +66,15 @@ def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
         driver.close()
 
 
-def servo_findings(bus: ServoBus, settings: Any, ask: Callable[[ServoBus, int], str]) -> list[Finding]:
+def servo_findings(bus: Any, settings: Any, ask: Callable[[Any, int], str], what: str = "servo") -> list[Finding]:
     """Which servos of a bus answer.
 
     Parameters
     ----------
-    bus : not open
-    settings : section with ``port``, ``baud_bps`` and the ``id`` of each motor
+    bus : a :class:`.ServoBus`, or another with its methods, not open
+    settings : section with ``port`` and the ``id`` of each motor
     ask : what a servo is; "" where it does not answer
+    what : they are
     """
     try:
         bus.open()
@@ -82,9 +83,9 @@ def servo_findings(bus: ServoBus, settings: Any, ask: Callable[[ServoBus, int], 
             words = next(filter(None, (ask(bus, entry.id) for _ in range(ATTEMPTS))), "")
             remedy = f"does not answer. {bus.silent([entry.id]).remedy}"
             state = FOUND if words else MISSING
-            found.append(Finding(f"servo {entry.id}", settings.port, state, words or remedy))
+            found.append(Finding(f"{what} {entry.id}", settings.port, state, words or remedy))
         return found
     except DeviceError as error:
-        return [absent("servos", settings.port, error)]
+        return [absent(f"{what}s", settings.port, error)]
     finally:
         bus.close()

@@ -11,10 +11,10 @@ from geometry_msgs.msg import WrenchStamped
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.assumed_wiring import with_force_sensor
+from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.framed_serial import FramedSensor
 from continuum_robot.drivers.protocols import CountsFrames, ForceReading, ForceSensor
-from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
-from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.sensor_node import SensorNode
@@ -25,7 +25,6 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 
 UNLOADED = np.zeros(6)
 SIMULATED_FRAME = "force_sensor"
@@ -62,7 +61,7 @@ class ForceSensorNode(SensorNode[ForceReading]):
             rules=Quantity("", "", ge=1, le=10000),
         )
         self._sensor: ForceSensor | None = None
-        self._device: tuple[SimulatedRokubi, Pacer] | None = None
+        self._device: tuple[EmulatedSensor, Pacer] | None = None
         self._publisher = self.flow.create_publisher(WrenchStamped, "wrench", qos.state_publisher())
         self.create_service(Trigger, "~/tare", self._serve_tare)
         self.diagnostics.add_task("sensor", self._diagnose)
@@ -100,18 +99,16 @@ class ForceSensorNode(SensorNode[ForceReading]):
     def _make_sensor(self, robot: Robot) -> ForceSensor:
         if not self.simulated:
             return backends.force_sensor(robot, str(self.parameters.get("serial_port")))
-        given: Any = None if robot.hardware is None else robot.hardware.force_sensor
-        if given is None or given.kind != ROKUBI_SERIAL:
-            frame_id = getattr(given, "frame_id", SIMULATED_FRAME)
-            given = RokubiSerial(kind=ROKUBI_SERIAL, port="simulated", frame_id=frame_id)
-        settings: RokubiSerial = given
+        settings = with_force_sensor(robot)
         # The real driver sets the sensor up while it opens it, which takes time; in lock-step there is none.
         if self.parameters.get("simulation_level") in ON_WIRES and not self.clock.stepped:
-            device = SimulatedRokubi(lambda: UNLOADED)
+            kind = backends.device_of(settings.kind)
+            device = kind.emulator(robot, settings, lambda: UNLOADED)
             pacer = Pacer(device.step, 0.5 / settings.rate_hz)
             self._device = device, pacer
             pacer.start()
-            return RokubiForceSensor(settings, port=device.port, simulated=True, clock=self.clock.monotonic_s)
+            made: ForceSensor = kind.make(robot, settings, device.port, simulated=True, clock=self.clock.monotonic_s)
+            return made
         return SimulatedForceSensor(lambda: UNLOADED, settings.frame_id)
 
     def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:

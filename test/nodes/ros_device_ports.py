@@ -15,12 +15,11 @@ from typing import Any
 
 import can
 import yaml
+from board_peers import PythonCanWire
 from ros_probe import patient_on_wires
 
-from continuum_robot.drivers.can_bus import SOCKETCAN, bus_of
-from continuum_robot.drivers.odri_can.can_link import BITRATE_BPS
+from continuum_robot.drivers.can_bus import BITRATE_BPS, SOCKETCAN, bus_of
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 

@@ -13,6 +13,7 @@ import yaml
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from action_msgs.msg import GoalStatus
+from board_peers import PythonCanWire
 from continuum_robot.action import HomeTendons
 from continuum_robot.msg import StringLengths
 from ros_goal import Goal
@@ -24,7 +25,6 @@ from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.simulation.wire.can_wire import PythonCanWire
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
@@ -34,8 +34,8 @@ SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
 # A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.
 STEP_S = 0.004
 MOST_MISSED_PERCENT = 5.0
-SWITCH_ON = codec.encode_command(codec.CommandCode.ENABLE_SYSTEM, 1)
-SWITCH_OFF = codec.encode_command(codec.CommandCode.ENABLE_SYSTEM, 0)
+SWITCH_ON = codec.encode(codec.Command(codec.CommandCode.ENABLE_SYSTEM, 1))[1]
+SWITCH_OFF = codec.encode(codec.Command(codec.CommandCode.ENABLE_SYSTEM, 0))[1]
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ pytest.importorskip("ndicapy", reason="ndicapi is not installed")
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from ros_probe import Probe
 
+from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.file.shipped_files import shipped_file
-from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 

@@ -33,7 +33,7 @@ def measure_codecs(batches: int = 30) -> dict[str, float]:
     measured = rokubi.encode(force)
     position_id, position = odri.encode(odri.Position(1.5, -2.5))
     work: dict[str, Callable[[], object]] = {
-        "odri_can_encode": lambda: odri.encode_current_reference(1.5, -0.5),
+        "odri_can_encode": lambda: odri.encode(odri.CurrentReference(1.5, -0.5)),
         "odri_can_decode": lambda: odri.decode(position_id, position),
         "string_encoder_encode": lambda: strings.encode(moving),
         "string_encoder_decode": lambda: strings.decode(counts),

@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, SILENT_AFTER_S, TORQUE_OFF
+from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF
+from continuum_robot.drivers.can_bus import Frame
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.bus import CanOpenBus
-from continuum_robot.drivers.cia402.codec import Frame, state_of, wrapped
+from continuum_robot.drivers.cia402.codec import state_of, wrapped
 from continuum_robot.drivers.cia402.settings import AUTO, HOLD, Cia402
-from continuum_robot.drivers.polled import PolledActuators, Sample
+from continuum_robot.drivers.polled import BusActuators, Sample
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
 
 SILENT_DRIVE = "silent_drive"
@@ -29,9 +29,6 @@ RESTARTED = "restarted"
 QUICK_STOP = "quick_stop"
 FOLLOWING_ERROR = "following_error"
 ANSWER_MARGIN_S = 0.004
-_QUIET_ROUNDS = 3
-_QUIET_EVERY = 10
-"""After so many rounds without an answer a drive is waited for in each tenth round only: that takes milliseconds."""
 _CHANGE_S, _LOOK_S = 1.0, 0.005
 _CHANGES = 20
 """How long a drive may take to operation, s, and how often it is asked at least."""
@@ -41,15 +38,12 @@ _MOST_UNITS = 0x7FFF
 _MODES = {codec.CSP: "CSP (8)", codec.CST: "CST (10)"}
 
 
-class Cia402Actuators(PolledActuators):
+class Cia402Actuators(BusActuators):
     """Tendon actuators on CiA 402 drives.
 
     Parameters
     ----------
-    robot, settings, clock, simulated, stepped, pass_time : as of :class:`PolledActuators`
-    answer_margin_s : how long a drive's answer to a SYNC may take beyond the frames on the bus, s
-    find_port : finds the port when the bus is opened, instead of that of the settings
-    ask : as of :class:`CanOpenBus`, with ``stepped``
+    robot, settings, options : as of :class:`BusActuators`; an answer is that to a SYNC
 
     Attributes
     ----------
@@ -60,39 +54,18 @@ class Cia402Actuators(PolledActuators):
 
     silent = SILENT_DRIVE
 
-    def __init__(
-        self,
-        robot: Robot,
-        settings: Cia402,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        answer_margin_s: float | None = None,
-        simulated: bool = False,
-        find_port: Callable[[], str] | None = None,
-        stepped: bool = False,
-        ask: Callable[[bytes], bytes] | None = None,
-        pass_time: Callable[[float], None] | None = None,
-    ) -> None:
-        margin_s = ANSWER_MARGIN_S if answer_margin_s is None else answer_margin_s
-        super().__init__(
-            robot,
-            settings,
-            name=settings.port,
-            clock=clock,
-            simulated=simulated,
-            stepped=stepped,
-            silent_after_s=SILENT_AFTER_S if stepped else max(SILENT_AFTER_S, 5 * margin_s),
-            pass_time=pass_time,
-        )
-        self.settings, self._find_port = settings, find_port
+    usual_margin_s = ANSWER_MARGIN_S
+
+    def __init__(self, robot: Robot, settings: Cia402, **options: Any) -> None:
+        super().__init__(robot, settings, **options)
         self.bus = CanOpenBus(
             settings.port,
             settings.bitrate_bps,
             settings.host_id,
             settings.receive_timeout_ms,
-            clock=clock,
-            margin_s=margin_s,
-            ask=ask,
+            clock=self.clock,
+            margin_s=self.answer_margin_s,
+            ask=self.ask,
         )
         self.nodes = [entry.id for entry in self.motors.motors]
         self.mode = codec.CSP if self.takes_displacements else codec.CST
@@ -101,15 +74,8 @@ class Cia402Actuators(PolledActuators):
         self._stop_option = codec.STOP_AND_HOLD if hold else codec.STOP_AND_SWITCH_OFF
         assert robot.actuators is not None  # MotorCurrents refuses a robot without
         self._command_s = max(settings.cycle_s, 1 / robot.actuators.cycle_hz)
-        default = robot.actuators.torque_constant_nm_per_a
-        self._nm_per_a = [entry.torque_constant_nm_per_a or default for entry in self.motors.motors]
-        self._largest_nm = [self.motors.largest_a * constant for constant in self._nm_per_a]
-        if isinstance(robot.limits, DisplacementLimits):
-            allowed = robot.limits.maximum_n * self.motors.ampere_per_newton * self._nm_per_a
-            self._largest_nm = [min(pair) for pair in zip(self._largest_nm, allowed, strict=True)]
         count = self.tendon_count
         self._rated_nm, self._counts = [math.nan] * count, [0] * count
-        self._missed = [0] * count
         self._unheard_s, self._watched_s = [0.0] * count, math.inf
         self._off: set[int] = set()
 
@@ -117,11 +83,9 @@ class Cia402Actuators(PolledActuators):
 
     def connect(self) -> bool:
         """Find all drives, switch all off and set them up."""
-        if self._find_port is not None:
-            self.bus.port = self._find_port()
-        self.bus.open()
+        self.open_bus()
         self.bus.forget()
-        self._missed, self._off = [0] * self.tendon_count, set()
+        self._off = set()
         if missing := [node for node in self.nodes if not self._present(node)]:
             raise self.bus.silent(missing)
         known = all(self._in_use(index) for index in range(self.tendon_count))
@@ -138,13 +102,6 @@ class Cia402Actuators(PolledActuators):
                 if self.bus.states.get(node) == codec.OPERATIONAL:
                     self.bus.transfer(node, codec.write_request(node, codec.CONSUMER_HEARTBEAT, self._watched(0)))
         self.bus.close()
-
-    def reconnect(self) -> None:
-        """Open the bus again. Drives that stopped meanwhile stay so until faults are cleared."""
-        self.bus.close()
-        if self._find_port is not None:
-            self.bus.port = self._find_port()
-        self.bus.open()
 
     def switch_on(self, index: int) -> None:
         """To the state "operation enabled", at the present place or without torque."""
@@ -203,10 +160,8 @@ class Cia402Actuators(PolledActuators):
         for index, goal in enumerate(goals or ()):
             if self.enabled and index not in self._off:
                 frames.append(self._goal(index, codec.ENABLE_OPERATION, self._units(index, goal)))
-        waited = [node for node, missed in zip(self.nodes, self._missed, strict=True) if missed < _QUIET_ROUNDS]
-        if not waited or self._round % _QUIET_EVERY == 0:
-            waited = self.nodes
-        wanted = [function + node for node in waited for function in (codec.TPDO1, codec.TPDO2)]
+        asked = self.asked()
+        wanted = [function + self.nodes[index] for index in asked for function in (codec.TPDO1, codec.TPDO2)]
         came = self.bus.exchange([*frames, _SYNC], wanted, self.settings.cycle_s)
         found = {}
         for index, node in enumerate(self.nodes):
@@ -214,9 +169,8 @@ class Cia402Actuators(PolledActuators):
             ours = len(state) == codec.STATE_PDO.size and len(speed) == codec.SPEED_PDO.size
             if ours and self.bus.states.get(node) != codec.BOOT_UP:
                 found[index] = self._sample(index, state, speed)
-            self._missed[index] = 0 if index in found else self._missed[index] + 1
         self._watch()
-        return found
+        return self.note(asked, found)
 
     def name_of(self, index: int) -> str:
         """Port and node id."""
@@ -262,9 +216,10 @@ class Cia402Actuators(PolledActuators):
         if rated <= 0:
             raise self._refused(index, "states no rated torque (0x6076)", "Enter rated_torque_nm in the robot file.")
         self._rated_nm[index] = rated
-        largest = int(1000 * self._largest_nm[index] / rated)
+        largest_nm = self.motors.largest_nm[index]
+        largest = int(1000 * largest_nm / rated)
         if not 0 < largest < _MOST_UNITS:
-            words = f"counts torques in {rated / 1000:.3g} N.m, which does not fit {self._largest_nm[index]:.3g} N.m"
+            words = f"counts torques in {rated / 1000:.3g} N.m, which does not fit {largest_nm:.3g} N.m"
             raise self._refused(index, words, "Check rated_torque_nm and the motor's torque constant.")
         timeout_ms = self.settings.receive_timeout_ms
         values = [
@@ -316,7 +271,7 @@ class Cia402Actuators(PolledActuators):
         """A current, A, as thousandths of the rated torque; turns as counts."""
         if self.takes_displacements:
             return round(goal * self.motors.motors[index].counts_per_turn)
-        return round(1000 * goal * self._nm_per_a[index] / self._rated_nm[index])
+        return round(1000 * goal * self.motors.nm_per_a[index] / self._rated_nm[index])
 
     def _goal(self, index: int, controlword: int, value: int) -> Frame:
         return codec.goal_frame(self.nodes[index], self._target, controlword, wrapped(value))
@@ -339,7 +294,7 @@ class Cia402Actuators(PolledActuators):
         return Sample(
             self._counts[index] / self.motors.motors[index].counts_per_turn,
             speed * self.settings.velocity_unit_rev_per_s,
-            torque / 1000 * self._rated_nm[index] / self._nm_per_a[index],
+            torque / 1000 * self._rated_nm[index] / self.motors.nm_per_a[index],
             math.nan,
         )
 

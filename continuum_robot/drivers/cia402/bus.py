@@ -4,24 +4,16 @@
 from __future__ import annotations
 
 import math
-import select
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-import can
-
-from continuum_robot.drivers.can_bus import BUS_ERRORS, SLCAN, SOCKETCAN, bus_of
+from continuum_robot.drivers.can_bus import CanLine, Frame, line_at, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec
-from continuum_robot.drivers.cia402.codec import Frame
 from continuum_robot.errors import DeviceError
 
 ATTEMPTS = 3
 ANSWER_S = 0.05
 """How long a drive may take to answer an SDO: some do it in their slowest task, s."""
-_SEND_S, _SEND_FAILURES = 0.1, 3
-"""How long a frame may take to be sent, s, and how many in a row may fail: pyserial calls a write late that was only
-interrupted, and a full queue loses a frame."""
 _BEATS = 4
 """Heartbeats in the time after which a drive misses them."""
 
@@ -58,13 +50,13 @@ class CanOpenBus:
     ) -> None:
         self.port, self._bitrate_bps, self._host_id = port, bitrate_bps, host_id
         self._beat_s, self._clock, self._margin_s, self._in_process = timeout_ms / 1000 / _BEATS, clock, margin_s, ask
-        self._bus: Any = None
+        self._line: CanLine | None = None
         self._received = bytearray()
         self._beaten_s, self.beats = -math.inf, False
         self.states: dict[int, int] = {}
         self.heard: set[int] = set()
         self.boot_ups: set[int] = set()
-        self.sent = self.lost = self._failed = 0
+        self.sent = self.lost = 0
 
     @property
     def name(self) -> str:
@@ -73,24 +65,16 @@ class CanOpenBus:
 
     def open(self) -> None:
         """Open it. Raises :class:`DeviceError` that says why it cannot be opened."""
-        if self._in_process is not None or self._bus is not None:
-            return
-        interface, colon, channel = self.port.partition(":")
-        if self.port.startswith("/"):
-            interface, channel = SLCAN, self.port
-        elif not colon:
-            interface, channel = SOCKETCAN, self.port
-        try:
-            self._bus = bus_of(interface, channel, self._bitrate_bps)
-        except BUS_ERRORS as error:
-            remedy = f"Check hardware.tendon_actuators.port, and bring it up with {self._bitrate_bps} bit/s."
-            raise DeviceError(self.name, f"cannot be opened ({error})", remedy) from error
+        if self._in_process is None and self._line is None:
+            line = line_at(self.port, self._bitrate_bps, "hardware.tendon_actuators.port")
+            line.open()
+            self._line = line
 
     def close(self) -> None:
         """End. Safe to call at any time."""
-        bus, self._bus = self._bus, None
-        if bus is not None:
-            bus.shutdown()
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
 
     def forget(self) -> None:
         """Know nothing of any node."""
@@ -208,43 +192,16 @@ class CanOpenBus:
     def _send(self, frame: Frame) -> None:
         self.sent += 1
         if self._in_process is not None:
-            self._received += self._in_process(codec.slcan_line(frame))
+            self._received += self._in_process(slcan_line(frame))
             return
-        if self._bus is None:
-            raise DeviceError(self.name, "is not open", "Open it first.")
-        message = can.Message(arbitration_id=frame.identifier, is_extended_id=False, data=frame.data)
-        try:
-            self._bus.send(message, timeout=_SEND_S)
-            self._failed = 0
-        except BUS_ERRORS as error:
-            self._failed += 1
-            if self._failed >= _SEND_FAILURES:
-                raise self._gone(error) from error
+        self._opened().send(frame)
 
     def _receive(self, wait_s: float) -> Frame | None:
         if self._in_process is not None:
-            return codec.take_slcan(self._received)
-        if self._bus is None:
+            return take_slcan(self._received)
+        return self._opened().receive(wait_s)
+
+    def _opened(self) -> CanLine:
+        if self._line is None:
             raise DeviceError(self.name, "is not open", "Open it first.")
-        try:
-            if wait_s > 0:
-                wait_s = self._wait(wait_s)
-            message = self._bus.recv(wait_s)
-        except (ValueError, IndexError):  # a damaged line of a serial adapter
-            return None
-        except BUS_ERRORS as error:
-            raise self._gone(error) from error
-        if message is None or message.is_extended_id or message.is_error_frame or message.is_remote_frame:
-            return None
-        return Frame(message.arbitration_id, bytes(message.data))
-
-    def _wait(self, wait_s: float) -> float:
-        """Wait for something to read; gives how long the interface itself is to wait, s."""
-        try:
-            select.select([self._bus.fileno()], [], [], wait_s)
-        except NotImplementedError:
-            return wait_s
-        return 0.0
-
-    def _gone(self, error: Exception) -> DeviceError:
-        return DeviceError(self.name, f"is gone ({error})", "Check the adapter and its plug.")
+        return self._line

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from continuum_robot.drivers.can_bus import Frame
+
 NMT, SYNC, EMERGENCY, HEARTBEAT = 0x000, 0x080, 0x080, 0x700
 TPDO1, TPDO2, RPDO1 = 0x180, 0x280, 0x200
 SDO_ANSWER, SDO_REQUEST = 0x580, 0x600
@@ -110,13 +112,6 @@ _EVERY_SYNC = 1
 _WORD = struct.Struct("<H")
 STATE_PDO, SPEED_PDO = struct.Struct("<Hih"), struct.Struct("<i")
 """Statusword, position, torque; velocity."""
-
-
-class Frame(NamedTuple):
-    """A CAN frame with an 11-bit identifier."""
-
-    identifier: int
-    data: bytes
 
 
 class Pdo(NamedTuple):
@@ -269,21 +264,3 @@ def error_text(code: int) -> str:
     """Name and code of a drive's error, e.g. ``drive_temperature_4310``."""
     exact = {HEARTBEAT_ERROR: "host_heartbeat_lost", FOLLOWING_ERROR_CODE: "following_error"}
     return f"{exact.get(code) or ERRORS.get(code >> 8, 'unknown')}_{code:04x}"
-
-
-def slcan_line(frame: Frame) -> bytes:
-    """A frame as an slcan adapter has it."""
-    return f"t{frame.identifier:03X}{len(frame.data)}{frame.data.hex().upper()}\r".encode()
-
-
-def take_slcan(received: bytearray) -> Frame | None:
-    """The first whole frame of slcan lines, which is removed with all that came before; None where there is none."""
-    while (end := received.find(b"\r")) >= 0:
-        line = bytes(received[:end])
-        del received[: end + 1]
-        try:
-            if line[:1] == b"t" and len(line) == 5 + 2 * int(line[4:5]):
-                return Frame(int(line[1:4], 16), bytes.fromhex(line[5:].decode()))
-        except ValueError:
-            continue
-    return None

@@ -12,8 +12,8 @@ from continuum_robot.drivers.cia402.bus import CanOpenBus
 from continuum_robot.drivers.cia402.emulator import EmulatedCia402
 from continuum_robot.drivers.cia402.settings import Cia402
 from continuum_robot.drivers.servo_emulation import MotorPort
-from continuum_robot.drivers.survey import FOUND, MISSING, Finding, absent
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.drivers.survey import Finding, servo_findings
+from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 
 
@@ -38,20 +38,11 @@ def emulator(robot: Robot, settings: Cia402, motors: Mapping[int, MotorPort]) ->
 
 def survey(_robot: Robot, settings: Cia402) -> list[Finding]:
     """Ask every drive of the file for its profile and state; nothing is written."""
+
+    def ask(bus: CanOpenBus, node: int) -> str:
+        if (profile := bus.transfer(node, codec.read_request(node, codec.DEVICE_TYPE))) is None:
+            return ""
+        return f"profile {profile & 0xFFFF}, {codec.state_of(bus.read(node, codec.STATUSWORD))}"
+
     bus = CanOpenBus(settings.port, settings.bitrate_bps, settings.host_id, settings.receive_timeout_ms)
-    try:
-        bus.open()
-        found = []
-        for entry in settings.motors:
-            device = f"drive {entry.id}"
-            if (profile := bus.transfer(entry.id, codec.read_request(entry.id, codec.DEVICE_TYPE))) is None:
-                remedy = bus.silent([entry.id]).remedy
-                found.append(Finding(device, settings.port, MISSING, f"does not answer. {remedy}"))
-                continue
-            state = codec.state_of(bus.read(entry.id, codec.STATUSWORD))
-            found.append(Finding(device, settings.port, FOUND, f"profile {profile & 0xFFFF}, {state}"))
-        return found
-    except DeviceError as error:
-        return [absent("drives", settings.port, error)]
-    finally:
-        bus.close()
+    return servo_findings(bus, settings, ask, "drive")

@@ -8,8 +8,9 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec
-from continuum_robot.drivers.cia402.codec import Frame, Pdo, wrapped
+from continuum_robot.drivers.cia402.codec import Pdo, wrapped
 from continuum_robot.drivers.cia402.settings import Cia402Motor
 from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
 
@@ -105,19 +106,19 @@ class EmulatedCia402(EmulatedServos):
         early = b""
         for node, drive in self._drives.items():
             if self.present(node) is not None:
-                early += b"".join(codec.slcan_line(frame) for frame in drive.early)
+                early += b"".join(slcan_line(frame) for frame in drive.early)
                 drive.early.clear()
         return early + super().take(received)
 
     def take_packet(self, received: bytearray) -> tuple[int, int, bytes] | None:
         """A frame of the host: node id, function code, data."""
-        frame = codec.take_slcan(received)
+        frame = take_slcan(received)
         return None if frame is None else (frame.identifier & 0x7F, frame.identifier & 0x780, frame.data)
 
     def framed(self, number: int, servo: EmulatedServo, error: int, data: bytes) -> bytes:
         """A frame; ``error`` is its function code."""
         del servo
-        return codec.slcan_line(Frame(error + number, data))
+        return slcan_line(Frame(error + number, data))
 
     def obey(self, number: int, instruction: int, parameters: bytes) -> None:
         """NMT, SYNC, SDO, process data, and the host's heartbeat."""

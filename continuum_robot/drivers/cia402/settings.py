@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from continuum_robot.drivers.servo_settings import NumberedMotor
 from continuum_robot.robot.doors import TENDON_ACTUATORS
-from continuum_robot.robot.hardware import Motor, check_motors
+from continuum_robot.robot.hardware import check_motors
 from continuum_robot.robot.schema import quantity, refuse
 
 DOOR = TENDON_ACTUATORS
@@ -18,7 +19,7 @@ _SHORTEST_CYCLE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cia402Motor(Motor):
+class Cia402Motor(NumberedMotor):
     """A drive on the bus, and the tendon that its spool pulls."""
 
     id: int = quantity("node id of the drive", ge=1, le=126)
@@ -33,11 +34,6 @@ class Cia402Motor(Motor):
         gt=0,
         le=1000,
     )
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Where it is connected: "" for the only bus, and its number there."""
-        return "", self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 """All tendon actuators of a robot behind one bus of Dynamixel servos with protocol 2: X, MX(2.0) and P.
 
 The servo's own watchdog counts any packet, also those that only read: it guards against a dead host. A loop that stands
-still is watched by the thread of the polled base.
+still is watched by the thread of the polled base. In velocity mode that thread closes the loop on the displacement.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import numpy as np
 
 from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.dynamixel import models, protocol_2, registers
-from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, Model
+from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, place, sync_write
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.polled import POSITION_JUMP, Sample
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
 
 REBOOT_S = 0.6
@@ -32,6 +31,11 @@ LARGEST_SLIP_TURNS = 0.25
 PROFILE_FACTOR = 4.0
 """The cycle bounds speed and acceleration of every command; the servo's own profile guards against a host that jumps.
 At the same acceleration it would trail a moving goal by v^2/2a: it gets this many times as much."""
+VELOCITY_GAIN_PER_S = 8.0
+"""Speed for a distance from the goal, 1/s: an eighth of a second is long against a round on the bus and the servo's own
+loop."""
+LONGEST_STEP_S = 0.1
+"""Between two commands that make a motion, s."""
 
 
 @dataclass(slots=True)
@@ -41,7 +45,7 @@ class _Servo:
     mode: str
     range_turns: tuple[float, float] = (-math.inf, math.inf)
     offset_turns: float = 0.0
-    torque_fraction: float = 1.0
+    largest_speed_rev_per_s: float = math.inf
     current_counts: int = 0
     pwm_limit: int = 0
     restarts: int = 0
@@ -52,12 +56,17 @@ class _Servo:
         """Address of a volatile register."""
         return register + self.model.ram
 
+    @property
+    def mark(self) -> int:
+        """Where :data:`.KNOWN_MARK` is left: each loop would use the other's gain."""
+        return self.at(registers.POSITION_I_GAIN if self.mode == VELOCITY else registers.VELOCITY_I_GAIN)
+
 
 class DynamixelActuators(BusServos):
     """Tendon actuators on Dynamixel servos with protocol 2; arguments as of :class:`BusServos`.
 
-    Tensions are held by current control; displacements by one of the position modes. In those the servo's torque is
-    limited to what ``limits.maximum_n`` takes: by the current where the mode has it, else by the pulse width.
+    Tensions are held by current control; displacements by one of the position modes, or by velocity. There the servo's
+    torque is limited to what ``limits.maximum_n`` takes: by the current where the mode has it, else by the pulse width.
 
     Raises
     ------
@@ -66,10 +75,11 @@ class DynamixelActuators(BusServos):
 
     def __init__(self, robot: Robot, settings: Dynamixel, **options: Any) -> None:
         super().__init__(robot, settings, Protocol2(), "Dynamixel servos", **options)
-        self._robot = robot
         self._table: list[_Servo] = []
         self._fast = False
         self._reboot_ends_s = -math.inf
+        self._before: tuple[float, Sequence[float]] = (-math.inf, [0.0] * self.tendon_count)
+        self._goal_rates: Sequence[float] = [0.0] * self.tendon_count
 
     # --- finding and setting up
 
@@ -89,7 +99,7 @@ class DynamixelActuators(BusServos):
         aligned = True
         for servo in self._table:
             if servo.mode != POSITION:  # where a servo stands within its turn it knows always
-                aligned &= self.get(servo, servo.at(registers.VELOCITY_I_GAIN), 2) == registers.KNOWN_MARK
+                aligned &= self.get(servo, servo.mark, 2) == registers.KNOWN_MARK
             self._keep(servo, registers.RETURN_DELAY, 0, "return delay")
             drive = self.get(servo, registers.DRIVE_MODE, 1)
             self._keep(servo, registers.DRIVE_MODE, drive & ~(registers.TIME_PROFILE | registers.ON_BY_GOAL), "drive")
@@ -102,16 +112,7 @@ class DynamixelActuators(BusServos):
         number, device, settings = self.servos[index], self.device_of(index), self.settings
         answer = self.bus.ask_one(number, protocol_2.PING, b"", 3)
         model_number = int.from_bytes(answer.data[:2], "little")
-        model = models.MODELS.get(model_number)
-        if model is None or model.protocol != models.PROTOCOL_2:
-            known = ", ".join(models.names_of(models.PROTOCOL_2))
-            raise DeviceError(device, f"is of model {model_number}, which is not known here", f"Known are {known}.")
-        if settings.model and model.name != settings.model:
-            raise DeviceError(
-                device,
-                f"is an {model.name}, not an {settings.model}",
-                "Mend hardware.tendon_actuators.model, or the servo's number.",
-            )
+        model = models.known_model(model_number, models.PROTOCOL_2, settings.model, device)
         mode = models.mode_for(settings.mode, model, self.takes_displacements)
         if mode not in model.modes or (mode != CURRENT) != self.takes_displacements:
             able = ", ".join(one for one in model.modes if (one != CURRENT) == self.takes_displacements)
@@ -132,7 +133,6 @@ class DynamixelActuators(BusServos):
 
     def _limit(self, servo: _Servo) -> None:
         """Find the ranges of current, torque and position."""
-        robot, actuators = self._robot, self._robot.actuators
         index = self.servos.index(servo.id)
         largest_a = self.motors.largest_a
         if servo.model.current_unit_a:
@@ -147,16 +147,16 @@ class DynamixelActuators(BusServos):
                     f"{largest_a:g} A ({servo.current_counts} counts)",
                     "Lower hardware.tendon_actuators.maximum_current_a, or raise the servo's Current Limit.",
                 )
-        if servo.mode == CURRENT or actuators is None:
+        if servo.mode == CURRENT:
             return
-        if robot.limits is not None:
-            strongest_n = actuators.maximum_current_a / self.motors.ampere_per_newton[index]
-            servo.torque_fraction = min(1.0, robot.limits.maximum_n / strongest_n)
-            needed_a = robot.limits.maximum_n * self.motors.ampere_per_newton[index]
-            if servo.model.current_unit_a:
-                servo.current_counts = min(servo.current_counts, math.ceil(needed_a / servo.model.current_unit_a))
+        if servo.model.current_unit_a:
+            needed_a = self.motors.torque_fraction[index] * self.motors.strongest_a
+            servo.current_counts = min(servo.current_counts, math.ceil(needed_a / servo.model.current_unit_a))
         servo.pwm_limit = self.get(servo, registers.PWM_LIMIT, 2)
         servo.range_turns = (-registers.EXTENDED_TURNS, registers.EXTENDED_TURNS)
+        if servo.mode == VELOCITY:
+            own = self.get(servo, registers.VELOCITY_LIMIT, 4) * servo.model.velocity_unit_rev_per_s
+            servo.largest_speed_rev_per_s = float(np.fmin(self.motors.speed_rev_per_s[index], own))
         if servo.mode == POSITION:
             bounds = (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION)
             low, high = (_signed(self.get(servo, address, 4)) / servo.model.counts_per_turn for address in bounds)
@@ -176,43 +176,55 @@ class DynamixelActuators(BusServos):
                 "Remove the cause, then clear the faults, which lets the servo restart.",
             )
         # A watchdog that struck refuses goals until it is set to 0.
-        if servo.model.watchdog:
-            self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, 0)
+        self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, 0)
         if servo.mode == CURRENT:
             self.put(servo, servo.at(registers.GOAL_CURRENT), 2, 0)
         else:
             self._prepare_position(index, servo)
-        self.put(servo, servo.at(registers.VELOCITY_I_GAIN), 2, registers.KNOWN_MARK)
+        self.put(servo, servo.mark, 2, registers.KNOWN_MARK)
         self.put(servo, servo.at(registers.TORQUE_ENABLE), 1, 1)
-        if servo.model.watchdog:
-            watchdog = registers.watchdog_counts(self.settings.receive_timeout_ms)
-            self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, watchdog)
-            if self.get(servo, servo.at(registers.BUS_WATCHDOG), 1) != watchdog:
-                raise DeviceError(device, "did not take its watchdog", "Try again.")
+        watchdog = registers.watchdog_counts(self.settings.receive_timeout_ms)
+        self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, watchdog)
+        if self.get(servo, servo.at(registers.BUS_WATCHDOG), 1) != watchdog:
+            remedy = "Try again; firmware before version 38 has none: update it with the maker's wizard."
+            raise DeviceError(device, "did not take its watchdog", remedy)
 
     def _prepare_position(self, index: int, servo: _Servo) -> None:
-        limits, model = self._robot.limits, servo.model
-        if isinstance(limits, DisplacementLimits):
-            turns_per_m = 1 / abs(self.motors.signed_m_per_rev[index])
-            speed = limits.speed_m_per_s * turns_per_m / model.velocity_unit_rev_per_s
-            rate = PROFILE_FACTOR * limits.acceleration_m_per_s2 * turns_per_m / model.acceleration_unit_rev_per_s2
+        model = servo.model
+        speed = self.motors.speed_rev_per_s[index] / model.velocity_unit_rev_per_s
+        rate = PROFILE_FACTOR * self.motors.acceleration_rev_per_s2[index] / model.acceleration_unit_rev_per_s2
+        if math.isfinite(speed):
             self.put(servo, servo.at(registers.PROFILE_ACCELERATION), 4, min(32767, math.ceil(rate)))
             self.put(servo, servo.at(registers.PROFILE_VELOCITY), 4, min(32767, math.ceil(speed)))
         if servo.mode == CURRENT_BASED_POSITION:
             self.put(servo, servo.at(registers.GOAL_CURRENT), 2, servo.current_counts)
         else:
-            self.put(servo, servo.at(registers.GOAL_PWM), 2, math.ceil(servo.torque_fraction * servo.pwm_limit))
+            self.put(
+                servo, servo.at(registers.GOAL_PWM), 2, math.ceil(self.motors.torque_fraction[index] * servo.pwm_limit)
+            )
+        if servo.mode == VELOCITY:
+            self.put(servo, servo.at(registers.GOAL_VELOCITY), 4, 0)
+            return
         present = self.get(servo, servo.at(registers.PRESENT_POSITION), 4)
         self.put(servo, servo.at(registers.GOAL_POSITION), 4, present)
 
     def switch_off(self) -> None:
-        """Torque to zero on all, and the goal of a current, in packets that nobody answers: twice, one may be lost."""
+        """Torque to zero on all, and goals that are no places, in packets without answers: twice, one may be lost."""
         for _ in range(2):
-            self._write_all({servo.id: (servo.at(registers.GOAL_CURRENT), bytes(2)) for servo in self._in_current()})
+            self._write_all(self._still())
             self._write_all({servo.id: (servo.at(registers.TORQUE_ENABLE), bytes(1)) for servo in self._table})
 
-    def _in_current(self) -> list[_Servo]:
-        return [servo for servo in self._table if servo.mode == CURRENT]
+    def stand_still(self) -> None:
+        """As of the polled base, and no speed."""
+        if self.takes_displacements:
+            self._write_all(self._still())
+        super().stand_still()
+
+    def _still(self) -> dict[int, tuple[int, bytes]]:
+        """No current, no speed, for each servo in such a mode."""
+        goals = {CURRENT: (registers.GOAL_CURRENT, bytes(2)), VELOCITY: (registers.GOAL_VELOCITY, bytes(4))}
+        there = [(servo, *goals[servo.mode]) for servo in self._table if servo.mode in goals]
+        return {servo.id: (servo.at(register), data) for servo, register, data in there}
 
     def restart(self) -> None:
         """Reboot the servos with a hardware error: all are off then, and those silent for 0.6 s."""
@@ -245,16 +257,39 @@ class DynamixelActuators(BusServos):
     def send_goals(self, goals: Sequence[float]) -> None:
         """Currents, or places, to all in a packet."""
         data = {}
+        rates = self._rates(goals)
         for index, (servo, goal) in enumerate(zip(self._table, goals, strict=True)):
             if servo.mode == CURRENT:
                 # Towards zero: the servo refuses a goal above its limit.
                 counts = int(goal / servo.model.current_unit_a)
                 data[servo.id] = servo.at(registers.GOAL_CURRENT), counts.to_bytes(2, "little", signed=True)
+            elif servo.mode == VELOCITY:
+                turns = self.within(index, goal - servo.offset_turns, *servo.range_turns) + servo.offset_turns
+                counts = self._speed(index, servo, turns, rates[index])
+                data[servo.id] = servo.at(registers.GOAL_VELOCITY), counts.to_bytes(4, "little", signed=True)
             else:
                 turns = self.within(index, goal - servo.offset_turns, *servo.range_turns)
                 counts = round(turns * servo.model.counts_per_turn)
                 data[servo.id] = servo.at(registers.GOAL_POSITION), counts.to_bytes(4, "little", signed=True)
         self._write_all(data)
+
+    def _rates(self, goals: Sequence[float]) -> Sequence[float]:
+        """How fast the goals move, by the newest two commands, rev/s; 0 where none came for long."""
+        before_s, before = self._before
+        passed_s = self.written_s - before_s
+        if passed_s > 0:
+            known = passed_s < LONGEST_STEP_S
+            rates = [(new - old) / passed_s if known else 0.0 for new, old in zip(goals, before, strict=True)]
+            self._before, self._goal_rates = (self.written_s, goals), rates
+        return self._goal_rates if self.clock() - self.written_s < LONGEST_STEP_S else [0.0] * self.tendon_count
+
+    def _speed(self, index: int, servo: _Servo, goal_turns: float, rate: float) -> int:
+        """Counts of speed towards a goal that moves; none for who was not heard just now, whose place is old."""
+        if index not in self.heard() or math.isnan(servo.turns):
+            return 0
+        speed = rate + VELOCITY_GAIN_PER_S * (goal_turns - servo.turns)
+        most = servo.largest_speed_rev_per_s
+        return int(min(max(speed, -most), most) / servo.model.velocity_unit_rev_per_s)
 
     def ask_states(self, indices: Sequence[int]) -> Mapping[int, Sample]:
         """Current or load, speed, place and temperature."""

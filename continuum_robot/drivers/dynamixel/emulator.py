@@ -8,21 +8,11 @@ import struct
 from collections.abc import Mapping
 
 from continuum_robot.drivers.dynamixel import models, registers
-from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, Model
-from continuum_robot.drivers.dynamixel.protocol_2 import (
-    FAST_SYNC_READ,
-    PING,
-    READ,
-    REBOOT,
-    STATUS,
-    SYNC_READ,
-    SYNC_WRITE,
-    WRITE,
-    Protocol2,
-    crc_16,
-)
+from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
+from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, REBOOT, STATUS, Protocol2, crc_16
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+from continuum_robot.drivers.short_servos import CODES
 
 _FIRMWARE = 6
 _INSTRUCTION_ERROR, _RANGE_ERROR, _ACCESS_ERROR, _ALERT = 0x02, 0x04, 0x07, 0x80
@@ -30,7 +20,9 @@ _SIZE = 147
 _NEW_RETURN_DELAY = 250
 _DEFAULT_GAIN = 1920
 _FULL_PWM = 885
+_LARGEST_REV_PER_S = 1.0
 _VOLATILE = registers.TORQUE_ENABLE
+_GOALS = (registers.GOAL_PWM, registers.GOAL_CURRENT, registers.GOAL_VELOCITY, registers.GOAL_POSITION)
 
 
 class EmulatedDynamixels(EmulatedServos):
@@ -69,6 +61,7 @@ class EmulatedDynamixels(EmulatedServos):
             servo.set(registers.OPERATING_MODE, 1, MODES[POSITION])
             servo.set(registers.PWM_LIMIT, 2, _FULL_PWM)
             servo.set(registers.CURRENT_LIMIT, 2, limit)
+            servo.set(registers.VELOCITY_LIMIT, 4, round(_LARGEST_REV_PER_S / self.model.velocity_unit_rev_per_s))
             servo.set(registers.MAXIMUM_POSITION, 4, round(self.model.counts_per_turn) - 1)
             self._wake(servo)
 
@@ -90,37 +83,25 @@ class EmulatedDynamixels(EmulatedServos):
 
     def obey(self, number: int, instruction: int, parameters: bytes) -> None:
         """Do what a packet says."""
-        if instruction in (SYNC_WRITE, SYNC_READ, FAST_SYNC_READ) and len(parameters) >= 4:
-            address, size = struct.unpack_from("<HH", parameters)
-            if instruction == SYNC_WRITE:
-                for place in range(4, len(parameters) - size, size + 1):
-                    self._write(parameters[place], address, parameters[place + 1 : place + 1 + size])
-            elif instruction == SYNC_READ:
-                self.answer_in_turn(list(parameters[4:]), lambda servo: bytes(servo.table[address : address + size]))
-            elif self._fast:
-                self._answer_together(parameters[4:], address, size)
-            return
-        for servo in list(self.servos) if number == BROADCAST else [number]:
-            self._obey_one(servo, instruction, parameters)
-
-    def _obey_one(self, number: int, instruction: int, parameters: bytes) -> None:
-        servo = self.present(number)
-        if servo is None:
-            return
-        if instruction == PING:
-            self.answer(number, bytes(servo.table[0:2]) + bytes([servo.table[_FIRMWARE]]))
-        elif instruction == READ and len(parameters) == 4:
-            address, size = struct.unpack("<HH", parameters)
-            self.answer(number, bytes(servo.table[address : address + size]))
-        elif instruction == WRITE and len(parameters) > 2:
-            error = self._write(number, int.from_bytes(parameters[:2], "little"), parameters[2:])
-            if servo.get(self._at(registers.STATUS_RETURN), 1) == registers.ANSWERS_ALL:
-                self.answer(number, b"", error)
+        numbers = list(self.servos) if number == BROADCAST else [number]
+        if instruction == FAST_SYNC_READ:
+            if self._fast and len(parameters) > 4:
+                self._answer_together(parameters[4:], *struct.unpack_from("<HH", parameters))
         elif instruction == REBOOT:
-            self.answer(number, b"")
-            self.reboot(servo)
-        else:
-            self.answer(number, b"", _INSTRUCTION_ERROR)
+            for one in filter(self.present, numbers):
+                self.answer(one, b"")
+                self.reboot(self.servos[one])
+        elif not self.obey_packet(numbers, instruction, parameters, "H", CODES):
+            for one in numbers:
+                self.answer(one, b"", _INSTRUCTION_ERROR)
+
+    def identity(self, servo: EmulatedServo) -> bytes:
+        """Model and firmware."""
+        return bytes(servo.table[0:2]) + bytes([servo.table[_FIRMWARE]])
+
+    def answers_writes(self, servo: EmulatedServo) -> bool:
+        """By its status return level."""
+        return servo.get(self._at(registers.STATUS_RETURN), 1) == registers.ANSWERS_ALL
 
     def _answer_together(self, numbers: bytes, address: int, size: int) -> None:
         """One packet: each adds its error, number, registers and the checksum of all so far, the first the header."""
@@ -132,18 +113,20 @@ class EmulatedDynamixels(EmulatedServos):
             packet += struct.pack("<H", crc_16(packet))
         self.send(packet)
 
-    def _write(self, number: int, address: int, data: bytes) -> int:
+    def write(self, number: int, address: int, data: bytes) -> int:
+        """Set registers, unless it refuses."""
         servo = self.present(number)
         if servo is None:
             return 0
         if address < _VOLATILE and self.is_on(servo):
             return _ACCESS_ERROR
         struck = servo.get(self._at(registers.BUS_WATCHDOG), 1) == registers.WATCHDOG_STRUCK
-        goals = (registers.GOAL_PWM, registers.GOAL_CURRENT, registers.GOAL_POSITION)
-        if struck and address in map(self._at, goals):
+        if struck and address in map(self._at, _GOALS):
             return _RANGE_ERROR
         value = int.from_bytes(data, "little", signed=True)
         if address == self._at(registers.GOAL_CURRENT) and abs(value) > servo.get(registers.CURRENT_LIMIT, 2):
+            return _RANGE_ERROR
+        if address == self._at(registers.GOAL_VELOCITY) and abs(value) > servo.get(registers.VELOCITY_LIMIT, 4):
             return _RANGE_ERROR
         if address == self._at(registers.GOAL_POSITION) and servo.get(registers.OPERATING_MODE, 1) == MODES[POSITION]:
             if not 0 <= value <= servo.get(registers.MAXIMUM_POSITION, 4):
@@ -203,7 +186,7 @@ class EmulatedDynamixels(EmulatedServos):
         servo.table[begin : begin + registers.STATE_SIZE] = registers.encode_state(state, self.model)
 
     def move(self, servo: EmulatedServo, duration_s: float) -> None:
-        """By the operating mode; a watchdog that strikes stops the motion: no current, or the place where it is."""
+        """By the operating mode; a watchdog that strikes stops it: no current, no speed, its present place."""
         watchdog, mode = servo.get(self._at(registers.BUS_WATCHDOG), 1), servo.get(registers.OPERATING_MODE, 1)
         waited_ms = 1000 * (self.now_s - servo.heard_s)
         if self.is_on(servo) and 0 < watchdog < registers.WATCHDOG_STRUCK:
@@ -211,6 +194,8 @@ class EmulatedDynamixels(EmulatedServos):
                 servo.set(self._at(registers.BUS_WATCHDOG), 1, registers.WATCHDOG_STRUCK)
                 if mode == MODES[CURRENT]:
                     servo.set(self._at(registers.GOAL_CURRENT), 2, 0)
+                elif mode == MODES[VELOCITY]:
+                    servo.set(self._at(registers.GOAL_VELOCITY), 4, 0)
                 else:
                     present = servo.get(self._at(registers.PRESENT_POSITION), 4, signed=True)
                     servo.set(self._at(registers.GOAL_POSITION), 4, present)
@@ -223,9 +208,15 @@ class EmulatedDynamixels(EmulatedServos):
 
     def _hold(self, servo: EmulatedServo, mode: int, duration_s: float) -> None:
         goal = servo.get(self._at(registers.GOAL_POSITION), 4, signed=True) / self.model.counts_per_turn
-        speed = servo.get(self._at(registers.PROFILE_VELOCITY), 4) * self.model.velocity_unit_rev_per_s
+        unit = self.model.velocity_unit_rev_per_s
+        speed = servo.get(self._at(registers.PROFILE_VELOCITY), 4) * unit
         fraction = servo.get(self._at(registers.GOAL_PWM), 2) / _FULL_PWM
         if mode == MODES[CURRENT_BASED_POSITION]:
             largest = servo.get(registers.CURRENT_LIMIT, 2)
             fraction = servo.get(self._at(registers.GOAL_CURRENT), 2, signed=True) / largest if largest else 0.0
+        if mode == MODES[VELOCITY]:
+            turns_per_s = servo.get(self._at(registers.GOAL_VELOCITY), 4, signed=True) * unit
+            begin = servo.motor.position_rev if math.isnan(servo.reference_rev) else servo.reference_rev
+            servo.follow(begin + turns_per_s * duration_s, 0.0, min(1.0, fraction), duration_s)
+            return
         servo.follow(goal + servo.zero_rev, speed, min(1.0, fraction), duration_s)

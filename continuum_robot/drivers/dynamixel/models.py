@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from continuum_robot.errors import DeviceError
+
 PROTOCOL_1, PROTOCOL_2 = 1, 2
 
-CURRENT, POSITION = "current", "position"
+CURRENT, VELOCITY, POSITION = "current", "velocity", "position"
 EXTENDED_POSITION, CURRENT_BASED_POSITION = "extended_position", "current_based_position"
-MODES = {CURRENT: 0, POSITION: 3, EXTENDED_POSITION: 4, CURRENT_BASED_POSITION: 5}
+MODES = {CURRENT: 0, VELOCITY: 1, POSITION: 3, EXTENDED_POSITION: 4, CURRENT_BASED_POSITION: 5}
 """Value of the register Operating Mode."""
 
-_LOAD = (POSITION, EXTENDED_POSITION)
+_LOAD = (VELOCITY, POSITION, EXTENDED_POSITION)
 _TORQUE = (CURRENT, *_LOAD)
 _ALL = (*_TORQUE, CURRENT_BASED_POSITION)
 RAM_OF_P = 448
@@ -32,7 +34,6 @@ class Model(NamedTuple):
     velocity_unit_rev_per_s : of a count of speed, rev/s
     acceleration_unit_rev_per_s2 : of a count of profile acceleration, rev/s^2
     ram : added to the addresses of the volatile registers
-    watchdog : whether it has one
     protocol : that it speaks
     """
 
@@ -44,7 +45,6 @@ class Model(NamedTuple):
     velocity_unit_rev_per_s: float = 0.229 / 60
     acceleration_unit_rev_per_s2: float = 214.577 / 3600
     ram: int = 0
-    watchdog: bool = True
     protocol: int = PROTOCOL_2
 
 
@@ -53,7 +53,7 @@ def _p(name: str, counts_per_turn: int) -> Model:
 
 
 def _old(name: str, counts: float, turn_rev: float, rpm: float) -> Model:
-    return Model(name, (POSITION,), 0.0, counts, turn_rev, rpm / 60, watchdog=False, protocol=PROTOCOL_1)
+    return Model(name, (POSITION,), 0.0, counts, turn_rev, rpm / 60, protocol=PROTOCOL_1)
 
 
 def _ax(name: str) -> Model:
@@ -109,9 +109,9 @@ MODELS: dict[int, Model] = {
             1310: "XW540-H260",
         }.items()
     },
-    30: Model("MX-28(2.0)", _LOAD, watchdog=False),
-    311: Model("MX-64(2.0)", _ALL, 0.00336, watchdog=False),
-    321: Model("MX-106(2.0)", _ALL, 0.00336, watchdog=False),
+    30: Model("MX-28(2.0)", _LOAD),
+    311: Model("MX-64(2.0)", _ALL, 0.00336),
+    321: Model("MX-106(2.0)", _ALL, 0.00336),
     2000: _p("PH42-020-S300", 607_500),
     2010: _p("PH54-100-S500", 1_003_846),
     2020: _p("PH54-200-S500", 1_003_846),
@@ -138,6 +138,29 @@ NUMBERS = {model.name: number for number, model in MODELS.items()}
 def model_named(name: str) -> Model:
     """The model of a name of :data:`NUMBERS`."""
     return MODELS[NUMBERS[name]]
+
+
+def known_model(number: int, protocol: int, wanted: str, device: str) -> Model:
+    """The model of a number in a servo's first register.
+
+    Parameters
+    ----------
+    protocol : that it speaks
+    wanted : the robot file's; empty: any
+    device : the servo, for messages
+
+    Raises
+    ------
+    DeviceError : unknown here, or another one
+    """
+    model = MODELS.get(number)
+    if model is None or model.protocol != protocol:
+        known = ", ".join(names_of(protocol))
+        raise DeviceError(device, f"is of model {number}, which is not known here", f"Known are {known}.")
+    if wanted not in ("", model.name):
+        remedy = "Mend hardware.tendon_actuators.model, or the servo's number."
+        raise DeviceError(device, f"is an {model.name}, not an {wanted}", remedy)
+    return model
 
 
 def names_of(protocol: int) -> list[str]:

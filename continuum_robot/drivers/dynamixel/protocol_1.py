@@ -47,23 +47,13 @@ class Protocol1Actuators(ShortServos):
     def look_at(self, index: int) -> None:
         """Refuse an unknown or another model, and wheel mode."""
         number, device = self.get(index, TABLE.model), self.device_of(index)
-        model = models.MODELS.get(number)
-        if model is None or model.protocol != models.PROTOCOL_1:
-            known = ", ".join(models.names_of(models.PROTOCOL_1))
-            raise DeviceError(device, f"is of model {number}, which is not known here", f"Known are {known}.")
-        if self.settings.model not in ("", model.name):
-            raise DeviceError(
-                device,
-                f"is an {model.name}, not an {self.settings.model}",
-                "Mend hardware.tendon_actuators.model, or the servo's number.",
-            )
+        self._models[index] = models.known_model(number, models.PROTOCOL_1, self.settings.model, device)
         if self.get(index, TABLE.low) >= self.get(index, TABLE.high):
             raise DeviceError(
                 device,
                 "turns without an end or over many turns: its angle limits are those of wheel or multi-turn mode",
                 "Set them to joint mode with the maker's wizard.",
             )
-        self._models[index] = model
 
     def measured(self, indices: Sequence[int]) -> Mapping[int, Measured]:
         """One by one."""

@@ -20,15 +20,17 @@ DRIVE_MODE = 10
 OPERATING_MODE = 11
 PWM_LIMIT = 36
 CURRENT_LIMIT = 38
+VELOCITY_LIMIT = 44
 MAXIMUM_POSITION, MINIMUM_POSITION = 48, 52
 
 TORQUE_ENABLE = 64
 STATUS_RETURN = 68
 HARDWARE_ERROR = 70
-VELOCITY_I_GAIN = 76
+VELOCITY_I_GAIN, POSITION_I_GAIN = 76, 82
 BUS_WATCHDOG = 98
 GOAL_PWM = 100
 GOAL_CURRENT = 102
+GOAL_VELOCITY = 104
 PROFILE_ACCELERATION = 108
 PROFILE_VELOCITY = 112
 GOAL_POSITION = 116
@@ -36,8 +38,8 @@ PRESENT_CURRENT = 126
 PRESENT_POSITION = 132
 
 KNOWN_MARK = 1234
-"""Left in a gain that no mode of the driver uses and that has another value after power-on: a servo that still has it
-counts its turns as it did then."""
+"""Left in a gain that the mode does not use and that has another value after power-on: a servo that still has it counts
+its turns as it did then."""
 BAUD_CODES = {57600: 1, 115200: 2, 1_000_000: 3, 2_000_000: 4, 3_000_000: 5, 4_000_000: 6, 9600: 0}
 ANSWERS_ALL = 2
 """Status return level of a servo that answers what is written too."""

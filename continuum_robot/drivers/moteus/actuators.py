@@ -14,11 +14,10 @@ from typing import Any
 
 from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.moteus import frames
-from continuum_robot.drivers.moteus.frames import CanLine, FdcanusbFraming
+from continuum_robot.drivers.moteus.frames import FdcanusbFraming, FdLine
 from continuum_robot.drivers.moteus.settings import Moteus
 from continuum_robot.drivers.polled import Sample
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.description import Robot
 
 ERRORS = {
@@ -48,20 +47,9 @@ class MoteusActuators(BusServos):
         super().__init__(robot, settings, FdcanusbFraming(), "moteus controllers", **options)
         self.bus.remedy = "Check supply, cables and termination, and the controllers' numbers."
         if not settings.port.startswith("/") and self.bus.in_process is None:
-            self.bus.make_line = lambda: CanLine(self.bus.port)
-        actuators, limits = robot.actuators, robot.limits
-        default = actuators.torque_constant_nm_per_a if actuators is not None else _NAN
-        self._nm_per_a = [entry.torque_constant_nm_per_a or default for entry in self.motors.motors]
+            self.bus.make_line = lambda: FdLine(self.bus.port)
         self._off: set[int] = set()
         self._goals: list[float] | None = None
-        self._largest_nm = [self.motors.largest_a * constant for constant in self._nm_per_a]
-        self._speed = self._acceleration = [_NAN] * self.tendon_count
-        if isinstance(limits, DisplacementLimits):
-            turns_per_m = [1 / abs(value) for value in self.motors.signed_m_per_rev]
-            self._speed = [limits.speed_m_per_s * turns for turns in turns_per_m]
-            self._acceleration = [limits.acceleration_m_per_s2 * turns for turns in turns_per_m]
-            allowed = limits.maximum_n * self.motors.ampere_per_newton * self._nm_per_a
-            self._largest_nm = [min(pair) for pair in zip(self._largest_nm, allowed, strict=True)]
 
     def ping(self, servo: int) -> bool:
         """Whether a controller answers."""
@@ -118,11 +106,11 @@ class MoteusActuators(BusServos):
 
     def _payload(self, index: int, goal: float) -> bytes:
         """A torque of a current, A, or a place, rev."""
-        watchdog_s, largest = self.settings.receive_timeout_ms / 1000, self._largest_nm[index]
+        watchdog_s, largest = self.settings.receive_timeout_ms / 1000, self.motors.largest_nm[index]
         if self.takes_displacements:
-            limits = (self._speed[index], self._acceleration[index])
+            limits = (self.motors.speed_rev_per_s[index], self.motors.acceleration_rev_per_s2[index])
             return frames.command((goal, 0.0, 0.0, 1.0, 1.0, largest, _NAN, watchdog_s, *limits))
-        torque = goal * self._nm_per_a[index]
+        torque = goal * self.motors.nm_per_a[index]
         return frames.command((_NAN, 0.0, torque, 0.0, 0.0, largest, _NAN, watchdog_s, _NAN, _NAN))
 
     def _sample(self, index: int, data: bytes) -> Sample:
@@ -134,4 +122,4 @@ class MoteusActuators(BusServos):
             self.bus.send(self.servos[index], 0, frames.STOP)
             self.lose_zero([index])
             self.latch(index, TORQUE_OFF)
-        return Sample(turns, speed, torque / self._nm_per_a[index], float(temperature))
+        return Sample(turns, speed, torque / self.motors.nm_per_a[index], float(temperature))

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of moteus controllers: registers in CAN-FD frames, and these as lines of text of an fdcanusb.
 
-Source: docs/reference.md of mjbots/moteus. With a CAN-FD interface instead the same lines go over :class:`CanLine`.
+Source: docs/reference.md of mjbots/moteus. With a CAN-FD interface instead the same lines go over :class:`FdLine`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
-import can
-
-from continuum_robot.drivers.servo_bus import Answer
-from continuum_robot.errors import DeviceError
+from continuum_robot.drivers.can_bus import BITRATE_BPS, Frame, line_at
+from continuum_robot.drivers.servo_bus import SETTING, Answer
 
 REPLY = 0x80
 """Instruction of a frame that is answered; 0: one that is not."""
@@ -28,7 +25,6 @@ _COMMAND = struct.Struct("<10f")
 _SIZES = (*range(9), 12, 16, 20, 24, 32, 48, 64)
 _PADDING = 0x50
 LONGEST = _SIZES[-1]
-_STANDARD = 0x7FF
 
 
 def command(values: Sequence[float]) -> bytes:
@@ -70,63 +66,40 @@ class FdcanusbFraming:
         return None
 
 
-class CanLine:
-    """A CAN-FD interface that takes and gives the lines of an fdcanusb.
+class FdLine:
+    """A CAN-FD channel that takes and gives the lines of an fdcanusb.
 
     Parameters
     ----------
-    channel : name of the interface
-    interface : of python-can
+    port : of the robot file, as :func:`.line_at` reads it
     """
 
-    def __init__(self, channel: str, interface: str = "socketcan") -> None:
-        self._channel, self._interface = channel, interface
-        self._bus: Any = None
-        self._early: list[Any] = []
+    def __init__(self, port: str) -> None:
+        self._line = line_at(port, BITRATE_BPS, SETTING, fd=True)
+        self._early: list[Frame] = []
 
     def open(self) -> None:
         """Open it. Raises :class:`DeviceError`."""
-        try:
-            self._bus = can.Bus(interface=self._interface, channel=self._channel, fd=True)
-        except (can.CanError, OSError, ValueError) as error:
-            raise self._lost(error) from error
+        self._line.open()
 
     def write(self, data: bytes) -> None:
-        """Send the frames of lines."""
+        """Send the frames of lines. Raises :class:`DeviceError`."""
         for line in data.decode().splitlines():
             _, _, identifier, payload, _ = line.split()
-            number = int(identifier, 16)
-            frame = can.Message(
-                arbitration_id=number, is_extended_id=number > _STANDARD, is_fd=True, data=bytes.fromhex(payload)
-            )
-            try:
-                self._bus.send(frame, timeout=0.01)
-            except (can.CanError, OSError) as error:
-                raise self._lost(error) from error
+            self._line.send(Frame(int(identifier, 16), bytes.fromhex(payload)))
 
     def read(self) -> bytes:
-        """What came, as lines; never waits."""
+        """What came, as lines; never waits. Raises :class:`DeviceError`."""
         found, self._early = self._early, []
-        while (frame := self._receive(0.0)) is not None:
+        while (frame := self._line.receive(0.0)) is not None:
             found.append(frame)
-        return b"".join(f"rcv {one.arbitration_id:x} {bytes(one.data).hex()} F\n".encode() for one in found)
+        return b"".join(f"rcv {one.identifier:x} {one.data.hex()} F\n".encode() for one in found)
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep until something comes, or for a time (s)."""
-        if (frame := self._receive(max(0.0, timeout_s))) is not None:
+        """Sleep until something comes, or for a time (s). Raises :class:`DeviceError`."""
+        if (frame := self._line.receive(max(0.0, timeout_s))) is not None:
             self._early.append(frame)
 
     def close(self) -> None:
         """End."""
-        if self._bus is not None:
-            self._bus.shutdown()
-            self._bus = None
-
-    def _receive(self, timeout_s: float) -> Any:
-        try:
-            return self._bus.recv(timeout_s)
-        except (can.CanError, OSError) as error:
-            raise self._lost(error) from error
-
-    def _lost(self, error: Exception) -> DeviceError:
-        return DeviceError(f"CAN-FD interface {self._channel}", str(error), "Bring it up with fd on, and try again.")
+        self._line.close()

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from continuum_robot.drivers.servo_settings import NumberedMotor
 from continuum_robot.robot.doors import TENDON_ACTUATORS
-from continuum_robot.robot.hardware import Motor, check_motors
+from continuum_robot.robot.hardware import check_motors
 from continuum_robot.robot.schema import quantity
 
 DOOR = TENDON_ACTUATORS
@@ -16,15 +17,10 @@ _SHORTEST_CYCLE_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoteusMotor(Motor):
+class MoteusMotor(NumberedMotor):
     """A controller on the bus, and the tendon that its spool pulls."""
 
     id: int = quantity("number of the controller on the bus", ge=1, le=127)
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Where it is connected: "" for the only bus, and its number there."""
-        return "", self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from continuum_robot.drivers.motion_capture.settings import MotionCapture
 from continuum_robot.drivers.motion_capture.tracker import MotionCaptureTracker
 from continuum_robot.drivers.protocols import Tracker
-from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 
@@ -16,8 +15,3 @@ def make(_robot: Robot, settings: MotionCapture, port: str = "") -> Tracker:
     if port:
         raise ParameterError("port", port, "none: hardware.tracker.hostname says where motion capture streams")
     return MotionCaptureTracker(settings)
-
-
-def survey(robot: Robot, settings: MotionCapture) -> list[Finding]:
-    """Connect, and look for the bodies."""
-    return [opened("tracker of the tip", settings, make(robot, settings), "streams, and sees its rigid bodies")]

@@ -6,15 +6,9 @@ from __future__ import annotations
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
 from continuum_robot.drivers.protocols import Tracker
-from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.robot.description import Robot
 
 
 def make(_robot: Robot, settings: NdiSerial, port: str = "") -> Tracker:
     """The driver, not open yet."""
     return NdiTracker(settings, port)
-
-
-def survey(robot: Robot, settings: NdiSerial) -> list[Finding]:
-    """Open the tracker."""
-    return [opened("tracker of the tip", settings, make(robot, settings), "answers, and its tool is there")]

@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.odri_can.board import Board
-from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory, has_socket, open_all
+from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory, has_socket
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A, OdriCan
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
+from continuum_robot.drivers.reconnection import open_all
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.stepped.buffers import vector
@@ -63,6 +64,9 @@ class OdriTendonActuators:
     form : the module of :func:`.compiled_cycle`; None: the interpreted form, which interfaces without a socket have in
         any case
 
+    pass_time : called with the time before each reading and after each waiting, where that is what moves simulated
+        boards
+
     Attributes
     ----------
     simulated : as given
@@ -86,6 +90,7 @@ class OdriTendonActuators:
         sleep: Callable[[float], None] = time.sleep,
         simulated: bool = False,
         form: Any = None,
+        pass_time: Callable[[float], None] | None = None,
     ) -> None:
         if settings is None:
             settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
@@ -99,7 +104,7 @@ class OdriTendonActuators:
             key, expected = "hardware.tendon_actuators.maximum_current_a", f"less than {FULL_SCALE_A:g} A"
             raise ParameterError(key, settings.maximum_current_a, f"{expected}, beyond which the boards' reading wraps")
         motors = self._motors.motors
-        self._clock, self._sleep = clock, sleep
+        self._clock, self._wait, self._pass_time = clock, sleep, pass_time or (lambda _now_s: None)
         self._lock = threading.RLock()
         self.channels: list[Channel] = []
         self.boards: list[Any] = []
@@ -139,10 +144,11 @@ class OdriTendonActuators:
         """
         if self._is_open:
             return
+        self._pass_time(self._clock())
         try:
             for board in self.boards:
                 board.forget()
-            open_all(self.channels)
+            open_all(self.channels, "CAN channels")
             self._shake_hands()
         except BaseException:
             self._close_channels()
@@ -254,6 +260,7 @@ class OdriTendonActuators:
         DeviceError : not open
         """
         self._require_open()
+        self._pass_time(now_s)
         with self._lock:
             self.cycle.read(self._reading, now_s)
             self.service(now_s)
@@ -368,6 +375,10 @@ class OdriTendonActuators:
         }
 
     # --- helpers
+
+    def _sleep(self, duration_s: float) -> None:
+        self._wait(duration_s)
+        self._pass_time(self._clock())
 
     def _require_open(self) -> None:
         if not self._is_open:

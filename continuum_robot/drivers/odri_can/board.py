@@ -206,8 +206,8 @@ class Board:
                 return True
             if status.error is not ErrorCode.NONE or not status.system_enabled:
                 fault = board_faults.BY_CODE[status.error]
-                meaning = board_faults.FAULTS[fault]
-                self._fail(f"cannot be enabled: {fault}", f"{meaning[0].upper()}{meaning[1:]}.")
+                text = board_faults.FAULTS[fault]
+                self._fail(f"cannot be enabled: {fault}, {text.meaning}", " ".join(text.cure))
         if now_s - self._begun_s > self._alignment_timeout_s:
             seen = "no status came" if status is None else board_faults.describe(status)
             self._fail(

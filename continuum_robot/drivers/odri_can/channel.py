@@ -7,22 +7,17 @@ The cycle reads and writes a socket itself, compiled too. Other interfaces run i
 from __future__ import annotations
 
 import contextlib
-import errno
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import can
 
-from continuum_robot.drivers.can_bus import BUS_ERRORS, MULTICAST, SLCAN, SOCKETCAN, VIRTUAL, bus_of
-from continuum_robot.drivers.held_name import HeldName
-from continuum_robot.drivers.odri_can.can_link import bring_up_line
+from continuum_robot.drivers.can_bus import BUS_ERRORS, SOCKETCAN, CanLine, can_socket
 from continuum_robot.drivers.odri_can.frame_port import FRAMES_A_CYCLE, RECEIVE_ERRORS_IN_A_ROW, FramePort
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
-from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, explain
 from continuum_robot.errors import DeviceError
 
 SEND_TIMEOUT_S = 0.02
@@ -31,70 +26,8 @@ NEXT_SEND_TIMEOUT_S = 0.001
 """After a failure: a channel that takes nothing must not stop the loop."""
 JOIN_TIMEOUT_S = 2.0
 BUS_OFF_CLASS = 0x40
-SEND_BUFFER_BYTES = 4_194_304
-"""Asked for; the kernel gives what net.core.wmem_max allows, of which a frame takes about 800 bytes."""
-# linux/can/raw.h and linux/can/error.h
-_CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES = 2, 0x1FFFFFFF
-_FRAME = struct.Struct("<IB3x8s")
-
+SETTING = "hardware.tendon_actuators.channels"
 SocketFactory = Callable[[str], socket.socket]
-
-
-def frame_bytes(can_id: int, data: bytes) -> bytes:
-    """A ``struct can_frame``.
-
-    Parameters
-    ----------
-    can_id : identifier, and flags as linux/can.h has them
-    data : 8 bytes at most
-    """
-    return _FRAME.pack(can_id, len(data), data)
-
-
-def frame_parts(frame: bytes) -> tuple[int, bytes]:
-    """Identifier with flags, and data, of a ``struct can_frame``; its inverse is :func:`frame_bytes`.
-
-    Parameters
-    ----------
-    frame : its 16 bytes
-    """
-    can_id, length, data = _FRAME.unpack(frame)
-    return can_id, data[:length]
-
-
-def frame_sockets() -> tuple[socket.socket, socket.socket]:
-    """Both ends of a channel in this computer, non-blocking; a stall of 50 ms of a board's frames loses none."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in ends:
-        end.setblocking(False)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-    return ends
-
-
-def can_socket(name: str) -> socket.socket:
-    """A raw socket on a CAN interface, non-blocking, which receives the controller's error frames too.
-
-    Parameters
-    ----------
-    name : of the interface, e.g. can0
-
-    Raises
-    ------
-    OSError : no CAN in the kernel, no such interface, or it is down
-    """
-    made = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
-    try:
-        made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
-        made.bind((name,))
-        # An interface that is down can be bound all the same, and shows it here.
-        error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            raise OSError(error, f"{name} is down or gone")
-        made.setblocking(False)
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 class BusPort(FramePort):
@@ -221,13 +154,12 @@ class Channel:
         port: FramePort | None = None,
     ) -> None:
         self.name, self.is_open = name, False
-        self._interface, self._bitrate_bps = interface, bitrate_bps
-        self._factory = socket_factory or (can_socket if interface == SOCKETCAN else None)
-        self.port: Any = (port or FramePort()) if self._factory else BusPort()
-        # Only virtual channels are within a process; the system lets any number of programs open most others.
-        shared = socket_factory is not None or interface == VIRTUAL
-        self._held = None if shared else HeldName(f"{interface} {name}")
-        self._end: Any = None
+        factory = socket_factory or (can_socket if interface == SOCKETCAN else None)
+        self._on_socket = factory is not None
+        self.port: Any = (port or FramePort()) if self._on_socket else BusPort()
+        make = None if factory is None else lambda: factory(name)
+        shared = socket_factory is not None
+        self._line = CanLine(interface, name, bitrate_bps, SETTING, make=make, shared=shared)
         self._opening: threading.Thread | None = None
         self._reopened = 0
 
@@ -240,15 +172,7 @@ class Channel:
         """
         if self.is_open:
             return
-        holder = self._held.take() if self._held is not None else ""
-        if holder:
-            problem, remedy = f"process {holder} uses it", "Stop that program first: two would drive the same boards."
-            raise PortInUseError(f"CAN channel {self.name}", problem, remedy)
-        try:
-            self._attach()
-        except DeviceError:
-            self.close()
-            raise
+        self._attach()
         self.is_open = True
 
     def close(self) -> None:
@@ -256,45 +180,33 @@ class Channel:
         self.is_open = False
         if self._opening is not None:
             self._opening.join(JOIN_TIMEOUT_S)
-        self._drop()
-        if self._held is not None:
-            self._held.release()
+        self.port.detach()
+        self._line.close()
 
     def reopen(self) -> None:
         """Try another end where the old one is of no use any more, between two cycles; python-can's in a thread."""
         if not self.is_open or not self.port.state()[1]:
             return
-        if self._factory is not None:
+        if self._on_socket:
             self._replace()
         elif self._opening is None or not self._opening.is_alive():
             self._opening = threading.Thread(target=self._replace, name=f"open {self.name}", daemon=True)
             self._opening.start()
 
     def _replace(self) -> None:
-        self._drop()
+        # First the port: the number of a closed socket may soon be another file's.
+        self.port.detach()
+        self._line.drop()
         with contextlib.suppress(DeviceError):
             self._attach()
             self._reopened += 1
 
     def _attach(self) -> None:
-        try:
-            if self._factory is not None:
-                self._end = self._factory(self.name)
-                self.port.attach(self._end.fileno())
-            else:
-                self._end = bus_of(self._interface, self.name, self._bitrate_bps)
-                self.port.attach_bus(self._end)
-        except (*BUS_ERRORS, ImportError, NameError, NotImplementedError) as error:  # NameError: kvaser
-            problem, remedy = explain_can(self._interface, self.name, self._bitrate_bps, error)
-            raise DeviceError(f"CAN channel {self.name}", problem, remedy) from error
-
-    def _drop(self) -> None:
-        # First the port: the number of a closed socket may soon be another file's.
-        self.port.detach()
-        end, self._end = self._end, None
-        with contextlib.suppress(*BUS_ERRORS):
-            if end is not None:
-                (end.close if self._factory is not None else end.shutdown)()
+        end = self._line.open()
+        if self._on_socket:
+            self.port.attach(end.fileno())
+        else:
+            self.port.attach_bus(end)
 
     @property
     def bus_off(self) -> bool:
@@ -315,98 +227,3 @@ class Channel:
     def counters(self) -> dict[str, int]:
         """What happened since it was made: see :meth:`.FramePort.counters`, and how often it was opened again."""
         return {**self.port.counters(), "reopened": self._reopened}
-
-
-def open_all(channels: Sequence[Channel]) -> None:
-    """Open channels.
-
-    Parameters
-    ----------
-    channels : not open yet
-
-    Raises
-    ------
-    DeviceError : names every one that cannot be opened
-    """
-    errors = []
-    for channel in channels:
-        try:
-            channel.open()
-        except DeviceError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise DeviceError(
-            "CAN channels",
-            "; ".join(f"{error.device.removeprefix('CAN channel ')}: {error.problem}" for error in errors),
-            " ".join(dict.fromkeys(error.remedy for error in errors)),
-        )
-
-
-def explain_can(interface: str, name: str, bitrate_bps: int, error: Exception) -> tuple[str, str]:
-    """Why a CAN channel could not be opened, and what to do.
-
-    Parameters
-    ----------
-    interface : of python-can
-    name : of the channel
-    bitrate_bps : bit/s
-    error : that opening raised
-
-    Returns
-    -------
-    problem and remedy; a sentence each, the problem without its full stop
-    """
-    cause = _origin(error)
-    number = getattr(cause, "errno", None)
-    if interface not in can.VALID_INTERFACES:
-        known = ", ".join(sorted(can.VALID_INTERFACES))
-        return f"python-can has no interface {interface}", f"Set hardware.tendon_actuators.interface to one of {known}."
-    missing = (can.CanInterfaceNotImplementedError, ImportError, NameError)
-    if isinstance(error, missing) or isinstance(cause, missing):
-        extra = {MULTICAST: "multicast", SLCAN: "serial"}.get(interface, interface)
-        return (
-            f"interface {interface} lacks a package or its maker's driver ({error})",
-            f"Run: pip install 'python-can[{extra}]'; python-can's page of the interface says what else it needs.",
-        )
-    if interface == SLCAN:
-        port, _, baud = name.partition("@")
-        if "bitrate" in str(error):
-            return f"slcan cannot do {bitrate_bps} bit/s", "Set bitrate_bps to 1000000, the boards' own."
-        bauds = int(baud) if baud.isdigit() else 115200
-        trouble = cause if isinstance(cause, (OSError, ValueError)) else OSError(str(cause))
-        return explain(port, bauds, "hardware.tendon_actuators.channels", trouble)
-    if interface != SOCKETCAN:
-        return f"cannot be opened ({cause})", "Check the adapter, its plug, and hardware.tendon_actuators.channels."
-    if number == errno.EAFNOSUPPORT:
-        return "this computer's kernel has no CAN", "Load it with `sudo modprobe can can_raw`, or use interface slcan."
-    if number in (errno.ENODEV, errno.ENXIO):
-        return (
-            f"there is no CAN interface {name} (here: {_can_interfaces()})",
-            "Plug the adapter in, or correct hardware.tendon_actuators.channels.",
-        )
-    if number == errno.ENETDOWN:
-        return "the interface is down", f"Run: {bring_up_line(name, bitrate_bps)}"
-    if number in (errno.EACCES, errno.EPERM):
-        return "no permission for CAN sockets", f"Run outside of the container or sandbox, or install {UDEV_RULES}."
-    if number == errno.EBUSY:
-        return "the adapter is in use by another program", "Stop that program first."
-    return f"cannot be opened ({cause})", "`continuum-robot devices` lists what is there."
-
-
-def _origin(error: BaseException) -> BaseException:
-    """The first error of a chain, which has the number that the others lost."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def _can_interfaces() -> str:
-    """Names of the CAN interfaces of this computer; type 280 is ARPHRD_CAN."""
-    found = []
-    for kind in Path("/sys/class/net").glob("*/type"):
-        with contextlib.suppress(OSError):
-            if kind.read_text().strip() == "280":
-                found.append(kind.parent.name)
-    return ", ".join(sorted(found)) or "none"

@@ -13,24 +13,11 @@ import struct
 from typing import Any, NamedTuple
 
 from continuum_robot.drivers.odri_can import frames
-from continuum_robot.drivers.odri_can.frames import Q24_STEP, frame_problem, q24_counts
+from continuum_robot.drivers.odri_can.frames import HIGHEST_POSITION_REV, Q24_STEP, frame_problem, q24_counts
 from continuum_robot.errors import FrameError, ParameterError
 from continuum_robot.stepped.system_calls import signed_word
 
 PROTOCOL = "ODRI CAN"
-
-COMMAND_ID = frames.ID_COMMAND
-CURRENT_REFERENCE_ID = frames.ID_CURRENT_REFERENCE
-STATUS_ID = frames.ID_STATUS
-CURRENT_ID = frames.ID_CURRENT
-POSITION_ID = frames.ID_POSITION
-VELOCITY_ID = frames.ID_VELOCITY
-ADC_ID = frames.ID_ADC
-ENCODER_INDEX_ID = frames.ID_ENCODER_INDEX
-
-ROLLOVER_REV = frames.ROLLOVER_REV
-"""A position is a sawtooth of this period: it goes from -100 to +100 motor revolutions."""
-HIGHEST_POSITION_REV = frames.HIGHEST_POSITION_REV
 
 _PAIR = struct.Struct(">ii")
 _WORDS = struct.Struct(">II")
@@ -177,43 +164,30 @@ class EncoderIndex(NamedTuple):
 Frame = Command | CurrentReference | Status | Current | Position | Velocity | Adc | EncoderIndex
 
 
+FRAMES: dict[type, int] = {
+    Command: frames.ID_COMMAND,
+    CurrentReference: frames.ID_CURRENT_REFERENCE,
+    Status: frames.ID_STATUS,
+    Current: frames.ID_CURRENT,
+    Position: frames.ID_POSITION,
+    Velocity: frames.ID_VELOCITY,
+    Adc: frames.ID_ADC,
+    EncoderIndex: frames.ID_ENCODER_INDEX,
+}
+"""Identifier of each kind of frame; what each may hold is in :func:`.frame_problem`."""
+KNOWN_IDS = frozenset(FRAMES.values())
+(COMMAND_ID, CURRENT_REFERENCE_ID, STATUS_ID, CURRENT_ID, POSITION_ID, VELOCITY_ID, ADC_ID, ENCODER_INDEX_ID) = (
+    FRAMES.values()
+)
+
+
 def _to_q24(name: str, value: float) -> int:
     counts = q24_counts(value)
+    if name.endswith("_rev") and not abs(value) <= HIGHEST_POSITION_REV:
+        raise ParameterError(name, value, f"a number in [-{HIGHEST_POSITION_REV:g}, {HIGHEST_POSITION_REV:g}] rev")
     if counts == frames.NO_Q24:
         raise ParameterError(name, value, "a number in [-128, 128)" if math.isfinite(value) else "a finite number")
     return counts
-
-
-def encode_command(code: CommandCode, value: int) -> bytes:
-    """Bytes of a command.
-
-    Parameters
-    ----------
-    code : what is set
-    value : 0 or 1; milliseconds below 2^32 for the receive timeout
-
-    Raises
-    ------
-    ParameterError : a value that the code does not take
-    """
-    highest = 0xFFFFFFFF if code == CommandCode.RECEIVE_TIMEOUT_MS else 1
-    if not 0 <= value <= highest:
-        raise ParameterError(code.name, value, f"a whole number from 0 to {highest}")
-    return _WORDS.pack(value, code)
-
-
-def encode_current_reference(motor_1_a: float, motor_2_a: float) -> bytes:
-    """Bytes of desired currents (A).
-
-    Parameters
-    ----------
-    motor_1_a, motor_2_a : currents of both motors, A
-
-    Raises
-    ------
-    ParameterError : not finite, or out of the range of Q24
-    """
-    return _PAIR.pack(_to_q24("motor_1_a", motor_1_a), _to_q24("motor_2_a", motor_2_a))
 
 
 def encode(frame: Frame) -> tuple[int, bytes]:
@@ -224,25 +198,20 @@ def encode(frame: Frame) -> tuple[int, bytes]:
     ParameterError : a value that the frame cannot hold
     """
     if isinstance(frame, Command):
-        return COMMAND_ID, encode_command(frame.code, frame.value)
-    if isinstance(frame, Status):
+        highest = 0xFFFFFFFF if frame.code == CommandCode.RECEIVE_TIMEOUT_MS else 1
+        if not 0 <= frame.value <= highest:
+            raise ParameterError(frame.code.name, frame.value, f"a whole number from 0 to {highest}")
+        data = _WORDS.pack(frame.value, frame.code)
+    elif isinstance(frame, Status):
         bits = sum(bool(bit) << place for place, bit in enumerate(frame[:5]))
-        return STATUS_ID, bytes([bits | int(ErrorCode(frame.error)) << 5])
-    if isinstance(frame, EncoderIndex):
+        data = bytes([bits | int(ErrorCode(frame.error)) << 5])
+    elif isinstance(frame, EncoderIndex):
         if frame.motor not in (1, 2):
             raise ParameterError("motor", frame.motor, "1 or 2")
-        _check_position("position_rev", frame.position_rev)
-        return ENCODER_INDEX_ID, _INDEX.pack(_to_q24("position_rev", frame.position_rev), frame.motor - 1)
-    if isinstance(frame, Position):
-        for name, value in frame._asdict().items():
-            _check_position(name, value)
-    first, second = frame._fields
-    return _ID_OF[type(frame)], _PAIR.pack(_to_q24(first, frame[0]), _to_q24(second, frame[1]))
-
-
-def _check_position(name: str, value: float) -> None:
-    if not abs(value) <= HIGHEST_POSITION_REV:
-        raise ParameterError(name, value, f"a number in [-{HIGHEST_POSITION_REV:g}, {HIGHEST_POSITION_REV:g}] rev")
+        data = _INDEX.pack(_to_q24("position_rev", frame.position_rev), frame.motor - 1)
+    else:
+        data = _PAIR.pack(*(_to_q24(name, value) for name, value in frame._asdict().items()))
+    return FRAMES[type(frame)], data
 
 
 def decode(identifier: int, data: bytes | bytearray) -> Frame:
@@ -264,7 +233,7 @@ def decode(identifier: int, data: bytes | bytearray) -> Frame:
     if problem != frames.FRAME_SOUND:
         raise _frame_error(identifier, data, _problem_of(problem, identifier, length, first, second))
     if identifier == STATUS_ID:
-        return _STATUSES[data[0]]
+        return STATUSES[data[0]]
     if identifier == COMMAND_ID:
         return Command(_COMMANDS[second], first & 0xFFFFFFFF)
     if identifier == ENCODER_INDEX_ID:
@@ -297,23 +266,7 @@ def _status_of(byte: int) -> Status:
     return Status(system, on_1, ready_1, on_2, ready_2, ErrorCode(byte >> 5))
 
 
-def status_of(byte: int) -> Status:
-    """The status of its byte."""
-    return _STATUSES[byte]
-
-
 _COMMANDS = {int(code): code for code in CommandCode}
-_STATUSES = tuple(_status_of(byte) for byte in range(256))
-KNOWN_IDS = frozenset(
-    {COMMAND_ID, CURRENT_REFERENCE_ID, STATUS_ID, CURRENT_ID, POSITION_ID, VELOCITY_ID, ADC_ID, ENCODER_INDEX_ID}
-)
-"""Identifiers of this protocol."""
-
-_ID_OF: dict[type, int] = {
-    CurrentReference: CURRENT_REFERENCE_ID,
-    Current: CURRENT_ID,
-    Position: POSITION_ID,
-    Velocity: VELOCITY_ID,
-    Adc: ADC_ID,
-}
-_KIND_OF: dict[int, Any] = {identifier: kind for kind, identifier in _ID_OF.items()}
+STATUSES = tuple(_status_of(byte) for byte in range(256))
+"""Of each byte."""
+_KIND_OF: dict[int, Any] = {identifier: kind for kind, identifier in FRAMES.items()}

@@ -15,7 +15,7 @@ from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
-from continuum_robot.drivers.survey import FOUND, MISSING, UNEXPECTED, Finding, absent
+from continuum_robot.drivers.survey import FOUND, MISSING, Finding, absent
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 
@@ -42,22 +42,16 @@ def simulated(
 def survey(_robot: Robot, settings: OdriCan) -> list[Finding]:
     """Listen on every channel, without switching anything on."""
     with ThreadPoolExecutor(max_workers=8) as pool:
-        every = pool.map(lambda channel: _channel(settings, channel), settings.channels)
-        return [finding for found in every for finding in found]
+        return list(pool.map(lambda channel: _channel(settings, channel), settings.channels))
 
 
-def _channel(settings: OdriCan, channel: str) -> list[Finding]:
+def _channel(settings: OdriCan, channel: str) -> Finding:
     name = "motor board"
     remedy = "Check its power, the wiring and the two terminating resistors."
     try:
         heard = channel_survey.survey(settings.interface, channel, settings.bitrate_bps)
     except DeviceError as error:
-        return [absent(name, channel, error)]
-    if not heard.board_found:
-        found = [Finding(name, channel, MISSING, f"{heard.problem}. {remedy}")]
-    else:
-        found = [Finding(name, channel, FOUND, heard.summary())]
-    if heard.unexpected_ids:
-        identifiers = ", ".join(f"0x{identifier:03X}" for identifier in heard.unexpected_ids)
-        found.append(Finding("frames of something else", channel, UNEXPECTED, f"identifiers {identifiers}"))
-    return found
+        return absent(name, channel, error)
+    if heard.status is None:
+        return Finding(name, channel, MISSING, f"{heard.problem}. {remedy}")
+    return Finding(name, channel, FOUND, heard.summary())

@@ -4,87 +4,102 @@
 from __future__ import annotations
 
 from continuum_robot.drivers.fault_text import HOME, RESET, FaultText
-from continuum_robot.drivers.odri_can import faults
 
 WHERE = "`/diagnostics` of tendon_driver as `<channel>: {name}`, with [device_fault](device_fault.md)"
 
-_TEXTS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
-    "estop": (
+FAULTS: dict[str, FaultText] = {
+    "estop": FaultText(
+        "the stop input of the board was closed",
         ("the button at the board's stop input is pressed", "its cable is broken"),
         "The board's status reports it.",
         ("Open the input.", RESET),
     ),
-    "receive_timeout": (
-        ("no current reference reached the board: cable, adapter, a host that stalled",),
-        "The board counts `receive_timeout_ms` itself and switches its motors off.",
-        ("Check the wire to the board and the host's load.", RESET),
-    ),
-    "encoder_error": (
+    "encoder_error": FaultText(
+        "the encoder lost counts between two index marks",
         ("the encoder lost counts between two index marks: loose disk, dirt, interference",),
         "The board compares its count with the index mark of every turn.",
         ("Check the encoder.", "Switch the board's power off and on.", HOME),
     ),
-    "position_converter_error": (
-        ("a defect of the board's position converter",),
-        "The board's status reports it.",
-        ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
+    "receive_timeout": FaultText(
+        "no current reference reached the board in time, so it switched off",
+        ("no current reference reached the board: cable, adapter, a host that stalled",),
+        "The board counts `receive_timeout_ms` itself and switches its motors off.",
+        ("Check the wire to the board and the host's load.", RESET),
     ),
-    "position_rollover_error": (
-        ("a position beyond 100 revolutions that the board could not follow",),
-        "The board's status reports it. A rollover as such is followed and no fault.",
-        (HOME,),
-    ),
-    "motor_temperature": (
+    "motor_temperature": FaultText(
+        "the board reports a motor that is too hot",
         ("too much current for too long", "no cooling"),
         "The board's status reports it.",
         ("Let the motor cool down.", "Lower `limits.maximum_n` or the pretension.", RESET),
     ),
-    "other_board_error": (
+    "position_converter_error": FaultText(
+        "the board's position converter reports an error",
+        ("a defect of the board's position converter",),
+        "The board's status reports it.",
+        ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
+    ),
+    "position_rollover_error": FaultText(
+        "the board reports a rollover of its position",
+        ("a position beyond 100 revolutions that the board could not follow",),
+        "The board's status reports it. A rollover as such is followed and no fault.",
+        (HOME,),
+    ),
+    "other_board_error": FaultText(
+        "the board reports an error without a meaning",
         ("an error code that the firmware does not explain",),
         "The board's status holds it.",
         ("Switch the board's power off and on.", HOME),
     ),
-    "motor_off": (
+    "motor_off": FaultText(
+        "a motor is off that was switched on",
         ("the board switched a motor off by itself",),
         "The board's status reports that a motor is off which was switched on.",
         ("Look for other faults of the board.", RESET),
     ),
-    "rebooted": (
+    "rebooted": FaultText(
+        "the board restarted",
         ("the board lost its supply for a moment",),
         "Its motors are not aligned any more, or its positions restart.",
         ("Check the supply.", "Slacken the tendons: the rotors align with a jerk.", HOME),
     ),
-    "position_jump": (
+    "position_jump": FaultText(
+        "a position jumped farther than a motor can turn",
         ("the encoder lost its count", "the board restarted"),
         "A position moved farther than a motor can turn in the time.",
         ("Check the encoder's cable.", HOME),
     ),
-    "silent_board": (
+    "silent_board": FaultText(
+        "no positions or currents arrive",
         ("the board has no power", "its CAN cable is off", "the channel in the robot file is another one"),
         "No positions or currents for `silent_after_s` (30 ms) and 20 ms more: the computer did not stall.",
         ("Check supply and CAN wiring.", "`continuum-robot devices ROBOT` lists what is on each channel.", RESET),
     ),
-    "silent_status": (
+    "silent_status": FaultText(
+        "no status frames arrive",
         ("status frames are lost", "two boards on one channel collide"),
         "No status for 2.5 s, though it comes once a second.",
         ("One board a channel.", "Check wiring and termination.", RESET),
     ),
-    "current_mismatch": (
+    "current_mismatch": FaultText(
+        "the measured current does not follow the commanded one",
         ("the board switched off", "a phase is open", "the supply is too weak"),
         "The measured current does not follow the commanded one.",
         ("Check the motor's cable and the supply.", RESET),
     ),
-    "two_boards": (
+    "two_boards": FaultText(
+        "more frames arrive than one board sends",
         ("two boards are on one CAN channel: they have no addresses",),
         "More frames arrive than one board sends.",
         ("Give each board a channel of its own.", RESET),
     ),
-    "other_host": (
+    "other_host": FaultText(
+        "another program sends commands on this channel",
         ("another program, or another computer, sends commands on this channel",),
         "A command is seen that this driver did not send.",
         ("Stop the other program.", RESET),
     ),
-    "bus_off": (
+    "bus_off": FaultText(
+        "the CAN adapter went bus-off",
         ("a short circuit or missing termination", "a wrong bit rate"),
         "The CAN controller reports bus-off.",
         (
@@ -94,13 +109,11 @@ _TEXTS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
             RESET,
         ),
     ),
-    "bus_error": (
+    "bus_error": FaultText(
+        "frames can be neither sent nor received",
         ("the adapter was unplugged", "its driver failed"),
         "Frames can be neither sent nor received.",
         ("Plug the adapter in: it is opened again by itself.", RESET),
     ),
 }
-
-FAULTS: dict[str, FaultText] = {
-    name: FaultText(meaning.partition(":")[0], *_TEXTS[name]) for name, meaning in faults.FAULTS.items()
-}
+"""Of every fault of a board, in the order of fault_codes.py."""

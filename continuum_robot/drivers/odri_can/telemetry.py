@@ -7,7 +7,7 @@ from typing import Any
 
 import cython
 
-from continuum_robot.drivers.odri_can.codec import Status, status_of
+from continuum_robot.drivers.odri_can.codec import STATUSES, Status
 from continuum_robot.drivers.odri_can.frames import (
     FRAME_SOUND,
     FRAME_UNKNOWN,
@@ -279,7 +279,7 @@ class Telemetry:
     @property
     def status(self) -> tuple[float, Status] | None:
         """Time of arrival and the newest status, None before the first."""
-        return (self.status_s, status_of(self.status_bits)) if self.has_status else None
+        return (self.status_s, STATUSES[self.status_bits]) if self.has_status else None
 
     @property
     def counters(self) -> dict[str, int]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from continuum_robot.drivers.framed_serial import Stream
+
 STANDARD_GRAVITY = 9.80665
 NEWTON = {"kg": STANDARD_GRAVITY, "lbs": 0.45359237 * STANDARD_GRAVITY}
 """Weight of a unit of mass, N."""
@@ -59,29 +61,12 @@ def encode(line: ScaleLine, decimals: int = 3) -> bytes:
     return f"{time}{line.force_n / STANDARD_GRAVITY:.{decimals}f},kg,\r\n".encode()
 
 
-class LineStream:
-    """Cuts what comes over the line into readings; anything else costs itself and nothing more. Never raises.
+class LineStream(Stream[ScaleLine]):
+    """Readings in lines; anything else costs itself."""
 
-    Attributes
-    ----------
-    accepted : readings
-    rejected : lines that were none; the first after a start may be cut and is not counted
-    received_bytes : of all
-    """
-
-    def __init__(self) -> None:
-        self.accepted = self.rejected = self.received_bytes = 0
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget an unfinished line."""
-        self._rest, self._is_first = b"", True
-
-    def feed(self, data: bytes) -> list[ScaleLine]:
-        """Readings that ``data`` completes, in order."""
-        self.received_bytes += len(data)
-        *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[-_LONGEST_LINE:]
+    def cut(self, data: bytes) -> tuple[list[ScaleLine], bytes]:
+        """Readings in ``data``, and the beginning of the next line."""
+        *lines, rest = data.split(b"\n")
         found = []
         for line in lines:
             # The first line may begin in the middle of a number, which nothing in it shows.
@@ -91,5 +76,4 @@ class LineStream:
             else:
                 self.rejected += not self._is_first
             self._is_first = False
-        self.accepted += len(found)
-        return found
+        return found, rest[-_LONGEST_LINE:]

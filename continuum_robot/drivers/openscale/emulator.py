@@ -5,28 +5,20 @@ from __future__ import annotations
 
 import termios
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, ClassVar
 
+from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.openscale.codec import ScaleLine, encode
 
 MENU = b"\r\nOpenScale configuration menu\r\n1) Tare scale to zero\r\nx) Exit\r\n>"
-FAULTS = ("silent", "babble")
 
 
-class _Wire(Protocol):
-    def send(self, data: bytes) -> bool: ...
-
-    def receive(self) -> bytes: ...
-
-    def host_speed(self) -> int: ...
-
-
-class OpenScaleEmulator:
+class OpenScaleEmulator(EmulatedSensor):
     """A board with its cell.
 
     Parameters
     ----------
-    wire : the device's end of a serial line
+    line : the device's end of a serial line
     force_n : on the cell, N
     period_s : of its reports, s
     baud_bps : its own; to a host at another speed it babbles
@@ -35,13 +27,14 @@ class OpenScaleEmulator:
 
     Attributes
     ----------
-    faults : of ``FAULTS``, while they are in the set
     in_menu : a host opened its menu: it reports nothing until it is left
     """
 
+    faults: ClassVar = {}
+
     def __init__(
         self,
-        wire: _Wire,
+        line: Any,
         force_n: Callable[[], float],
         *,
         period_s: float = 0.1,
@@ -49,30 +42,34 @@ class OpenScaleEmulator:
         timestamp: bool = True,
         clock_rate: float = 1.0,
     ) -> None:
-        self.faults: set[str] = set()
-        self.in_menu = False
-        self._wire, self._force_n, self._period_s = wire, force_n, period_s
+        super().__init__(line)
+        self._force_n, self._period_s, self._newton = force_n, period_s, 0.0
         self._speed, self._timestamp, self._rate = getattr(termios, f"B{baud_bps}"), timestamp, clock_rate
-        self._booted_s: float | None = None
-        self._next_s = 0.0
+        self.boot(0.0)
 
-    def reboot(self) -> None:
-        """Lose power and come back: its time begins anew."""
-        self._booted_s, self.in_menu = None, False
+    def start(self, now_s: float) -> None:
+        """Report from now on."""
+        self.boot(now_s)
 
-    def step(self, now_s: float) -> None:
-        """Report what is due until ``now_s`` (s)."""
-        if self._booted_s is None:
-            self._booted_s = self._next_s = now_s
-        if b"x" in self._wire.receive() and self._wire.host_speed() == self._speed:
+    def boot(self, boot_s: float) -> None:
+        """Its time begins anew."""
+        self._next_s, self.in_menu = boot_s, False
+
+    def look(self) -> None:
+        """The force on the cell."""
+        self._newton = self._force_n()
+
+    def advance(self, now_s: float, received: bytes) -> None:
+        """Report what is due, unless the menu is open."""
+        if b"x" in received and self.line.host_speed() == self._speed:
             self.in_menu = not self.in_menu
-            self._wire.send(MENU if self.in_menu else b"\r\nExiting\r\n")
+            self.line.send(MENU if self.in_menu else b"\r\nExiting\r\n")
         while self._next_s <= now_s:
             self._next_s += self._period_s
-            if "silent" in self.faults or self.in_menu:
+            if self.in_menu:
                 continue
-            time_ms = round(1e3 * self._rate * (now_s - self._booted_s)) if self._timestamp else None
-            line = encode(ScaleLine(self._force_n(), time_ms))
-            if "babble" in self.faults or self._wire.host_speed() != self._speed:
+            time_ms = round(1e3 * self._rate * (now_s - self._boot_s)) if self._timestamp else None
+            line = encode(ScaleLine(self._newton, time_ms))
+            if self.line.host_speed() != self._speed:
                 line = bytes(byte | 0x80 for byte in line)
-            self._wire.send(line)
+            self.emit(line, now_s)

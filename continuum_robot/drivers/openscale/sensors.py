@@ -13,6 +13,7 @@ from continuum_robot.drivers.framed_serial import FramedSensor, SerialLine
 from continuum_robot.drivers.openscale.codec import LineStream, ScaleLine
 from continuum_robot.drivers.openscale.settings import LoadCell, OpenScale
 from continuum_robot.drivers.protocols import TensionReading
+from continuum_robot.drivers.reconnection import open_all
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.errors import DeviceError, ParameterError
 
@@ -73,18 +74,14 @@ class ScaleReader(FramedSensor[tuple[float, float]]):
 
     def wait_for_first(self) -> None:
         """Wait for a first reading; raises :class:`DeviceError`."""
-        counters, before = self._line.counters, self._line.counters.received_bytes
-        if self.read_until(lambda: counters.accepted > 0 and math.isfinite(self._tension_n), self._first_s):
-            return
-        received = counters.received_bytes - before
-        if received:
-            problem, remedy = f"{received} bytes came and no reading among them", "Set its own baud_bps, and leave"
-            raise DeviceError(self.where, problem, f"{remedy} its menu (x); units must be kg or lbs.")
-        raise DeviceError(self.where, "sends nothing", "Check its cable, and that its menu has no serial trigger on.")
-
-    @property
-    def _first_s(self) -> float:
-        return 2 * self._settings.stale_after_s + 1.0  # the first line may be cut
+        counters = self._line.counters
+        self.need(
+            lambda: counters.accepted > 0 and math.isfinite(self._tension_n),
+            counters,
+            2 * self._settings.stale_after_s + 1.0,  # the first line may be cut
+            "Set its own baud_bps, and leave its menu (x); units must be kg or lbs.",
+            "Check its cable, and that its menu has no serial trigger on.",
+        )
 
     def counters(self) -> dict[str, float]:
         """Numbers for diagnostics, by name."""
@@ -123,16 +120,11 @@ class OpenScaleSensors:
 
     def open(self) -> None:
         """Open all ports. Raises :class:`DeviceError` that names every board which does not answer; all are closed."""
-        errors = []
-        for board in self.boards:
-            try:
-                board.open()
-            except DeviceError as error:
-                errors.append(error)
-        if errors:
+        try:
+            open_all(self.boards, "load cells")
+        except DeviceError:
             self.close()
-            problem = "; ".join(f"{error.device}: {error.problem}" for error in errors)
-            raise DeviceError("load cells", problem, errors[0].remedy)
+            raise
 
     def read(self, now_s: float) -> TensionReading:
         """The newest tensions, at ``now_s`` (s); a board that is gone or silent is NaN and a fault."""

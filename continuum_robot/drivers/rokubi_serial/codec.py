@@ -15,6 +15,7 @@ import re
 import struct
 from typing import NamedTuple
 
+from continuum_robot.drivers.framed_serial import Stream
 from continuum_robot.errors import FrameError, ParameterError
 
 PROTOCOL = "Rokubi"
@@ -115,30 +116,23 @@ def decode(data: bytes) -> ForceFrame:
     return ForceFrame(status, (f0, f1, f2, m0, m1, m2), time_us, temperature_c)
 
 
-class FrameStream:
-    """Finds frames in what comes over the line. Where one is damaged it looks on at the next byte. Never raises.
+class FrameStream(Stream[ForceFrame]):
+    """Frames behind their header. Where one is damaged it looks on at the next byte.
 
     Attributes
     ----------
-    accepted : frames
-    rejected : places where bytes were skipped, the part before the first frame not counted
     skipped_bytes : in all
-    received_bytes : in all
     """
 
-    def __init__(self) -> None:
-        self.accepted = self.rejected = self.skipped_bytes = self.received_bytes = 0
-        self.restart()
+    skipped_bytes = 0
 
     def restart(self) -> None:
         """Forget an unfinished frame."""
-        self._rest = b""
-        self._is_first, self._is_skipping = True, False
+        super().restart()
+        self._is_skipping = False
 
-    def feed(self, data: bytes) -> list[ForceFrame]:
-        """Frames that ``data`` completes, in order."""
-        self.received_bytes += len(data)
-        data = self._rest + data
+    def cut(self, data: bytes) -> tuple[list[ForceFrame], bytes]:
+        """Frames in ``data``, and the beginning of the next."""
         frames: list[ForceFrame] = []
         place, end = 0, len(data) - FRAME_BYTES
         while place <= end:
@@ -153,9 +147,7 @@ class FrameStream:
             frames.append(frame)
             self._is_first = self._is_skipping = False
             place += FRAME_BYTES
-        self._rest = data[place:]
-        self.accepted += len(frames)
-        return frames
+        return frames, data[place:]
 
     def _skip(self, count: int) -> None:
         self.skipped_bytes += count

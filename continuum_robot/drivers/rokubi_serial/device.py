@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from typing import Any
 
-from continuum_robot.drivers.protocols import ForceSensor
+from continuum_robot.drivers.protocols import Vector
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
 from continuum_robot.drivers.survey import FOUND, Finding, absent
@@ -16,9 +19,14 @@ from continuum_robot.robot.description import Robot
 _POLL_S = 0.01
 
 
-def make(_robot: Robot, settings: RokubiSerial, port: str = "") -> ForceSensor:
-    """The driver, not open yet."""
-    return RokubiForceSensor(settings, port=port or None, clock=time.monotonic)
+def make(_robot: Robot, settings: RokubiSerial, port: str = "", **options: Any) -> RokubiForceSensor:
+    """The driver, not open yet; options as of :class:`.RokubiForceSensor`."""
+    return RokubiForceSensor(settings, port=port or None, **{"clock": time.monotonic, **options})
+
+
+def emulator(_robot: Robot, _settings: RokubiSerial, wrench: Callable[[], Vector], **options: Any) -> SimulatedRokubi:
+    """An emulated sensor under a load, shape (6,), N and N.m; options as of the sensor."""
+    return SimulatedRokubi(wrench, **options)
 
 
 def survey(_robot: Robot, settings: RokubiSerial) -> list[Finding]:

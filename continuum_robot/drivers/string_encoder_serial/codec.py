@@ -23,6 +23,7 @@ import struct
 from typing import NamedTuple
 
 from continuum_robot.drivers import cobs
+from continuum_robot.drivers.framed_serial import Stream
 from continuum_robot.errors import FrameError, ParameterError
 
 PROTOCOL = "string-encoder board"
@@ -207,36 +208,23 @@ def decode(frame: bytes) -> Frame:
     return decode_payload(cobs.decode(frame))
 
 
-class FrameStream:
-    """Cuts what comes over a line into frames; a damaged one costs itself and nothing else. Never raises.
+class FrameStream(Stream[Frame]):
+    """Frames between delimiters.
 
     Attributes
     ----------
-    accepted : frames
-    rejected : pieces between delimiters that were no frame; the first piece after a start may be cut and is not counted
-    received_bytes : of all
     other_version : version of the layout in a frame with a right CRC, where it is not :data:`VERSION`
     """
 
-    def __init__(self) -> None:
-        self.accepted = self.rejected = self.received_bytes = 0
-        self.other_version: int | None = None
-        self.restart()
+    other_version: int | None = None
 
-    def restart(self) -> None:
-        """Forget an unfinished frame: the line was opened again, perhaps in the middle of one."""
-        self._rest = b""
-        self._is_first = True
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Frames that ``data`` completes, in order."""
-        self.received_bytes += len(data)
-        *pieces, rest = (self._rest + data).split(cobs.DELIMITER)
+    def cut(self, data: bytes) -> tuple[list[Frame], bytes]:
+        """Frames in ``data``, whole ones in damaged pieces included, and the beginning of the next."""
+        *pieces, rest = data.split(cobs.DELIMITER)
         if len(rest) > _LONGEST_BUFFER:
             # Noise without a delimiter; of it the newest bytes may be the beginning of a frame.
             self.rejected += 1
             rest = rest[-max(_CODED_BYTES) :]
-        self._rest = rest
         frames: list[Frame] = []
         for piece in pieces:
             if not piece:
@@ -248,8 +236,7 @@ class FrameStream:
                 frames += self._salvaged(piece)
                 self.rejected += not self._is_first
             self._is_first = False
-        self.accepted += len(frames)
-        return frames
+        return frames, rest
 
     def _note(self, error: FrameError) -> None:
         if isinstance(error, OtherVersionError):

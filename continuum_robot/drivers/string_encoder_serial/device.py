@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
-from continuum_robot.drivers.protocols import StringEncoders
+from continuum_robot.drivers.protocols import Vector
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.drivers.survey import FOUND, Finding, absent
@@ -16,10 +19,18 @@ _LISTEN_S = 1.2
 _POLL_S = 0.01
 
 
-def make(robot: Robot, settings: StringEncoderSerial, port: str = "") -> StringEncoders:
-    """The driver, not open yet."""
+def make(robot: Robot, settings: StringEncoderSerial, port: str = "", **options: Any) -> StringEncoderReader:
+    """The driver, not open yet; options as of :class:`.StringEncoderReader`."""
     names = [string.name for string in robot.strings]
-    return StringEncoderReader(settings, names, port=port or None, clock=time.monotonic)
+    return StringEncoderReader(settings, names, port=port or None, **{"clock": time.monotonic, **options})
+
+
+def emulator(
+    robot: Robot, settings: StringEncoderSerial, extension: Callable[[], Vector], **options: Any
+) -> SimulatedStringEncoderBoard:
+    """An emulated board on the strings' extensions, shape (k,), m; options as of the board."""
+    names = [string.name for string in robot.strings]
+    return SimulatedStringEncoderBoard(settings, names, extension, **options)
 
 
 def survey(robot: Robot, settings: StringEncoderSerial) -> list[Finding]:

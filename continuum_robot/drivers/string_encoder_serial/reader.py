@@ -172,42 +172,29 @@ class StringEncoderReader(FramedSensor[StringReading]):
 
     def wait_for_first(self) -> None:
         """Wait for the board's first frame; raises :class:`DeviceError`."""
-        counters, where, before = self._line.counters, self.where, self._line.counters.received_bytes
-        if not self._answer_timeout_s or self.read_until(
-            lambda: self._tracker.last is not None, self._answer_timeout_s
-        ):
+        counters = self._line.counters
+        if not self._answer_timeout_s:
             return
-        if counters.other_version is not None:
-            raise DeviceError(
-                where,
-                f"its firmware speaks version {counters.other_version} of the frames, this driver version {VERSION}",
-                "Flash the firmware of hardware/string_encoder.",
-            )
-        received = counters.received_bytes - before
-        if received:
-            raise DeviceError(
-                where,
-                f"{received} bytes came and no frame among them",
+        try:
+            self.need(
+                lambda: self._tracker.last is not None,
+                counters,
+                self._answer_timeout_s,
                 f"Set another baud rate beside {SETTING}, or the port of the board: this may be another device.",
+                "Check that this is the board, its power, and that the firmware of hardware/string_encoder runs.",
             )
-        raise DeviceError(
-            where,
-            f"nothing came for {self._answer_timeout_s:g} s",
-            "Check that this is the board, that it has power and that the firmware of hardware/string_encoder runs.",
-        )
-
-
-class _DatagramCounters:
-    def __init__(self) -> None:
-        self.accepted = self.rejected = self.received_bytes = 0
-        self.other_version: int | None = None
+        except DeviceError:
+            if counters.other_version is None:
+                raise
+            problem = f"its firmware speaks version {counters.other_version} of the frames, this driver {VERSION}"
+            raise DeviceError(self.where, problem, "Flash the firmware of hardware/string_encoder.") from None
 
 
 class _DatagramLine:
     """Payloads as datagrams. The first sender of a frame is the board; others are not heard until it is silent."""
 
     def __init__(self, connection: DatagramSocket) -> None:
-        self._socket, self.counters = connection, _DatagramCounters()
+        self._socket, self.counters = connection, FrameStream()
         self._board: tuple[str, int] | None = None
 
     @property

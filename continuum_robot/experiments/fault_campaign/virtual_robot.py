@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import Reference, RestToRest
-from continuum_robot.drivers.odri_can.faults import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.odri_can.fault_texts import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.protocols import ForceReading, StringReading
-from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
-from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE, TendonSafety
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
@@ -169,7 +167,7 @@ class VirtualRobot(QuietWatcher):
         self.control = ControllerCycle(ClarkeController(robot), self._input, robot.control.state_timeout_s, PERIOD_S)
         self.loop.cycle.attach(self.control)
         self._strings: StringEncoderReader | None = None
-        self._force: RokubiForceSensor | None = None
+        self._force: Any = None
         self._estimator: ShapeEstimator | None = None
         if sensors:
             self._open_sensors()
@@ -186,10 +184,8 @@ class VirtualRobot(QuietWatcher):
             self._strings = self.hardware.string_encoders(answer_timeout_s=0.0)
             self._strings.open()
             self._estimator = ShapeEstimator(self.robot)
-        rokubi, own = self.hardware.rokubi, self.hardware.robot.hardware
-        if rokubi is not None and own is not None:
-            settings = own.force_sensor or RokubiSerial(kind=ROKUBI_SERIAL, port=rokubi.port)
-            self._force = RokubiForceSensor(settings, port=rokubi.port, simulated=True, wait=False)
+        if self.hardware.rokubi is not None:
+            self._force = self.hardware.force_sensor(wait=False)
             self._force.open()
 
     @property
@@ -272,7 +268,7 @@ class VirtualRobot(QuietWatcher):
             self.tell("tendon_driver: torque off", "the torque is off: brakes are closed")
         for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
-            self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS.get(name, name)}")
+            self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS[name].meaning if name in BOARD_FAULTS else name}")
         if loop.devices.error is not None:
             self.tell("odri_can: bus", str(loop.devices.error))
         if self._alter is not None:

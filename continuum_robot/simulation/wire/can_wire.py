@@ -1,123 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device's end of a CAN channel: a socket, python-can, or an slcan adapter on a pseudo-terminal."""
+"""The device's end of a CAN channel: a socket, or an slcan adapter on a pseudo-terminal."""
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from pathlib import Path
-from typing import Protocol
 
-import can
 import numpy as np
 
-from continuum_robot.drivers.odri_can.channel import frame_bytes, frame_parts
-from continuum_robot.simulation.wire.pty import Pty
+from continuum_robot.drivers.can_bus import LONGEST_DATA, Frame, frame_bytes, frame_of_slcan, frame_parts, slcan_line
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES
 
-SEND_TIMEOUT_S = 0.001
 BUS_OFF_CLASS = 0x40
 EXTENDED, REMOTE, ERROR = 0x80000000, 0x40000000, 0x20000000
 """Flags of can_id, linux/can.h."""
 HIGHEST_IDENTIFIER = 0x7FF
-LONGEST_DATA = 8
 _FRAMES_AT_ONCE = 4096
 _LONGEST_LINE = 64
 _ANSWERS = {ord("V"): b"V1013\r", ord("N"): b"N0001\r", ord("F"): b"F00\r"}
 _PLAIN_COMMANDS = frozenset(b"COLSsYZ")
 
 
-class CanWire(Protocol):
-    """What a simulated board needs of a CAN channel."""
-
-    def receive(self) -> list[tuple[int, bytes]]:
-        """Data frames that arrived; never waits."""
-
-    def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether somebody took it.
-
-        Parameters
-        ----------
-        identifier : of the frame, 11 bits
-        data : its bytes, 8 at most
-        """
-
-    def disturb(self, rng: np.random.Generator) -> None:
-        """Put something on the wire that is no frame of any board."""
-
-    def report_bus_off(self) -> None:
-        """Tell the host that its controller went bus-off, where the wire has a way to."""
-
-    def close(self) -> None:
-        """End. Safe to call at any time."""
-
-
-class PythonCanWire:
-    """A wire over a python-can bus, which it owns.
-
-    Parameters
-    ----------
-    bus : e.g. of interface virtual, whose other end is in the same process
-    """
-
-    def __init__(self, bus: can.BusABC) -> None:
-        self._bus: can.BusABC | None = bus
-
-    def receive(self) -> list[tuple[int, bytes]]:
-        """Data frames that arrived; never waits."""
-        found: list[tuple[int, bytes]] = []
-        while self._bus is not None and len(found) < _FRAMES_AT_ONCE:
-            try:
-                message = self._bus.recv(0.0)
-            except (can.CanError, OSError):
-                break
-            if message is None:
-                break
-            if not (message.is_error_frame or message.is_remote_frame or message.is_extended_id):
-                found.append((message.arbitration_id, bytes(message.data)))
-        return found
-
-    def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether it was taken.
-
-        Parameters
-        ----------
-        identifier : of the frame, 11 bits
-        data : its bytes, 8 at most
-        """
-        return self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=False))
-
-    def disturb(self, rng: np.random.Generator) -> None:
-        """A remote, extended or error frame, or one with a random identifier and random bytes."""
-        flags, identifier, data = _disturbance(rng)
-        if flags == REMOTE:
-            self._send(can.Message(arbitration_id=identifier, is_extended_id=False, is_remote_frame=True, dlc=8))
-        elif flags == ERROR:
-            self._send(can.Message(is_error_frame=True, arbitration_id=identifier, data=data))
-        else:
-            self._send(can.Message(arbitration_id=identifier, data=data, is_extended_id=flags == EXTENDED))
-
-    def report_bus_off(self) -> None:
-        """An error frame of class bus-off, as socketcan gives it."""
-        self._send(can.Message(is_error_frame=True, arbitration_id=BUS_OFF_CLASS, data=bytes(8)))
-
-    def close(self) -> None:
-        """End."""
-        bus, self._bus = self._bus, None
-        if bus is not None:
-            bus.shutdown()
-
-    def _send(self, message: can.Message) -> bool:
-        if self._bus is None:
-            return False
-        try:
-            self._bus.send(message, timeout=SEND_TIMEOUT_S)
-        except (can.CanError, OSError):
-            return False
-        return True
-
-
-def _disturbance(rng: np.random.Generator) -> tuple[int, int, bytes]:
+def disturbance(rng: np.random.Generator) -> tuple[int, int, bytes]:
     """Flags, identifier and data of a frame that is of no board."""
     kind = int(rng.integers(4))
     identifier = int(rng.integers(0x7FF))
@@ -182,7 +87,7 @@ class FrameSocketWire:
 
     def disturb(self, rng: np.random.Generator) -> None:
         """A remote, extended or error frame, or one with a random identifier and random bytes."""
-        flags, identifier, data = _disturbance(rng)
+        flags, identifier, data = disturbance(rng)
         self.send(flags | identifier, data)
 
     def report_bus_off(self) -> None:
@@ -242,14 +147,9 @@ class SlcanAdapter:
             self.pty.send(b"\r")
         elif kind in _ANSWERS:
             self.pty.send(_ANSWERS[kind])
-        elif kind == ord("t") and self.is_open:
-            with contextlib.suppress(ValueError, IndexError):
-                identifier, length = int(line[1:4], 16), int(line[4:5], 16)
-                data = bytes.fromhex(line[5:].decode("ascii", "replace"))
-                if len(data) == length <= 8:
-                    self.pty.send(b"z\r")
-                    return identifier, data
-            self.pty.send(b"\a")
+        elif kind == ord("t") and self.is_open and (frame := frame_of_slcan(line)) is not None:
+            self.pty.send(b"z\r")
+            return frame
         else:
             self.pty.send(b"\a")
         return None
@@ -264,7 +164,7 @@ class SlcanAdapter:
         """
         if not self.is_open:
             return False
-        return self.pty.send(f"t{identifier:03X}{len(data)}{data.hex().upper()}\r".encode())
+        return self.pty.send(slcan_line(Frame(identifier, data)))
 
     def disturb(self, rng: np.random.Generator) -> None:
         """Random bytes, half of a line, or a line with a wrong digit."""

@@ -15,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers import servo_emulation
-from continuum_robot.drivers.assumed_wiring import wired
+from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
 from continuum_robot.drivers.backends import device_of
-from continuum_robot.drivers.odri_can.actuators import WAIT_S, OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
+from continuum_robot.drivers.can_bus import frame_sockets
+from continuum_robot.drivers.emulated_sensor import EmulatedSensor
+from continuum_robot.drivers.odri_can import emulator as odri_emulator
+from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
-from continuum_robot.drivers.protocols import TendonActuators, TendonReading
-from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
-from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
-from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
+from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
@@ -32,14 +33,9 @@ from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.line_faults import LINE_FAULTS
-from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
-from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 from continuum_robot.simulation.wire.servo_line import ServoLine
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
@@ -47,6 +43,7 @@ Device = TypeVar("Device")
 LONGEST_STEP_S = 0.005
 LONGEST_CATCH_UP_S = 1.0
 BOARD, SERVO, STRINGS, FORCE = "board", "servo", "strings", "force"
+_TITLES = {BOARD: "motor boards", SERVO: "servos", STRINGS: "string-encoder board", FORCE: "force sensor"}
 SERVOS_PORT, STRINGS_PORT, FORCE_PORT = "servos", "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
@@ -55,50 +52,13 @@ def catalog() -> dict[str, str]:
     """Name and meaning of every fault of :meth:`SimulatedHardware.inject`."""
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
-        (BOARD, odri_board.FAULTS),
+        (BOARD, odri_emulator.FAULTS),
         (SERVO, servo_emulation.FAULTS),
-        (STRINGS, string_encoder_board.BOARD_FAULTS | LINE_FAULTS),
-        (FORCE, rokubi.SENSOR_FAULTS | LINE_FAULTS),
+        (STRINGS, SimulatedStringEncoderBoard.catalog()),
+        (FORCE, SimulatedRokubi.catalog()),
     ):
         named |= {f"{prefix}.{name}": meaning for name, meaning in kinds.items()}
     return named
-
-
-class _SteppingActuators(OdriTendonActuators):
-    """The driver of motor boards; what it waits for is simulated while it waits."""
-
-    def __init__(
-        self,
-        hardware: SimulatedHardware,
-        clock: Callable[[], float],
-        sleep: Callable[[float], None],
-        form: Any | None,
-    ) -> None:
-        self._simulated_hardware, self._one_reader = hardware, threading.Lock()
-
-        def wait(duration_s: float) -> None:
-            sleep(duration_s)
-            hardware.step(clock())
-
-        super().__init__(
-            hardware.robot, socket_factory=hardware.host_socket, clock=clock, sleep=wait, simulated=True, form=form
-        )
-
-    def open(self) -> None:
-        """As the real one."""
-        self._simulated_hardware.step(self._clock())
-        super().open()
-
-    def read(self, now_s: float) -> TendonReading:
-        """Let time pass, then as the real one."""
-        with self._one_reader:
-            self._simulated_hardware.step(now_s)
-            return super().read(now_s)
-
-    def _wait_for_boards(self) -> None:
-        """In another thread than the cycle's too: both let time pass."""
-        self._sleep(WAIT_S)
-        self.read(self._clock())
 
 
 class SimulatedHardware:
@@ -161,7 +121,7 @@ class SimulatedHardware:
         self._start_rev = start_rev
         self._link, self._folder = link, folder
         encoders = self._hardware.string_encoders
-        self._has_strings = strings and encoders is not None and encoders.kind == STRING_ENCODER_SERIAL
+        self._has_strings = strings and encoders is not None and hasattr(device_of(encoders.kind), "emulator")
         self._has_force = force
         self._wrench = wrench or (lambda: np.zeros(6))
         self._lock = threading.RLock()
@@ -173,8 +133,8 @@ class SimulatedHardware:
         self.boards: dict[str, SimulatedOdriBoard] = {}
         self.servos: ServoLine | None = None
         self._servo_of: dict[int, int] = {}  # by the index of its tendon
-        self.string_board: SimulatedStringEncoderBoard | None = None
-        self.rokubi: SimulatedRokubi | None = None
+        self.string_board: EmulatedSensor | None = None
+        self.rokubi: EmulatedSensor | None = None
 
     # --- life
 
@@ -204,9 +164,8 @@ class SimulatedHardware:
         with self._lock:
             for board in self.boards.values():
                 board.wire.close()
-            for device in (self.servos, self.string_board, self.rokubi):
-                if device is not None:
-                    device.close()
+            for device in filter(None, (self.servos, self.string_board, self.rokubi)):
+                device.close()
             self.boards, self.motors, self.servos, self.string_board, self.rokubi = {}, None, None, None, None
             self._now_s = None
             if self._link is not None:
@@ -242,14 +201,8 @@ class SimulatedHardware:
         if not self._mechanical.empty or self._altered:
             self._apply_mechanical(motors, plant, now_s)
         motors.advance(now_s)
-        for board in self.boards.values():
-            board.step(now_s)
-        if self.servos is not None:
-            self.servos.step(now_s)
-        if self.string_board is not None:
-            self.string_board.step(now_s)
-        if self.rokubi is not None:
-            self.rokubi.step(now_s)
+        for device in filter(None, (*self.boards.values(), self.servos, self.string_board, self.rokubi)):
+            device.step(now_s)
         if self._link is not None:
             self._link.write(now_s, plant.linked)
 
@@ -274,26 +227,32 @@ class SimulatedHardware:
                 self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
             )
             return made
-        return _SteppingActuators(self, clock, sleep, form)
+        return OdriTendonActuators(
+            self.robot,
+            socket_factory=self.host_socket,
+            clock=clock,
+            sleep=sleep,
+            simulated=True,
+            form=form,
+            pass_time=self.step,
+        )
 
-    def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
+    def string_encoders(self, *, answer_timeout_s: float = 1.0) -> Any:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
 
         Parameters
         ----------
         answer_timeout_s : how long the board may take to answer, s
         """
-        settings, board = self._hardware.string_encoders, self.string_board
-        if settings is None or board is None:
-            raise DeviceError("simulated string-encoder board", "is not there", "Open the hardware with strings.")
-        names = [string.name for string in self.robot.strings]
-        return StringEncoderReader(settings, names, port=board.port, simulated=True, answer_timeout_s=answer_timeout_s)
+        settings: Any = self._hardware.string_encoders
+        port = self._present(self.string_board, "string-encoder board").port
+        options = {"simulated": True, "answer_timeout_s": answer_timeout_s, "clock": None}
+        return device_of(settings.kind).make(self.robot, settings, port, **options)
 
-    def force_sensor(self) -> RokubiForceSensor:
+    def force_sensor(self, **options: Any) -> Any:
         """The real driver of the force sensor, not open yet. Raises :class:`DeviceError` where there is none."""
-        if self.rokubi is None:
-            raise DeviceError("simulated force sensor", "is not there", "Open the hardware with force.")
-        return RokubiForceSensor(self._force_settings, port=self.rokubi.port, simulated=True)
+        settings, port = with_force_sensor(self.robot), self._present(self.rokubi, "force sensor").port
+        return device_of(settings.kind).make(self.robot, settings, port, simulated=True, clock=None, **options)
 
     def host_socket(self, channel: str) -> socket.socket:
         """The host's end of a CAN channel; opened again, the frames of before are gone.
@@ -354,31 +313,23 @@ class SimulatedHardware:
         DeviceError : a device that is not simulated now
         """
         with self._lock:
-            if not fault:
-                self._mechanical.inject("")
-                for device in (*self.boards.values(), self.string_board, self.rokubi):
-                    if device is not None:
-                        device.inject("")
-                if self.servos is not None:
-                    self._inject_servos(self.servos, "", -1, 0.0)
-                return
-            if fault not in catalog():
+            if fault and fault not in catalog():
                 raise ParameterError("fault", fault, "one of " + ", ".join(catalog()) + ", or empty to end all")
             prefix, _, name = fault.rpartition(".")
-            if prefix == BOARD:
-                self._inject_boards(name, target, magnitude, duration_s)
-            elif prefix == SERVO:
-                if duration_s:
-                    raise ParameterError("duration_s", duration_s, "0: faults of servos last until they are ended")
-                self._inject_servos(self._present(self.servos, "servos"), name, target, magnitude)
-            elif prefix == STRINGS:
-                self._present(self.string_board, "string-encoder board").inject(
-                    name, target, magnitude, duration_s=duration_s
-                )
-            elif prefix == FORCE:
-                self._present(self.rokubi, "force sensor").inject(name, magnitude, duration_s=duration_s)
-            else:
+            kinds: dict[str, Callable[..., None] | None] = {
+                BOARD: self._inject_boards if self.boards else None,
+                SERVO: self._inject_servos if self.servos else None,
+                STRINGS: self.string_board.inject if self.string_board else None,
+                FORCE: self.rokubi.inject if self.rokubi else None,
+            }
+            if not prefix:
                 self._mechanical.inject(fault, target, magnitude, duration_s, now_s=self._now_s)
+            for inject in kinds.values() if not fault else ():
+                if inject is not None:
+                    inject("", -1, 0.0, duration_s=0.0)
+            if prefix:
+                one = -1 if prefix == FORCE else target
+                self._present(kinds[prefix], _TITLES[prefix])(name, one, magnitude, duration_s=duration_s)
 
     def _inject_boards(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
         if target < 0:
@@ -388,10 +339,12 @@ class SimulatedHardware:
             board, motor = self.board_of(target)
             board.inject(name, magnitude, duration_s, motor)
 
-    def _inject_servos(self, servos: ServoLine, name: str, target: int, magnitude: float) -> None:
+    def _inject_servos(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
+        if duration_s:
+            raise ParameterError("duration_s", duration_s, "0: faults of servos last until they are ended")
         for tendon, number in self._servo_of.items():
-            if target in (-1, tendon):
-                servos.inject(name, number, magnitude)
+            if target in (-1, tendon) and self.servos is not None:
+                self.servos.inject(name, number, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:
         board = self._mechanical
@@ -425,12 +378,6 @@ class SimulatedHardware:
         if not isinstance(wiring, OdriCan):
             raise ParameterError("hardware.tendon_actuators.kind", wiring.kind, ODRI_CAN)
         return wiring
-
-    @property
-    def _force_settings(self) -> RokubiSerial:
-        own = self._hardware.force_sensor
-        known = own is not None and own.kind == ROKUBI_SERIAL
-        return own if own is not None and known else RokubiSerial(kind=ROKUBI_SERIAL, port="simulated")
 
     def _make_devices(self, plant: Plant) -> None:
         settings = self._hardware.tendon_actuators
@@ -468,19 +415,17 @@ class SimulatedHardware:
                 )
 
     def _make_sensors(self, plant: Plant) -> None:
-        encoders = self._hardware.string_encoders
-        if self._has_strings and encoders is not None:
-            self.string_board = SimulatedStringEncoderBoard(
-                encoders,
-                [string.name for string in self.robot.strings],
-                lambda: plant.string_extension,
-                link=None if self._folder is None else self._folder / STRINGS_PORT,
-                zeroed=self._zeroed,
-                rng=self._rng,
+        encoders: Any = self._hardware.string_encoders
+        strings, force = (None if self._folder is None else self._folder / name for name in (STRINGS_PORT, FORCE_PORT))
+        if self._has_strings:
+            emulator, extension = device_of(encoders.kind).emulator, lambda: plant.string_extension
+            self.string_board = emulator(
+                self.robot, encoders, extension, link=strings, zeroed=self._zeroed, rng=self._rng
             )
         if self._has_force:
-            link = None if self._folder is None else self._folder / FORCE_PORT
-            self.rokubi = SimulatedRokubi(self._wrench, link=link, rng=self._rng)
+            settings = with_force_sensor(self.robot)
+            emulator = device_of(settings.kind).emulator
+            self.rokubi = emulator(self.robot, settings, self._wrench, link=force, rng=self._rng)
 
     @staticmethod
     def _present(device: Device | None, name: str) -> Device:

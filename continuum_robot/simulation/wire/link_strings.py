@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.string_encoder_serial.reader import ANSWER_TIMEOUT_S, StringEncoderReader
-from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
+from continuum_robot.drivers.assumed_wiring import wired
+from continuum_robot.drivers.backends import device_of, hardware_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
-from continuum_robot.simulation.wire.hardware import wired
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 Vector = NDArray[np.float64]
 
@@ -39,27 +39,22 @@ class LinkedStringBoard:
     def __init__(self, robot: Robot, source: StringSource, clock: Clock) -> None:
         if not self.can_read(robot):
             raise ParameterError("robot.strings", len(robot.strings), "1 to 4 strings, which a board reads")
-        hardware = wired(robot).hardware
-        if hardware is None or hardware.string_encoders is None:
-            raise ParameterError("hardware.string_encoders", None, "a string-encoder board")
-        self._settings = hardware.string_encoders
-        self._names = [string.name for string in robot.strings]
-        self._source = source
-        self._unknown = np.full(len(self._names), np.nan)
-        self._board = SimulatedStringEncoderBoard(
-            self._settings, self._names, self._extension, rng=np.random.default_rng([robot.simulation.seed, 1])
-        )
+        self._robot, self._source = robot, source
+        self._settings: Any = hardware_of(wired(robot)).string_encoders
+        self._kind = device_of(self._settings.kind)
+        self._unknown = np.full(len(robot.strings), np.nan)
+        rng = np.random.default_rng([robot.simulation.seed, 1])
+        self._board = self._kind.emulator(robot, self._settings, self._extension, rng=rng)
         self._clock = clock
         self._pacer = None if clock.stepped else Pacer(self._board.step, PERIOD_S)
 
     @staticmethod
     def can_read(robot: Robot) -> bool:
         """Whether a board can read the robot's strings: not too many, and motors that can be simulated with it."""
-        return (
-            robot.actuators is not None
-            and bool(robot.strings)
-            and getattr(getattr(wired(robot).hardware, "string_encoders", None), "kind", "") == STRING_ENCODER_SERIAL
-        )
+        if robot.actuators is None or not robot.strings:
+            return False
+        encoders = hardware_of(wired(robot)).string_encoders
+        return encoders is not None and hasattr(device_of(encoders.kind), "emulator")
 
     def start(self) -> None:
         """Let time pass."""
@@ -73,16 +68,12 @@ class LinkedStringBoard:
             self._board.step(self._clock.monotonic_s())
             self._board.wait_delivered()
 
-    def string_encoders(self) -> StringEncoderReader:
+    def string_encoders(self) -> Any:
         """The real driver, not open yet."""
-        return StringEncoderReader(
-            self._settings,
-            self._names,
-            port=self._board.port,
-            simulated=True,
-            # In simulated time there is nothing to wait for while the driver opens the port.
-            answer_timeout_s=0.0 if self._clock.stepped else ANSWER_TIMEOUT_S,
-            clock=self._clock.monotonic_s,
+        # In simulated time there is nothing to wait for while the driver opens the port.
+        patience = {"answer_timeout_s": 0.0} if self._clock.stepped else {}
+        return self._kind.make(
+            self._robot, self._settings, self._board.port, simulated=True, clock=self._clock.monotonic_s, **patience
         )
 
     def inject(self, fault: str, channel: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:

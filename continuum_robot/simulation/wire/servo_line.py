@@ -9,8 +9,8 @@ import termios
 import threading
 from pathlib import Path
 
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.drivers.servo_emulation import EmulatedServos
-from continuum_robot.simulation.wire.pty import Pty
 
 _LOOK_S = 0.05
 _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from continuum_robot.app.devices import LIMITS
-from continuum_robot.drivers.odri_can.can_link import bring_up_commands, bring_up_line
+from continuum_robot.drivers.can_bus import bring_up_commands, bring_up_line
 from continuum_robot.drivers.serial_port import UDEV_RULES
 from continuum_robot.robot.file.shipped_files import shipped_robots
 from continuum_robot.robot.loading import load_robot

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from board_peers import FreeMotor
 from odri_stand import five_tendons
 
 from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
@@ -20,7 +21,6 @@ from continuum_robot.drivers.servo_settings import ServoMotor as Entry
 from continuum_robot.robot.actuation import DisplacementLimits, PositionServo
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Motor
-from continuum_robot.simulation.wire.odri_board import FreeMotor
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.servo_line import ServoLine
 
@@ -94,8 +94,7 @@ def entries_of(kind: type[Motor], servos: Sequence[int] = SERVOS, **given: Any) 
     """Entries of motors in a robot file, each other one turned round."""
     wound = {"spool_radius_m": RADIUS_M, "torque_constant_nm_per_a": CONSTANT, **given}
     return tuple(
-        kind(**wound, id=servo, tendon=index + 1, polarity=-1 if index % 2 else 1)
-        for index, servo in enumerate(servos)
+        kind(**wound, id=servo, tendon=index + 1, polarity=-1 if index % 2 else 1) for index, servo in enumerate(servos)
     )
 
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import can
 import numpy as np
+from board_peers import FreeMotor, PythonCanWire
 
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
+from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import OdriCan, OdriMotor
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.can_wire import FrameSocketWire, PythonCanWire, SlcanAdapter
-from continuum_robot.simulation.wire.odri_board import FreeMotor, SimulatedOdriBoard
+from continuum_robot.simulation.wire.can_wire import FrameSocketWire, SlcanAdapter
 
 _NAMES = itertools.count()
 SOCKETS = "sockets"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.drivers.protocols import StringReading
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 NAMES = ("string_x", "string_y")
 RADIUS_M = 0.01

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from continuum_robot.drivers.safety.tendon_faults import DISPLACEMENT_JUMP
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot.loading import load_robot
 
+DRIVERS = Path(backends.__file__).parent
 ROBOT = load_robot("opencr_five_tendon")
 PLAIN = load_robot("two_segment")
 DT = 1e-3
@@ -32,6 +34,20 @@ def reading(stamp_s, displacement_m):
     zeros, ones = np.zeros(count), np.ones(count)
     current = ones / ROBOT.newton_per_ampere
     return TendonReading(stamp_s, np.array(displacement_m, dtype=float), zeros, ones, current, zeros, zeros)
+
+
+@pytest.mark.parametrize("kind", sorted({path.parent.name for path in DRIVERS.glob("*/device.py")} - {"odri_can"}))
+def test_nothing_outside_of_a_devices_folder_knows_its_kind(kind):
+    """But what is assumed of a robot whose file names no device, its simulation, and benchmarks of codecs."""
+    package = DRIVERS.parent
+    knows = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if path.parent != DRIVERS / kind and f"drivers.{kind}" in path.read_text(encoding="utf-8")
+    }
+    sensors = {"app/bench/codecs.py", "simulation/wire/hardware.py", "experiments/fault_campaign/virtual_robot.py"}
+    allowed = {"dynamixel": set(), "rokubi_serial": sensors, "string_encoder_serial": sensors}
+    assert knows <= (allowed[kind] | {"drivers/assumed_wiring.py"} if kind in allowed else set())
 
 
 def test_the_file_chooses_the_drivers():

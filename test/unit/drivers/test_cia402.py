@@ -30,6 +30,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odri_stand import five_tendons
 
+from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec, device
 from continuum_robot.drivers.cia402.actuators import Cia402Actuators
 from continuum_robot.drivers.cia402.bus import CanOpenBus
@@ -161,7 +162,7 @@ class Answering:
     """Emulated drives that answer on a python-can bus; keeps what they received."""
 
     def __init__(self, bus: can.BusABC, drives: EmulatedCia402) -> None:
-        self._bus, self._drives, self.received = bus, drives, list[codec.Frame]()
+        self._bus, self._drives, self.received = bus, drives, list[Frame]()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -177,10 +178,10 @@ class Answering:
         while not self._end.is_set():
             if (message := self._bus.recv(0.05)) is None:
                 continue
-            self.received.append(codec.Frame(message.arbitration_id, bytes(message.data)))
+            self.received.append(Frame(message.arbitration_id, bytes(message.data)))
             self._drives.step(self._drives.now_s + 1e-3)
-            answers = bytearray(self._drives.take(codec.slcan_line(self.received[-1])))
-            while (frame := codec.take_slcan(answers)) is not None:
+            answers = bytearray(self._drives.take(slcan_line(self.received[-1])))
+            while (frame := take_slcan(answers)) is not None:
                 self._bus.send(can.Message(arbitration_id=frame.identifier, data=frame.data, is_extended_id=False))
 
 
@@ -260,8 +261,8 @@ def test_no_bytes_break_either_side(key: int, node: int, data: bytes) -> None:
     drives = emulated({1: ServoMotor()})
     drives.step(1.0)
     for function in (0, 0x80, 0x200, 0x600, 0x700):
-        drives.take(codec.slcan_line(codec.Frame(function + node, data)))
-    drives.take(data + b"\r" + codec.slcan_line(codec.read_request(1, key)))
+        drives.take(slcan_line(Frame(function + node, data)))
+    drives.take(data + b"\r" + slcan_line(codec.read_request(1, key)))
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
@@ -374,6 +375,7 @@ def test_a_section_that_cannot_be_is_refused() -> None:
 
 
 def test_every_missing_drive_is_named(stand: ServoStand) -> None:
+    stand.actuators.bus._margin_s = 0.1
     stand.line.inject("silent", 2)
     with pytest.raises(DeviceError, match="drive 2 does not answer"):
         stand.actuators.open()
@@ -489,7 +491,7 @@ def test_drives_that_another_program_stops_or_resets_are_named_and_taken_up_agai
     bench.driver.enable()
     place = bench.driver.read(bench.now_s).displacement_m
     bench.run(0.1, place)
-    bench.drives.take(codec.slcan_line(codec.Frame(codec.NMT, bytes([command, 3]))))
+    bench.drives.take(slcan_line(Frame(codec.NMT, bytes([command, 3]))))
     bench.run(1.0, place)
     assert bench.names() >= {"not_operational"}
     assert ("restarted" in bench.names()) is (command == 0x81)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -239,7 +239,11 @@ def test_the_table_of_models_is_the_makers(sdk: Any) -> None:
         assert rows["Goal Position"] == registers.GOAL_POSITION + model.ram, model
         assert rows["Present Position"] == registers.PRESENT_POSITION + model.ram, model
         assert ("Present Current" in rows) == (model.current_unit_a > 0), model
-        assert ("Bus Watchdog" in rows) == model.watchdog, model
+        named = {name.lower(): address for name, address in rows.items()}
+        assert named["bus watchdog"] == registers.BUS_WATCHDOG + model.ram, model
+        assert rows["Goal Velocity"] == registers.GOAL_VELOCITY + model.ram, model
+        assert rows["Velocity Limit"] == registers.VELOCITY_LIMIT, model
+        assert rows["Position I Gain"] == registers.POSITION_I_GAIN + model.ram, model
         assert rows.get("Present Load", rows.get("Present Current")) == registers.PRESENT_CURRENT + model.ram, model
         speed = float(text.partition("Present Velocity\t")[2].split("\t")[0])
         assert model.velocity_unit_rev_per_s * 2 * np.pi == pytest.approx(speed, rel=2e-3), model
@@ -288,6 +292,7 @@ def test_the_clamp_is_told_and_nan_is_refused(stand: ServoStand) -> None:
 
 
 def test_every_missing_servo_is_named(stand: ServoStand) -> None:
+    stand.actuators.bus._margin_s = 0.1
     stand.line.inject("silent", 2)
     stand.line.inject("silent", 11)
     with pytest.raises(DeviceError, match="servo 2, 11 does not answer"):
@@ -476,7 +481,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         dataclasses.replace(settings, motors=(settings.motors[0], settings.motors[0]))
     with pytest.raises(RobotFileError, match="XL430-W250"):
         dataclasses.replace(settings, model="XL431")
-    with pytest.raises(RobotFileError, match="what an XL430-W250 can do: position, extended_position"):
+    with pytest.raises(RobotFileError, match="what an XL430-W250 can do: velocity, position, extended_position"):
         dataclasses.replace(settings, model="XL430-W250", mode="current")
     with pytest.raises(ParameterError, match="each of the tendons 1 to 5 once"):
         driver_of(five_tendons(), dataclasses.replace(settings, motors=settings.motors[1:]))
@@ -518,13 +523,13 @@ def test_each_model_gets_its_own_mode_and_table(model: str, mode: str) -> None:
     np.testing.assert_allclose(reading.displacement_m, turns * METER_PER_TURN, atol=METER_PER_TURN / 4096)
     assert np.isfinite(reading.current_a).all() == (model_named(model).current_unit_a > 0)
     watchdog = servos.register(7, registers.BUS_WATCHDOG, 1)
-    assert watchdog == (TIMEOUT_MS // 20 if model_named(model).watchdog else 0)
+    assert watchdog == TIMEOUT_MS // 20
 
 
 def test_servos_that_cannot_do_the_mode_are_refused_with_what_they_can() -> None:
     with pytest.raises(DeviceError, match="is an XL430-W250, which for tensions can do nothing, not current"):
         opened("XL430-W250", five_tendons())
-    with pytest.raises(DeviceError, match="can do position, extended_position, not current_based_position"):
+    with pytest.raises(DeviceError, match="can do velocity, position, extended_position, not current_based_position"):
         opened("XL430-W250", mode="current_based_position")
     with pytest.raises(DeviceError, match=r"is an XL330-M288, not an XM430-W350"):
         opened("XL330-M288", model="XM430-W350")
@@ -559,10 +564,89 @@ def test_displacements_are_held_with_either_polarity_over_many_turns(held: Servo
     held.actuators.open()
     held.actuators.enable()
     start = held.read().displacement_m
-    for moved in (0.01, 3.3 * METER_PER_TURN, -2.2 * METER_PER_TURN):
+    for moved in (0.01, 1.3 * METER_PER_TURN, -0.4 * METER_PER_TURN):
         goal = start + moved
         held.run_until(lambda goal=goal: np.allclose(held.read().displacement_m, goal, atol=1e-4), goal)
     assert held.names() == set()
+
+
+class Velocity:
+    """Servos in velocity mode in this process, in virtual time."""
+
+    def __init__(self, model: str = "XL430-W250", *, fast: bool = True) -> None:
+        self.motors = {servo: ServoMotor(0.3) for servo in SERVOS}
+        self.servos = EmulatedDynamixels(self.motors, model_named(model), fast=fast)
+        self.now_s = 1.0
+        options = {"clock": lambda: self.now_s, "stepped": True, "ask": self.servos.take, "answer_margin_s": None}
+        self.actuators = driver_of(positioned(), dynamixels("servos", mode="velocity"), **options)
+        self.servos.step(self.now_s)
+        self.actuators.open()
+        self.actuators.enable()
+
+    def run(self, cycles: int, command: Callable[[float], Any] | None = None) -> Any:
+        """Cycles of 5 ms; the last reading."""
+        for _ in range(cycles):
+            self.now_s += 0.005
+            for motor in self.motors.values():
+                motor.advance(0.005)
+            self.servos.step(self.now_s)
+            reading = self.actuators.read(self.now_s)
+            if command is not None:
+                self.actuators.write(np.broadcast_to(command(self.now_s), 5), self.now_s)
+        return reading
+
+    def speeds(self) -> list[int]:
+        signed = (self.servos.register(servo, registers.GOAL_VELOCITY, 4) for servo in SERVOS)
+        return [value - (1 << 32) if value >> 31 else value for value in signed]
+
+
+@pytest.mark.parametrize("model", ["XL430-W250", "MX-64(2.0)", "PH54-100-S500"])
+def test_velocity_mode_holds_displacements_and_keeps_up_with_moving_ones(model: str) -> None:
+    robot = Velocity(model)
+    start = robot.run(2).displacement_m
+    assert robot.speeds() == [0] * 5
+    assert np.abs(robot.run(400, lambda _: start + 0.02).displacement_m - start - 0.02).max() < 2e-4
+    begin_s = robot.now_s
+    moving = lambda now_s: start + 0.02 - 0.02 * (now_s - begin_s)  # noqa: E731
+    behind = robot.run(200, moving).displacement_m - moving(robot.now_s)
+    # Without the goals' own speed it would trail by speed / gain, 2.5 mm; the motor itself is 50 ms behind.
+    assert 0 < behind.min() <= behind.max() < 1.5e-3
+    fastest = 0.05 / METER_PER_TURN / model_named(model).velocity_unit_rev_per_s
+    robot.run(2, lambda _: start + 0.5)
+    assert max(map(abs, robot.speeds())) == pytest.approx(fastest, abs=1)
+
+
+def test_in_velocity_mode_who_is_not_heard_stands_and_a_dead_host_stops_all() -> None:
+    robot = Velocity(fast=False)
+    start = robot.run(2).displacement_m
+    robot.run(20, lambda _: start + 0.05)
+    assert all(robot.speeds())
+    robot.servos.inject("lost_frames", SERVOS[2], 1)
+    robot.run(3, lambda _: start + 0.05)
+    assert robot.speeds()[2] == 0
+    assert all(speed for index, speed in enumerate(robot.speeds()) if index != 2)
+    robot.servos.inject("", SERVOS[2])
+    robot.run(20, lambda _: start + 0.05)  # a servo that was silent is asked now and then
+    assert all(robot.speeds())
+    # kill -9: nobody asks any more
+    for _ in range(TIMEOUT_MS // 5 + 2):
+        robot.now_s += 0.005
+        robot.servos.step(robot.now_s)
+    assert robot.speeds() == [0] * 5
+    assert robot.servos.torque_enabled == [True] * 5
+    struck = [robot.servos.register(servo, registers.BUS_WATCHDOG, 1) for servo in SERVOS]
+    assert struck == [registers.WATCHDOG_STRUCK] * 5
+
+
+def test_a_servo_whose_firmware_has_no_watchdog_is_not_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    actuators, servos = opened("MX-64(2.0)", five_tendons())
+    write = servos.write
+    monkeypatch.setattr(
+        servos, "write", lambda number, at, data: 0 if at == registers.BUS_WATCHDOG else write(number, at, data)
+    )
+    with pytest.raises(DeviceError, match=r"did not take its watchdog.*before version 38"):
+        actuators.enable()
+    assert servos.torque_enabled == [False] * 5
 
 
 def test_the_servos_own_profile_and_torque_are_limited_by_the_robot_file(held: ServoStand) -> None:
@@ -587,7 +671,16 @@ def test_a_load_is_a_part_of_the_largest_torque(held: ServoStand) -> None:
     assert np.isnan(held.read().current_a).all()
 
 
-def test_without_commands_servos_hold_where_they_are(held: ServoStand) -> None:
+@pytest.mark.parametrize("mode", ["extended_position", "velocity"])
+def test_without_commands_servos_hold_where_they_are(mode: str) -> None:
+    held = position_stand(mode=mode)
+    try:
+        without_commands(held)
+    finally:
+        held.close()
+
+
+def without_commands(held: ServoStand) -> None:
     held.actuators.open()
     held.actuators.enable()
     start = held.read().displacement_m

@@ -10,9 +10,10 @@ import uuid
 
 import pytest
 
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.drivers.odri_can import channel as channels
-from continuum_robot.drivers.odri_can.channel import Channel, frame_sockets
+from continuum_robot.drivers.odri_can.channel import Channel
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 
@@ -81,4 +82,5 @@ def test_an_interface_over_python_can_is_held_too(name):
     with pytest.raises(PortInUseError, match=f"process {os.getpid()}"):
         Channel("udp_multicast", name, 1_000_000).open()
     held.release()
-    assert Channel("virtual", name, 1_000_000)._held is None  # within this process only
+    for _ in range(2):
+        Channel("virtual", name, 1_000_000).open()  # within this process only

@@ -32,7 +32,7 @@ from odri_stand import five_tendons
 from continuum_robot.drivers.moteus import frames
 from continuum_robot.drivers.moteus.actuators import MoteusActuators
 from continuum_robot.drivers.moteus.emulator import EmulatedMoteus
-from continuum_robot.drivers.moteus.frames import CanLine, FdcanusbFraming
+from continuum_robot.drivers.moteus.frames import FdcanusbFraming
 from continuum_robot.drivers.moteus.settings import Moteus, MoteusMotor
 from continuum_robot.errors import DeviceError
 
@@ -115,8 +115,7 @@ def test_a_can_fd_interface_takes_the_same_lines() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        driver = MoteusActuators(five_tendons(), section("can0"), **OPTIONS)
-        driver.bus.make_line = lambda: CanLine("moteus", "virtual")
+        driver = MoteusActuators(five_tendons(), section("virtual:moteus"), **OPTIONS)
         driver.open()
         reading = driver.read(time.monotonic())
         driver.close()
@@ -188,6 +187,7 @@ def test_a_host_that_dies_is_noticed_by_the_controllers_themselves(stand: ServoS
 
 
 def test_every_missing_controller_is_named(stand: ServoStand) -> None:
+    stand.actuators.bus._margin_s = 0.1
     stand.line.inject("silent", 2)
     with pytest.raises(DeviceError, match="2 does not answer"):
         stand.actuators.open()

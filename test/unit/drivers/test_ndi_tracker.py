@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.ndi_serial import network
 from continuum_robot.drivers.ndi_serial import tracker as driver
+from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
 from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
@@ -25,7 +26,6 @@ from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.geometry import so3
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.ndi_tracker import SimulatedNdiTracker
 
 needs_library = pytest.mark.skipif(driver.ndicapy is None, reason="ndicapi is not installed")
 
@@ -207,7 +207,7 @@ def test_a_tool_without_a_wire_is_described_by_its_file(tmp_path):
 
 
 @needs_library
-@pytest.mark.parametrize(("fault", "words"), [("silent", "INIT"), ("wrong_check", "INIT"), ("no_tool", "no tool")])
+@pytest.mark.parametrize(("fault", "words"), [("wrong_check", "INIT"), ("no_tool", "no tool")])
 def test_what_is_wrong_at_the_start_is_said(simulated, tracker, fault, words):
     simulated.faults.add(fault)
     with pytest.raises(DeviceError, match=words):
@@ -249,6 +249,13 @@ def test_a_tracker_on_a_network_gives_the_same_tip_without_the_library(networked
     assert [one.split(":")[0] for one in networked.commands] == [
         *("INIT", "PHSR", "PHSR", "PINIT", "PHSR", "PENA", "TSTART", "TX", "TSTOP")
     ]
+
+
+def test_a_tracker_on_a_network_that_is_silent_from_the_start_is_said(networked, monkeypatch):
+    monkeypatch.setattr(network, "SET_UP_S", 0.2)
+    networked.faults.add("silent")
+    with pytest.raises(DeviceError, match="INIT"):
+        NdiTracker(BASE, networked.port).open()
 
 
 @pytest.mark.parametrize("fault", ["silent", "wrong_check"])
@@ -305,7 +312,7 @@ def test_the_robot_file_names_it(tmp_path):
     made = backends.tracker(load_robot(str(file)))
     assert isinstance(made, NdiTracker)
     assert made.port == "/dev/tracker"
-    with pytest.raises(ParameterError, match="a tracker in the file"):
+    with pytest.raises(ParameterError, match="a tracker of the tip in the file"):
         backends.tracker(load_robot("opencr_five_tendon"))
     for key, value, words in (
         ("baud_bps", 20000, "one of 9600"),

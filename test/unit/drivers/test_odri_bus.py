@@ -15,17 +15,18 @@ import can
 import numpy as np
 import pytest
 import serial
+from board_peers import PythonCanWire
 from odri_stand import five_tendons, wiring
 
-from continuum_robot.drivers.can_bus import bus_of
+from continuum_robot.drivers.can_bus import bus_of, explain_can
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import Channel, explain_can
+from continuum_robot.drivers.odri_can.channel import Channel
+from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire.can_wire import PythonCanWire, SlcanAdapter
-from continuum_robot.simulation.wire.odri_board import SimulatedOdriBoard
+from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 
@@ -288,7 +289,7 @@ def test_the_bit_rate_reaches_every_adapter(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_interface_that_python_can_does_not_know_names_those_that_it_does() -> None:
-    with pytest.raises(DeviceError, match=r"has no interface warp.*interface to one of .*kvaser, .*pcan.*slcan"):
+    with pytest.raises(DeviceError, match=r"has no interface warp.*its interface: one of .*kvaser, .*pcan.*slcan"):
         Channel("warp", "0", 1_000_000).open()
 
 
@@ -329,7 +330,7 @@ def test_frames_cross_a_multicast_group_of_this_computer() -> None:
 def test_each_error_of_the_kernel_has_its_sentence(number: int, problem: str, remedy: str) -> None:
     error = can.CanInitializationError("wrapped")
     error.__cause__ = OSError(number, "from the kernel")
-    said, advised = explain_can("socketcan", "can0", 1_000_000, error)
+    said, advised = explain_can("socketcan", "can0", 1_000_000, error, "key")
     assert problem in said
     assert any(word in advised for word in remedy.split("|"))
 

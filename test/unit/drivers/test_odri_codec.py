@@ -92,7 +92,7 @@ def test_every_frame_survives_the_round_trip(frame: codec.Frame) -> None:
 
 @given(st.floats(-127.9, 127.9), st.floats(-127.9, 127.9))
 def test_currents_are_rounded_to_the_nearest_step(first: float, second: float) -> None:
-    data = codec.encode_current_reference(first, second)
+    data = codec.encode(codec.CurrentReference(first, second))[1]
     assert data == struct.pack(">ii", round(first * 2**24), round(second * 2**24))
     decoded = codec.decode(codec.CURRENT_REFERENCE_ID, data)
     assert decoded == pytest.approx((first, second), abs=LSB / 2)
@@ -101,7 +101,7 @@ def test_currents_are_rounded_to_the_nearest_step(first: float, second: float) -
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 128.0, 128.0 - LSB / 4, -128.0 - LSB, 1e300])
 def test_what_the_wire_cannot_hold_is_refused(value: float) -> None:
     with pytest.raises(ParameterError, match="motor_2_a"):
-        codec.encode_current_reference(0.0, value)
+        codec.encode(codec.CurrentReference(0.0, value))[1]
     with pytest.raises(ParameterError):
         codec.encode(Velocity(value, 0.0))
 

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 from odri_stand import SOCKETS, OdriStand, five_tendons, wiring
 
+from continuum_robot.drivers.can_bus import can_socket, frame_bytes, frame_parts, frame_sockets
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import Channel, can_socket, frame_bytes, frame_parts, frame_sockets
+from continuum_robot.drivers.odri_can.channel import Channel
+from continuum_robot.drivers.odri_can.emulator import FAULTS, POSITION_JUMP
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.odri_board import FAULTS, POSITION_JUMP
 
 NUMBERS = ("displacement_m", "velocity_m_per_s", "tension_n", "current_a", "temperature_c", "age_s")
 
@@ -169,7 +170,7 @@ def test_currents_leave_as_frames(stand: OdriStand) -> None:
     stand.wires[0].receive()
     stand.actuators.write(np.array([2.0, 1.0, 0, 0, 0]), stand.now_s)
     current = stand.actuators.commanded_current_a
-    expected = codec.encode_current_reference(current[0], -current[1])
+    expected = codec.encode(codec.CurrentReference(current[0], -current[1]))[1]
     assert stand.wires[0].receive() == [(codec.CURRENT_REFERENCE_ID, expected)]
 
 
@@ -246,7 +247,7 @@ def test_an_adapter_that_is_out_is_tried_every_half_second(stand: OdriStand, mon
         tried.append(name)
         raise OSError(19, "No such device")
 
-    monkeypatch.setattr(stand.actuators.channels[2], "_factory", nothing)
+    monkeypatch.setattr(stand.actuators.channels[2]._line, "_make", lambda: nothing("can2"))
     stand.wires[2].close()
     stand.run(2.2)
     assert tried == ["can2"] * 4

@@ -23,9 +23,9 @@ from continuum_robot.drivers.protocols import (
     TendonReading,
     TensionSensors,
 )
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.pty import Pty
 
 POUND_N = 4.4482216152605  # NIST SP 811
 
@@ -132,22 +132,20 @@ def test_tensions_come_in_newtons_at_their_tendons(bench):
 
 def test_a_silent_board_is_unknown_and_named_the_others_stay(bench):
     bench.open()
-    bench.boards[0].faults.add("silent")
+    bench.boards[0].inject("silence", duration_s=1e9)
     reading = bench.run(1.5)
     np.testing.assert_allclose(reading.tension_n, [math.nan, math.nan, 2.5], atol=0.01)
     assert reading.device_faults == ("load cell of tendon 1: silent",)
-    bench.boards[0].faults.clear()
+    bench.boards[0].inject("")
     assert bench.run(0.5).tension_n[0] == pytest.approx(3.0, abs=0.01)
 
 
 def test_a_board_that_is_plugged_out_and_in_is_taken_up_again(bench):
     bench.open()
-    bench.lines[1].hang_up()
+    bench.boards[1].inject("power_cycle", duration_s=0.15)
     reading = bench.run(0.1)
     assert math.isnan(reading.tension_n[2])
     assert "load cell of tendon 3: is gone" in reading.device_faults[0]
-    bench.lines[1].plug_in()
-    bench.boards[1].reboot()
     assert bench.run(2.0).tension_n[2] == pytest.approx(2.5, abs=0.01)
     assert bench.sensors.statistics()["tendon_3_reconnects"] == 1
 
@@ -163,7 +161,7 @@ def test_a_board_on_a_ceramic_resonator_stays_fresh():
         bench.close()
 
 
-@pytest.mark.parametrize(("board", "words"), [({"baud_bps": 57600}, "no reading.*baud_bps"), ({}, "sends nothing")])
+@pytest.mark.parametrize(("board", "words"), [({"baud_bps": 57600}, "no frame.*baud_bps"), ({}, "nothing came")])
 def test_what_is_wrong_at_the_start_is_said(board, words):
     bench = Bench(**board)
     bench.sensors = OpenScaleSensors(
@@ -171,7 +169,7 @@ def test_what_is_wrong_at_the_start_is_said(board, words):
     )
     if not board:
         for one in bench.boards:
-            one.faults.add("silent")
+            one.inject("silence", duration_s=1e9)
     try:
         with pytest.raises(DeviceError, match=f"OpenScale board at .*: .*{words}"):
             bench.open()
@@ -236,7 +234,7 @@ def test_measured_tensions_take_the_place_of_what_the_motors_guess(bench):
     reading = both.read(bench.now_s)
     np.testing.assert_allclose(reading.tension_n, [3.0, 9.0, 2.5], atol=0.01)
     assert reading.device_faults == ("own",)
-    bench.boards[0].faults.add("silent")
+    bench.boards[0].inject("silence", duration_s=1e9)
     bench.run(1.5)
     reading = both.read(bench.now_s)
     np.testing.assert_allclose(reading.tension_n, [math.nan, 9.0, 2.5], atol=0.01)
@@ -253,6 +251,6 @@ def test_measured_tensions_take_the_place_of_what_the_motors_guess(bench):
 def test_actuators_stay_closed_where_a_load_cell_is_missing():
     servos = Servos()
     missing = OpenScale(kind="openscale", cells=(LoadCell(tendon=1, port="/dev/gone"),))
-    with pytest.raises(DeviceError, match=r"load cells: OpenScale board at /dev/gone: there is no such port"):
+    with pytest.raises(DeviceError, match=r"OpenScale board at /dev/gone: there is no such port"):
         measured(servos, OpenScaleSensors(missing, 3)).open()
     assert servos.calls == []

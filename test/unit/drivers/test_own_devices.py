@@ -19,6 +19,7 @@ import yaml
 from continuum_robot.app.running.simulation_level import AUTO, DYNAMICS, WIRE, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import StringReading, TendonActuators
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot import doors
 from continuum_robot.robot.description import Robot
@@ -26,7 +27,6 @@ from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
-from continuum_robot.simulation.wire.pty import Pty
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples" / "own_motor"
 ROBOT = FOLDER / "five_winches.yaml"

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers.protocols import ForceReading, ForceSensor
+from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.pty import Pty
-from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
 
 SETTINGS = RokubiSerial(kind="rokubi_serial", port="/dev/none", baud_bps=460800, sinc=256, frame_id="flange")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.drivers.serial_port import SerialPort, explain
 from continuum_robot.errors import DeviceError
-from continuum_robot.simulation.wire.pty import Pty
 
 SETTING = "hardware.string_encoders.port"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers import simulated_wires
-from continuum_robot.drivers.odri_can.channel import frame_bytes, frame_parts
+from continuum_robot.drivers.can_bus import frame_bytes, frame_parts
 from continuum_robot.drivers.simulated_wires import (
     LONGEST_PATH_BYTES,
     SimulatedWires,

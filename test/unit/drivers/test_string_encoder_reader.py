@@ -15,11 +15,11 @@ from string_board import NAMES, Bench
 
 from continuum_robot.drivers import cobs
 from continuum_robot.drivers.protocols import StringEncoders
+from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.pty import Pty
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 
 @pytest.fixture

@@ -17,7 +17,11 @@ from typer.testing import CliRunner
 from continuum_robot.app.campaign import run as command
 from continuum_robot.app.campaign.page import page
 from continuum_robot.app.command_line import application
+from continuum_robot.drivers.emulated_sensor import PLUGS
+from continuum_robot.drivers.odri_can import emulator as odri_board
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.safety import tendon_faults
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (
@@ -34,7 +38,6 @@ from continuum_robot.experiments.fault_campaign.judgement import judge, passive_
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire import odri_board, rokubi, string_encoder_board
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ROBOT = load_robot("opencr_five_tendon")
@@ -179,7 +182,7 @@ def test_the_simulated_faults_are_all_used() -> None:
     source = "".join(file.read_text(encoding="utf-8") for file in files)
     unused = {name for name in odri_board.FAULTS if f'"board.{name}"' not in source}
     assert unused == {odri_board.STUCK_MOTOR}  # the plant's own is used instead: it stays stuck without the board
-    for name in (*string_encoder_board.BOARD_FAULTS, *rokubi.SENSOR_FAULTS):
+    for name in (*SimulatedStringEncoderBoard.faults, *SimulatedRokubi.faults, *PLUGS):
         assert f'"{name}"' in source or name in {"power_cycle"}
 
 

@@ -10,10 +10,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from board_peers import FreeMotor
 
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
+from continuum_robot.drivers.odri_can.emulator import FAULTS, POSITION_JUMP, SimulatedOdriBoard
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import StopPolicy
@@ -25,7 +27,6 @@ from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.hardware import wired
-from continuum_robot.simulation.wire.odri_board import FAULTS, POSITION_JUMP, FreeMotor, SimulatedOdriBoard
 
 DT = 1e-3
 # Three boards, and six.

@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
+from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.channel import frame_sockets
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle

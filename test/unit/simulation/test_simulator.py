@@ -92,7 +92,7 @@ def test_the_robot_moves_and_a_driver_that_leaves_leaves_it_to_its_timeout(make,
     assert reading.stamp_s == pytest.approx(bench.now_s, abs=2e-3)
     assert driver.simulated
     # Killed, not closed: nothing is reported.
-    for wire in [channel._end for channel in driver.channels] if level == "wire" else [driver._wire]:
+    for wire in [channel._line.end for channel in driver.channels] if level == "wire" else [driver._wire]:
         wire.shutdown(socket.SHUT_RDWR)
     bench.pass_time(1.0)
     again = bench.driver()

@@ -9,14 +9,14 @@ import time
 import numpy as np
 import pytest
 
+from continuum_robot.drivers.line_faults import LINE_FAULTS, LineFaults
 from continuum_robot.drivers.protocols import ForceSensor
+from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
+from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
-from continuum_robot.simulation.wire.line_faults import LINE_FAULTS, LineFaults
 from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.rokubi import SimulatedRokubi
-from continuum_robot.simulation.wire.string_encoder_board import SimulatedStringEncoderBoard
 
 FRAME = bytes(range(1, 30))
 

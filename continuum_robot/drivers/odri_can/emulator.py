@@ -16,16 +16,15 @@ import numpy as np
 
 from continuum_robot.drivers.odri_can import codec
 from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
+from continuum_robot.drivers.odri_can.frames import HIGHEST_POSITION_REV, ROLLOVER_REV
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A
 from continuum_robot.errors import FrameError, ParameterError
-from continuum_robot.simulation.wire.can_wire import CanWire
 
 TICK_S = 0.001
 STATUS_PERIOD_S = 1.0
 COUNTS_PER_REV = 20000
 # Low-pass of three ticks on the speed, spintac.c.
 VELOCITY_SMOOTHING = 1 / 3
-LONGEST_LAG_S = 0.05
 
 LOST_FRAMES = "lost_frames"
 LATE_FRAMES = "late_frames"
@@ -71,7 +70,6 @@ FAULTS: dict[str, str] = {
 """Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
 
 _FRACTIONS = frozenset({LOST_FRAMES, DUPLICATED_FRAMES, CORRUPTED_FRAMES, REORDERED_FRAMES, LOST_COMMANDS, NOISE})
-_ONCE = frozenset({REBOOT, POSITION_JUMP})
 _FOREIGN_OFFSET = 0x200
 
 
@@ -93,43 +91,29 @@ class MotorPort(Protocol):
         """Give a motor a current (A); ``held``: its rotor is kept where it is."""
 
 
-class FreeMotor:
-    """A motor without load: inertia and friction; follows its current at once.
+class CanWire(Protocol):
+    """What a simulated board needs of a CAN channel."""
 
-    Parameters
-    ----------
-    acceleration_rev_per_s2_a : for a current, rev/(s^2.A)
-    damping_per_s : friction
-    position_rev : at the start
-    """
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Data frames that arrived; never waits."""
 
-    def __init__(
-        self, acceleration_rev_per_s2_a: float = 50.0, damping_per_s: float = 2.0, position_rev: float = 0.0
-    ) -> None:
-        self.position_rev, self.velocity_rev_per_s, self.current_a = position_rev, 0.0, 0.0
-        self.held = False
-        self._gain, self._damping = acceleration_rev_per_s2_a, damping_per_s
-
-    def drive(self, current_a: float, held: bool) -> None:
-        """Give it a current, A.
+    def send(self, identifier: int, data: bytes) -> bool:
+        """Send a frame; whether somebody took it.
 
         Parameters
         ----------
-        current_a : A
-        held : whether the rotor is being aligned, and does not turn
+        identifier : of the frame, 11 bits
+        data : its bytes, 8 at most
         """
-        self.current_a, self.held = current_a, held
 
-    def advance(self, duration_s: float) -> None:
-        """Let it turn.
+    def disturb(self, rng: np.random.Generator) -> None:
+        """Put something on the wire that is no frame of any board."""
 
-        Parameters
-        ----------
-        duration_s : s
-        """
-        rate = self._gain * self.current_a - self._damping * self.velocity_rev_per_s
-        self.velocity_rev_per_s = 0.0 if self.held else self.velocity_rev_per_s + rate * duration_s
-        self.position_rev += self.velocity_rev_per_s * duration_s
+    def report_bus_off(self) -> None:
+        """Tell the host that its controller went bus-off, where the wire has a way to."""
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
 
 
 @dataclass(slots=True)
@@ -181,7 +165,7 @@ class SimulatedOdriBoard:
     ) -> None:
         if not 0 <= alignment_s < math.inf:
             raise ParameterError("alignment_s", alignment_s, "a time of at least 0 s")
-        if not abs(start_rev) < codec.HIGHEST_POSITION_REV:
+        if not abs(start_rev) < HIGHEST_POSITION_REV:
             raise ParameterError("start_rev", start_rev, "revolutions between -100 and 100")
         self.wire, self.motors = wire, motors
         self.lost_ticks = self.timeouts = 0
@@ -396,8 +380,8 @@ class SimulatedOdriBoard:
             if motor is None:
                 continue
             turns = round((motor.position_rev - self._zero[index]) * COUNTS_PER_REV) / COUNTS_PER_REV
-            half = codec.HIGHEST_POSITION_REV
-            position[index] = (turns + half) % codec.ROLLOVER_REV - half
+            half = HIGHEST_POSITION_REV
+            position[index] = (turns + half) % ROLLOVER_REV - half
             self._speed[index] += VELOCITY_SMOOTHING * (motor.velocity_rev_per_s - self._speed[index])
             velocity[index] = self._speed[index] * 60 / 1000
             value = motor.current_a + (self._noise_a * self._rng.standard_normal() if self._noise_a else 0.0)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES
+from continuum_robot.drivers.pty import Pty
 from continuum_robot.geometry.so3 import quaternion_from_matrix
-from continuum_robot.simulation.wire.pty import Pty
 
 Vector = NDArray[np.float64]
 
