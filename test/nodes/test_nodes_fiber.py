@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import FiberCurvature, Shape
+from robot_files import robot_file
 from ros_probe import SIMULATED_STEP_S, Probe
 
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.fiber import curvature_matrix
 
@@ -27,19 +26,11 @@ ESTIMATOR = "/shape_estimator: estimator"
 
 
 @pytest.fixture(scope="module")
-def robot_file(tmp_path_factory):
-    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
-    values["segments"][0]["basis"] = {"kind": "chebyshev_bending", "order": 1}
-    values["fiber"] = {"gratings_m": GRATINGS_M}
-    file = tmp_path_factory.mktemp("fiber") / "with_fiber.yaml"
-    file.write_text(yaml.safe_dump(values))
-    return str(file)
-
-
-@pytest.fixture(scope="module")
-def probe(domain, robot_file):
+def probe(domain, tmp_path_factory):
+    fiber = {"segments[0].basis": {"kind": "chebyshev_bending", "order": 1}, "fiber": {"gratings_m": GRATINGS_M}}
+    file = robot_file(tmp_path_factory.mktemp("fiber"), fiber)
     options = StackOptions(
-        robot=robot_file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
+        robot=file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
     )
     with ComposedStack(options) as stack, Probe(stack=stack) as probe:
         probe.listen_to_stack()
