@@ -26,9 +26,13 @@ ESTIMATOR = "/shape_estimator: estimator"
 
 
 @pytest.fixture(scope="module")
-def probe(domain, tmp_path_factory):
+def file(tmp_path_factory):
     fiber = {"segments[0].basis": {"kind": "chebyshev_bending", "order": 1}, "fiber": {"gratings_m": GRATINGS_M}}
-    file = robot_file(tmp_path_factory.mktemp("fiber"), fiber)
+    return robot_file(tmp_path_factory.mktemp("fiber"), fiber)
+
+
+@pytest.fixture(scope="module")
+def probe(domain, file):
     options = StackOptions(
         robot=file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
     )
@@ -46,8 +50,8 @@ def seen_by(probe, count):
     return np.array([conversions.vector(shape.coefficients) for shape in list(probe.received["shape"])])
 
 
-def test_the_shape_is_that_of_the_curvatures(probe, robot_file):
-    robot = load_robot(robot_file)
+def test_the_shape_is_that_of_the_curvatures(probe, file):
+    robot = load_robot(file)
     probe.wait(lambda: len(probe.received["fiber_curvature"]) > 20)
     coefficients = seen_by(probe, 50)
     assert coefficients.shape[1] == robot.coefficient_count == 4

@@ -79,10 +79,10 @@ def test_out_of_sight_nothing_comes_and_it_is_counted(probe, simulated):
     probe.wait(lambda: probe.received["tracked_pose_with_covariance"])
 
 
-def test_the_stack_has_the_node_where_the_file_names_a_tracker(robot_file):
+def test_the_stack_has_the_node_where_the_file_names_a_tracker(file):
     def names(robot, **given):
         return StackOptions(robot=robot, simulated=False, **given).node_names
 
-    assert "tip_tracker" in names(robot_file, tracker=True)
-    assert "tip_tracker" not in names(robot_file)
+    assert "tip_tracker" in names(file, tracker=True)
+    assert "tip_tracker" not in names(file)
     assert "tip_tracker" not in names("opencr_five_tendon", tracker=True)

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from robot_files import robot_values
+from robot_files import documented_robot, robot_values
 
+from continuum_robot.app.check import abilities
+from continuum_robot.app.judgement import judge
 from continuum_robot.app.pages.robot_file import page
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import load_robot
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -22,6 +26,14 @@ NODES = ROOT / "continuum_robot" / "nodes"
 def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
     written = (DOCS / "robot_file.md").read_text(encoding="utf-8")
     assert written == page(), "run: python -m continuum_robot.app.pages"
+
+
+def test_the_example_of_the_page_of_the_robot_file_is_a_robot_that_works(tmp_path: Path) -> None:
+    """Its demo: test_stack.py."""
+    robot = load_robot(documented_robot(tmp_path))
+    assert (robot.name, robot.tendon_count, robot.takes_displacements) == ("my_robot", 3, True)
+    assert judge(robot, robot_model(robot)).works
+    assert not any(abilities(robot)[command] for command in ("up", "demo"))
 
 
 def keys(value: Any) -> set[str]:

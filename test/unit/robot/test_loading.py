@@ -125,14 +125,7 @@ BAD = [
     ("  frequency_hz: [0.1]\n", "", "reference.frequency_hz", "reference:", "at least one value"),
     ("kind: chirp", "kind: csv", "reference.file", "reference:", "the path of a CSV file"),
     ("strings:", "assumed: ['segments[3].length_m']\nstrings:", "assumed[0]", "assumed", "the dotted key of a value"),
-    # what earlier releases had elsewhere, and lists of a wrong length
-    (
-        "strings:",
-        "simulation: {tendon_stiffness_n_per_m: 2.0e4}\nstrings:",
-        "simulation.tendon_stiffness_n_per_m",
-        "simulation",
-        "at the top of the file",
-    ),
+    # lists of a wrong length
     ("count: 5", "count: 5\n      stiffness_n_per_m: [1, 2]", "segments[0].tendons.stiffness_n_per_m", "stiff", "or 5"),
     ("strings:", "gravity_m_per_s2: [0, 9.81]\nstrings:", "gravity_m_per_s2", "gravity", "3 values"),
     # not numbers

@@ -168,6 +168,7 @@ displaced_tendons:
   fitted_values: [{name: log_friction_fraction, value: -2.0, deviation: 0.1, prior_deviation: 1.0}]
 simulation: {seed: 3, tendon_stiffness_n_per_m: 1.2e+4}
 assumed: [simulation.tendon_stiffness_n_per_m]
+control: {pretension_n: 1.0, gains: [{p: 1.0}]}
 hardware:
   serial_number: old
   tendon_actuators:
