@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from continuum_robot.robot.provenance import Provenance
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
 from continuum_robot.robot.rolling_joint import RollingJoint
-from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.schema import quantity, quantity_of, refuse
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.fiber import Fiber
 from continuum_robot.robot.segments.routing import MOST_TURNS, RoutedPath
@@ -126,14 +127,9 @@ class Robot:
             object.__setattr__(self, "control", self._checked_control(self.control))
         if self.reference is not None:
             self._check_reference(self.reference)
-        if self.displaced_tendons is not None:
-            self.displaced_tendons.check_count(self.tendon_count)
-        self.simulation.wiring_errors.check_count(self.tendon_count)
+        for section in ("displaced_tendons", "simulation.wiring_errors", "recording"):
+            self._check_lists(section)
         if self.recording is not None:
-            for key in ("displacement_columns", "displacement_signs"):
-                value = getattr(self.recording, key)
-                if len(value) != self.tendon_count:
-                    raise refuse(f"recording.{key}", value, f"{self.tendon_count} entries, one a tendon")
             columns = self.recording.displacement_columns
             if len(set(columns)) != len(columns):
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
@@ -145,6 +141,15 @@ class Robot:
             self.stop.check(displacements=self.takes_displacements)
         if self.stop.braking:
             self._check_brake(self.stop.braking)
+
+    def _check_lists(self, section: str) -> None:
+        """Refuse lists of a section that do not have one value for each tendon; where it may be left out, none."""
+        stated = attrgetter(section)(self)
+        for one in () if stated is None else fields(stated):
+            value = getattr(stated, one.name)
+            of_tendons = isinstance(value, tuple) and quantity_of(one).length is None
+            if of_tendons and len(value) != self.tendon_count and (value or one.default is MISSING):
+                raise refuse(f"{section}.{one.name}", value, f"{self.tendon_count} values, one a tendon")
 
     def _check_count(self, index: int) -> None:
         tendons = self.segments[index].tendons

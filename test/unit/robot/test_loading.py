@@ -250,7 +250,7 @@ def test_recorded_columns_must_be_one_a_tendon():
     parse_robot(GOOD + recording.format(last="e"))
     with pytest.raises(RobotFileError, match="a different column for each tendon"):
         parse_robot(GOOD + recording.format(last="d"))
-    with pytest.raises(RobotFileError, match="5 entries, one a tendon"):
+    with pytest.raises(RobotFileError, match="5 values, one a tendon"):
         parse_robot(GOOD + recording.replace(", 1]", "]").format(last="e"))
 
 

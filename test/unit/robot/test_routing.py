@@ -14,7 +14,14 @@ from continuum_robot.robot import doors
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, RoutedPath, TendonRouting
+from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.routing import (
+    HelicalRouting,
+    HolesRouting,
+    RoutedPath,
+    StraightRouting,
+    TendonRouting,
+)
 from continuum_robot.rod.cosserat.conversion import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.rod import Rod
@@ -169,3 +176,18 @@ def test_the_judge_follows_any_routing_by_differences():
     np.testing.assert_allclose(before[:2], after[:2], atol=1e-9)
     np.testing.assert_allclose(after[2:], 0, atol=1e-9)
     np.testing.assert_allclose(np.hypot(*before[2:4]), 0.008 * 2 * np.pi / 0.2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "routing",
+    [StraightRouting(), HelicalRouting(turns=0.5), HolesRouting(arc_lengths_m=(0.05, 0.15), angles_rad=(0, 1))],
+)
+def test_the_judge_follows_the_spiral_of_held_tendons(routing):
+    whole = RoutedPath(name="one", start_m=0.02, end_m=0.22, pitch_radius_m=0.008, angle_rad=0.3, routing=routing)
+    one = {"stiffness_n_per_m": (1e4,), "zero_m": (0.0,), "gain": (1.0,), "friction_fraction": (0.0,)}
+    held = DisplacedTendons(**one, spiral_rad_per_m=-4.0, straight_over_m=0.02)
+    (path,) = held.paths([whole], [0.1])
+    s_m = np.linspace(0.08, 0.16, 9)  # between the holes
+    np.testing.assert_allclose(tendon_path(path).at(s_m, 0.1)[:, :4], np.transpose(path.at(s_m)), atol=1e-9)
+    turned = tendon_path(whole).at(s_m, 0.1)[:, :2] @ np.array([1, 1j]) * np.exp(-4j * (s_m - 0.1))
+    np.testing.assert_allclose(np.array([1, 1j]) @ path.at(s_m)[:2], turned, atol=1e-9)
