@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
-_WORD = re.compile(r"\.?(\w+)|\[(\d{1,9})\]")
+_WORD = re.compile(r"\.?(\w+)|\[(\d{1,9})\]", re.ASCII)
+_NOTHING = object()
 
 
 def place_of(values: Any, key: str, *, make: bool = False) -> tuple[Any, Any] | None:
@@ -23,12 +25,11 @@ def place_of(values: Any, key: str, *, make: bool = False) -> tuple[Any, Any] | 
         return None
     *way, last = words
     for word in way:
-        if make and isinstance(values, dict) and isinstance(word, str):
+        if make and isinstance(values, dict):
             values.setdefault(word, {})
-        if not _has(values, word):
-            return None
-        values = values[word]
-    return (values, last) if _has(values, last) or (isinstance(values, dict) and isinstance(last, str)) else None
+        values = _inner(values, word)
+    there = _inner(values, last) is not _NOTHING or (isinstance(values, dict) and isinstance(last, str))
+    return (values, last) if there else None
 
 
 def value_at(values: Any, key: str) -> Any:
@@ -36,14 +37,18 @@ def value_at(values: Any, key: str) -> Any:
 
     Parameters
     ----------
-    values : mappings and lists in each other
+    values : mappings, lists, tuples and dataclasses in each other
     key : dotted
     """
     place = place_of(values, key)
-    return place[0][place[1]] if place is not None and _has(*place) else None
+    found = _NOTHING if place is None else _inner(*place)
+    return None if found is _NOTHING else found
 
 
-def _has(values: Any, word: str | int) -> bool:
+def _inner(values: Any, word: str | int) -> Any:
     if isinstance(word, int):
-        return isinstance(values, list) and word < len(values)
-    return isinstance(values, dict) and word in values
+        return values[word] if isinstance(values, (list, tuple)) and word < len(values) else _NOTHING
+    if isinstance(values, dict):
+        return values.get(word, _NOTHING)
+    known = dataclasses.is_dataclass(values) and word in {field.name for field in dataclasses.fields(values)}
+    return getattr(values, word) if known else _NOTHING

@@ -186,10 +186,13 @@ def _override(merged: dict[str, Any], own: Mapping[str, Any], key: str = "") -> 
     """Put the values of the including file over those of the included ones; another ``kind`` begins anew."""
     for name, value in own.items():
         before, inner = merged.get(name), f"{key}.{name}" if key else name
-        both = isinstance(before, dict) and isinstance(value, dict)
-        if both and value.get("kind") in (None, before.get("kind")):
+        if isinstance(before, dict) and isinstance(value, dict) and _one_kind(before, value):
             _override(before, value, inner)
         elif isinstance(before, list) and isinstance(value, list) and inner in _GATHERED:
             merged[name] = [*before, *value]
         else:
             merged[name] = value
+
+
+def _one_kind(before: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    return value.get("kind") in (None, before.get("kind"))

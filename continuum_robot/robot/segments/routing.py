@@ -285,7 +285,7 @@ class RoutedPath:
         if polar is None or not self.spiral_rad_per_m:
             return polar
         turn = [self.spiral_rad_per_m * (self.start_m - self.about_m), self.spiral_rad_per_m]
-        return polar[0], np.polynomial.polynomial.polyadd(polar[1], turn)
+        return polar[0], np.asarray(np.polynomial.polynomial.polyadd(polar[1], turn), dtype=float)
 
     @property
     def corners(self) -> tuple[Vector, Vector, Vector] | None:

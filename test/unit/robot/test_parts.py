@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from continuum_robot.app.command_line import main
-from continuum_robot.control.tuning import tune
+from continuum_robot.control.delay_margin import DelayMargin
+from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import RobotFileError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.file.parts import self_contained
@@ -133,7 +135,9 @@ def test_files_that_include_each_other_without_end_are_refused(tmp_path):
 
 def test_what_was_found_goes_beside_the_parts(in_parts, tmp_path):
     robot = load_robot(in_parts)
-    found = tune(robot)
+    gains = tuple(replace(one, p=0.5 * one.p) for one in robot.control.gains)
+    margin = DelayMargin(*[1.0] * len(fields(DelayMargin)))
+    found = Tuning(replace(robot.control, gains=gains), margin, None, (), (), 1.0, 0.8, 2.5, 0.0, 1e-3, "phase")
     tuned = write_fitted_robot(robot, found, tmp_path / "other" / "tuned.yaml")
     assert tuned.control.gains == found.control.gains
     assert tuned.segments == robot.segments
