@@ -90,9 +90,10 @@ def test_what_it_would_follow_from_is_missing_or_no_number(rule):
     place, name = place_of(values, rule.key.replace("[]", "[0]"))
     place.pop(name, None)
     for key in rule.of:
-        place, name = place_of(values, {"length_m": "segments[0].length_m"}.get(key, key).replace("[]", "[0]"))
+        own = {"length_m": "segments[0].length_m"}.get(key, key).replace("[]", "[0]")
+        place, name = place_of(values, own, make="[" not in own)
         if key != "tendons":
             place[name] = "much"
     with pytest.raises(RobotFileError) as caught:
         made(values)
-    assert caught.value.key.startswith(("limits", "actuators", "control", "segments"))
+    assert caught.value.key.startswith(("limits", "actuators", "control", "segments", "transmission"))
