@@ -23,7 +23,8 @@ from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.identification.robot_keys import file_keys
 from continuum_robot.identification.self_calibration import SelfCalibrationFit, mounted
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.parts import SET, place_of
+from continuum_robot.robot.file.dotted import place_of
+from continuum_robot.robot.file.parts import SET
 from continuum_robot.robot.file.plain_yaml import yaml_text
 from continuum_robot.robot.file.values import own_values, plain
 from continuum_robot.robot.file.whole_file import write_whole

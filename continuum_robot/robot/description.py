@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, Limits, TensionLimits
+from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, TensionLimits
 from continuum_robot.robot.control_settings import (
     INVERSE_DYNAMICS_LAW,
     LAWS,
@@ -27,7 +29,7 @@ from continuum_robot.robot.provenance import Provenance
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
 from continuum_robot.robot.rolling_joint import RollingJoint
-from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.schema import quantity, quantity_of, refuse
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.fiber import Fiber
 from continuum_robot.robot.segments.routing import MOST_TURNS, RoutedPath
@@ -108,11 +110,9 @@ class Robot:
                 raise refuse(key, names, f"a different name for each {what}")
         if self.fiber is not None and not self.segments:
             raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
-        places_m = [(f"strings[{index}].anchor_m", one.anchor_m) for index, one in enumerate(self.strings)]
-        places_m += [(f"routed_tendons[{index}].end_m", one.end_m) for index, one in enumerate(self.routed_tendons)]
-        for key, place_m in [*places_m, *(("fiber.gratings_m", at) for at in self.gratings_m)]:
-            if place_m > self.length_m + 1e-12:
-                raise refuse(key, place_m, f"at most the robot's length, {self.length_m:g} m")
+        for key, value, least, most, expected in self._bounds():
+            if not least <= value <= most:
+                raise refuse(key, value, expected)
         for index, segment in enumerate(self.segments):
             self._check_count(index)
             if index and segment.capstans is not None and segment.tendons.from_base:
@@ -126,25 +126,29 @@ class Robot:
             object.__setattr__(self, "control", self._checked_control(self.control))
         if self.reference is not None:
             self._check_reference(self.reference)
-        if self.displaced_tendons is not None:
-            self.displaced_tendons.check_count(self.tendon_count)
-        self.simulation.wiring_errors.check_count(self.tendon_count)
+        for section in ("displaced_tendons", "simulation.wiring_errors", "recording"):
+            self._check_lists(section)
         if self.recording is not None:
-            for key in ("displacement_columns", "displacement_signs"):
-                value = getattr(self.recording, key)
-                if len(value) != self.tendon_count:
-                    raise refuse(f"recording.{key}", value, f"{self.tendon_count} entries, one a tendon")
             columns = self.recording.displacement_columns
             if len(set(columns)) != len(columns):
                 raise refuse("recording.displacement_columns", columns, "a different column for each tendon")
         if self.transmission is not None:
             self._check_transmission(self.transmission)
-        if self.limits is not None:
-            self._check_limits(self.limits)
         if self.actuators is not None:
             self.stop.check(displacements=self.takes_displacements)
-        if self.stop.braking:
-            self._check_brake(self.stop.braking)
+            self._check_command(self.actuators.command)
+        if self.stop.braking and (self.actuators is None or self.actuators.brake_holds_n is None):
+            expected = "another action: the file states no brake (actuators.brake_holds_n)"
+            raise refuse(f"stop.{self.stop.braking}", BRAKE, expected)
+
+    def _check_lists(self, section: str) -> None:
+        """Refuse lists of a section that do not have one value for each tendon; where it may be left out, none."""
+        stated = attrgetter(section)(self)
+        for one in () if stated is None else fields(stated):
+            value = getattr(stated, one.name)
+            of_tendons = isinstance(value, tuple) and quantity_of(one).length is None
+            if of_tendons and len(value) != self.tendon_count and (value or one.default is MISSING):
+                raise refuse(f"{section}.{one.name}", value, f"{self.tendon_count} values, one a tendon")
 
     def _check_count(self, index: int) -> None:
         tendons = self.segments[index].tendons
@@ -233,43 +237,6 @@ class Robot:
                 )
                 raise refuse("transmission.layer_m", transmission.layer_m, expected)
 
-    def _check_limits(self, limits: Limits) -> None:
-        if self.actuators is not None and isinstance(limits, DisplacementLimits) != self.takes_displacements:
-            keys = "speed_m_per_s" if self.takes_displacements else "rate_n_per_s"
-            raise refuse(
-                "limits",
-                type(limits).__name__,
-                f"those of actuators.command: {self.actuators.command}, with {keys} and so on",
-            )
-        if self.actuators is not None and limits.maximum_n > self.actuators.maximum_tension_n:
-            raise refuse(
-                "limits.maximum_n",
-                limits.maximum_n,
-                f"at most {self.actuators.maximum_tension_n:.4g} N, which the actuators give at maximum_current_a",
-            )
-        if self.takes_displacements and self.actuators is not None and isinstance(limits, DisplacementLimits):
-            for key in ("speed_m_per_s", "pay_out_speed_m_per_s"):
-                if getattr(limits, key) > self.actuators.maximum_speed_m_per_s:
-                    raise refuse(
-                        f"limits.{key}",
-                        getattr(limits, key),
-                        f"at most {self.actuators.maximum_speed_m_per_s:.4g} m/s, which the servo's"
-                        " maximum_speed_rad_per_s makes on the spool",
-                    )
-        if isinstance(limits, TensionLimits):
-            for key in ("minimum_n", "safe_n"):
-                least = getattr(limits, key) * self.tendon_count
-                if limits.total_n < least:
-                    raise refuse(
-                        "limits.total_n",
-                        limits.total_n,
-                        f"at least {least:g} N, which {self.tendon_count} tendons at {key} need",
-                    )
-        if self.control is not None and self.control.pretension_n > limits.maximum_n:
-            raise refuse(
-                "control.pretension_n", self.control.pretension_n, f"at most limits.maximum_n = {limits.maximum_n:g} N"
-            )
-
     def _checked_control(self, control: ControlSettings) -> ControlSettings:
         """The settings, with the law that displacements need; RobotFileError where one is without effect."""
         if not self.takes_displacements:
@@ -295,20 +262,43 @@ class Robot:
             raise refuse("control.integral_per_s", control.integral_per_s, "0: no strings and no fibre see the shape")
         return replace(control, law=STATICS_LAW)
 
-    def _check_brake(self, key: str) -> None:
-        holds_n = None if self.actuators is None else self.actuators.brake_holds_n
-        if holds_n is None:
-            raise refuse(
-                f"stop.{key}",
-                BRAKE,
-                "another action: the file states no brake (actuators.brake_holds_n)",
-            )
-        if self.limits is not None and holds_n < self.limits.maximum_n:
-            raise refuse(
-                "actuators.brake_holds_n",
-                holds_n,
-                f"at least limits.maximum_n = {self.limits.maximum_n:g} N, since stop.{key} relies on the brakes",
-            )
+    def _check_command(self, command: str) -> None:
+        if self.limits is not None and isinstance(self.limits, DisplacementLimits) != self.takes_displacements:
+            keys = "speed_m_per_s" if self.takes_displacements else "rate_n_per_s"
+            expected = f"those of actuators.command: {command}, with {keys} and so on"
+            raise refuse("limits", type(self.limits).__name__, expected)
+
+    def _bounds(self) -> Iterator[tuple[str, float, float, float, str]]:
+        """Values that other values of the file bound: key, value, least, most, and what is expected."""
+        places_m = [(f"strings[{index}].anchor_m", one.anchor_m) for index, one in enumerate(self.strings)]
+        places_m += [(f"routed_tendons[{index}].end_m", one.end_m) for index, one in enumerate(self.routed_tendons)]
+        for key, place_m in [*places_m, *(("fiber.gratings_m", at) for at in self.gratings_m)]:
+            yield key, place_m, 0.0, self.length_m + 1e-12, f"at most the robot's length, {self.length_m:g} m"
+        limits, actuators = self.limits, self.actuators
+        if limits is None:
+            return
+        stated = f"limits.maximum_n = {limits.maximum_n:g} N"
+        if self.control is not None:
+            yield "control.pretension_n", self.control.pretension_n, 0.0, limits.maximum_n, f"at most {stated}"
+        if isinstance(limits, TensionLimits):
+            for key in ("minimum_n", "safe_n"):
+                least_n = getattr(limits, key) * self.tendon_count
+                expected = f"at least {least_n:g} N, which {self.tendon_count} tendons at {key} need"
+                yield "limits.total_n", limits.total_n, least_n, math.inf, expected
+        if actuators is None:
+            return
+        most_n, most_m_per_s = actuators.maximum_tension_n, actuators.maximum_speed_m_per_s
+        expected = f"at most {most_n:.4g} N, which the actuators give at maximum_current_a"
+        yield "limits.maximum_n", limits.maximum_n, 0.0, most_n, expected
+        if isinstance(limits, DisplacementLimits):
+            for key in ("speed_m_per_s", "pay_out_speed_m_per_s"):
+                expected = (
+                    f"at most {most_m_per_s:.4g} m/s, which the servo's maximum_speed_rad_per_s makes on the spool"
+                )
+                yield f"limits.{key}", getattr(limits, key), 0.0, most_m_per_s, expected
+        if self.stop.braking and actuators.brake_holds_n is not None:
+            expected = f"at least {stated}, since stop.{self.stop.braking} relies on the brakes"
+            yield "actuators.brake_holds_n", actuators.brake_holds_n, limits.maximum_n, math.inf, expected
 
     def check_hardware(self) -> None:
         """Refuse a hardware section that does not fit the robot. Robots made from others may keep one that does not.

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
-from typing import Any
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.derived import fill
+from continuum_robot.robot.file.dotted import place_of
 from continuum_robot.robot.file.parts import VERSION, whole_robot
 from continuum_robot.robot.file.plain_yaml import read_yaml
 from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_robots
@@ -77,23 +76,8 @@ def parse_robot(text: str, file: Path | str | None = None) -> Robot:
     except RobotFileError as error:
         raise source.error(error.key, error.value, error.expected) from None
     for index, key in enumerate(robot.assumed):
-        if not _exists(robot, key):
+        if place_of(robot, key) is None:
             raise source.error(f"assumed[{index}]", key, "the dotted key of a value in this file")
     object.__setattr__(robot, "file_name", "" if path is None else str(path))
     object.__setattr__(robot, "derived", derived)
     return robot
-
-
-def _exists(robot: Robot, key: str) -> bool:
-    value: Any = robot
-    for part in key.replace("[", ".[").split("."):
-        if part.startswith("["):
-            index = part[1:-1]
-            if not isinstance(value, tuple) or not index.isdecimal() or len(index) > 9 or int(index) >= len(value):
-                return False
-            value = value[int(index)]
-        elif dataclasses.is_dataclass(value) and part in {field.name for field in dataclasses.fields(value)}:
-            value = getattr(value, part)
-        else:
-            return False
-    return True

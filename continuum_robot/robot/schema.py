@@ -155,9 +155,6 @@ class Source:
         return RobotFileError(self.files.get(place, self.file), key, value, expected, self.lines.get(place))
 
 
-_MOVED = {"simulation.tendon_stiffness_n_per_m": "it at the top of the file, beside simulation: it is the robot's"}
-"""What to write instead of keys of earlier releases."""
-
 _PYTHON = Source()
 """Of what was made in Python: no mapping stands for a dataclass there."""
 
@@ -187,7 +184,7 @@ def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "
     for name in value:
         if name not in known:
             place = _join(key, str(name))
-            raise source.error(place, value[name], _MOVED.get(place) or _unknown(str(name), list(known)))
+            raise source.error(place, value[name], _unknown(str(name), list(known)))
     hints = _hints(typing.cast("Hashable", kind))
     arguments = {}
     for name, field in known.items():

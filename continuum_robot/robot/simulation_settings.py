@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from continuum_robot.robot.schema import quantity, refuse
 
@@ -33,13 +33,6 @@ class WiringErrors:
             raise refuse("polarity", self.polarity, "-1 or 1 for each motor")
         if self.pulls_tendon and sorted(self.pulls_tendon) != list(range(1, len(self.pulls_tendon) + 1)):
             raise refuse("pulls_tendon", self.pulls_tendon, "each number of a tendon once")
-
-    def check_count(self, tendon_count: int) -> None:
-        """Refuse lists that do not have one value for each of ``tendon_count`` tendons (RobotFileError)."""
-        for field in fields(self):
-            if len(getattr(self, field.name)) not in (0, tendon_count):
-                key = f"simulation.wiring_errors.{field.name}"
-                raise refuse(key, getattr(self, field.name), f"{tendon_count} values, one a tendon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

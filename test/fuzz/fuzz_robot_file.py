@@ -9,12 +9,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.plain_yaml import BOUNDS, PlainReader
 from continuum_robot.robot.file.shipped_files import shipped_robots
-from continuum_robot.robot.loading import parse_robot
+from continuum_robot.robot.file.values import file_values
+from continuum_robot.robot.loading import load_robot, parse_robot
 
 BASES = ("opencr_five_tendon", "two_segment", "rolling_five_link", "crem_segment", "rucker")
 ODD: tuple[Any, ...] = (
@@ -100,7 +99,7 @@ def _bases() -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=len(BASES))
 def _base(index: int) -> Any:
-    return yaml.safe_load(shipped_robots()[_bases()[index]].read_text(encoding="utf-8"))
+    return file_values(load_robot(_bases()[index]))
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

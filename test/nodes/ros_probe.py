@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands, TendonStates
 from continuum_robot.srv import InjectFault, ManageStack
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -23,6 +22,7 @@ from nav_msgs.msg import Path as PathMessage
 from rcl_interfaces.srv import DescribeParameters, SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from rclpy.serialization import deserialize_message
+from robot_files import robot_values, written
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
@@ -32,7 +32,6 @@ from continuum_robot.app.client.stack_link import StackLink, set_request
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
-from continuum_robot.robot.loading import find_robot_file
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.composition import ComposedStack
@@ -67,15 +66,12 @@ FILES = tempfile.TemporaryDirectory(prefix="robots_of_tests_")
 @functools.cache
 def patient_robot(name: str = "opencr_five_tendon") -> str:
     """A file of a shipped robot with timeouts and gains for a busy machine, without devices and a truth of its own."""
-    data = yaml.safe_load(find_robot_file(name).read_text(encoding="utf-8"))
+    data = robot_values({}, name)
     data["limits"] |= PATIENT_LIMITS
     _bear_delays(data)
     data.pop("hardware", None)
     data.get("simulation", {}).pop("truth", None)
-    data["assumed"] = [key for key in data.get("assumed", []) if not key.startswith("hardware")]
-    file = Path(FILES.name, f"{name}.yaml")
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    return str(file)
+    return written(data, Path(FILES.name), name)
 
 
 def patient_on_wires(data: dict[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from geometry_msgs.msg import PointStamped
+from robot_files import robot_values, written
 from ros_probe import PATIENT, PATIENT_CONTROLLER, PATIENT_LIMITS
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import Joy
@@ -29,7 +28,7 @@ from continuum_robot.identification.weighing_motion import ARCS
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.coordinates import clarke_manifold
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
@@ -41,14 +40,13 @@ REACHABLE_M = np.array([0.1, 0.05, 0.33])
 @pytest.fixture(scope="module")
 def robot(domain, tmp_path_factory):
     """Two segments without dry friction: what it settles at is the controller's work, not chance."""
-    described = yaml.safe_load(Path(find_robot_file("two_segment")).read_text(encoding="utf-8"))
+    described = robot_values({}, "two_segment")
     described["actuators"] |= {"coulomb_friction_nm": 0.0, "cogging_amplitude_nm": 0.0}
     described["limits"] |= PATIENT_LIMITS
     # Without friction the file's gains have 4 ms of delay margin at 500 Hz, which a busy machine uses up; these 34.
     for gains in described["control"]["gains"]:
         gains |= {"p": 1000.0, "i": 5000.0, "d": 100.0}
-    file = tmp_path_factory.mktemp("robot") / "smooth.yaml"
-    file.write_text(yaml.safe_dump(described), encoding="utf-8")
+    file = written(described, tmp_path_factory.mktemp("robot"), "smooth")
     parameters = {"tendon_driver": {"rate_hz": 500.0, **PATIENT}, "clarke_controller": PATIENT_CONTROLLER}
     with Robot(file, visualize=False, processes=False, parameters=parameters) as robot:
         yield robot

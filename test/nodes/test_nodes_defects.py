@@ -13,6 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import ClarkeState, Shape, TendonStates
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
+from robot_files import robot_file
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
 
@@ -28,7 +29,6 @@ from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.nodes.topics.flat_messages import FlatLayout
 from continuum_robot.robot import doors
-from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -99,10 +99,7 @@ class Picky(Own):
 def test_what_an_own_controller_does_not_take_is_refused_before_it_is_taken(make, tmp_path, monkeypatch, law):
     offered = {doors.CONTROLLERS: [SimpleNamespace(name="own", value="", load=lambda: law)]}
     monkeypatch.setattr(doors, "entry_points", lambda *, group: offered.get(group, []))
-    text = shipped_file("robots/opencr_five_tendon.yaml").read_text(encoding="utf-8")
-    file = tmp_path / "robot.yaml"
-    file.write_text(text.replace("\ncontrol:\n", "\ncontrol:\n  law: own\n"), encoding="utf-8")
-    node = make(ClarkeControllerNode, robot=str(file))
+    node = make(ClarkeControllerNode, robot=robot_file(tmp_path, {"control.law": "own"}))
     node.configure()
     before = node.parameters.get("pretension_n")
     gain = next(name for name in node._settings.leaves if name.endswith(".p"))

@@ -16,6 +16,7 @@ from geometry_msgs.msg import PointStamped
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.serialization import serialize_message
+from robot_files import robot_file
 from ros_probe import Probe
 from std_msgs.msg import Float64
 
@@ -24,7 +25,7 @@ from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS
 
 pytestmark = [pytest.mark.ros]
@@ -148,12 +149,11 @@ def test_the_contact_monitor_says_which_loads_it_takes_and_refuses_without(stack
     node.configure()
     assert not node._choose_loads(untold)
     assert node._missing == UNTOLD
-    strings = [f"  - {{name: s{i}, anchor_m: {a}, pitch_radius_m: 0.009, angle_rad: {0.2 + 1.6 * (i % 2)}}}\n"
-               for i, a in enumerate((0.1, 0.1, 0.2, 0.2, 0.3, 0.3))]  # fmt: skip
-    text = find_robot_file(ROBOT).read_text().replace("\nlimits:", "\nstrings:\n" + "".join(strings) + "\nlimits:", 1)
-    file = tmp_path / "with_strings.yaml"
-    file.write_text(text.replace("  truth: truths/", f"  truth: {find_robot_file(ROBOT).parent}/truths/"))
-    other = make(ContactMonitorNode, robot=str(file))
+    strings = [
+        {"name": f"s{i}", "anchor_m": a, "pitch_radius_m": 0.009, "angle_rad": 0.2 + 1.6 * (i % 2)}
+        for i, a in enumerate((0.1, 0.1, 0.2, 0.2, 0.3, 0.3))
+    ]
+    other = make(ContactMonitorNode, robot=robot_file(tmp_path, {"strings": strings}, ROBOT))
     other.configure()
     assert other._choose_loads(untold)
     assert other._loads == HELD

@@ -5,22 +5,21 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import ManageStack
+from robot_files import robot_file, robot_values, written
 from ros_probe import PATIENT_STACK, SIMULATED_STEP_S, Probe, patient_on_wires
 
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
@@ -29,19 +28,12 @@ LIMITS = ROBOT.limits
 HOLD_S, AUTHORITY_N = 0.6, 1.0
 
 
-def robot_file(folder: Path, action: str) -> str:
-    data = yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8"))
-    data["stop"] = {"commands": action, "hold_s": HOLD_S, "hold_authority_n": AUTHORITY_N}
-    file = folder / f"{action}.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    return str(file)
-
-
 @pytest.fixture(params=[pytest.param("hold_tension", marks=pytest.mark.long), "hold_place"])
 def setting(request, domain, tmp_path):
     """A stack on its trajectory, with its controller over topics; the probe; what the fallback does."""
+    stop = {"commands": request.param, "hold_s": HOLD_S, "hold_authority_n": AUTHORITY_N}
     options = StackOptions(
-        robot=robot_file(tmp_path, request.param),
+        robot=robot_file(tmp_path, {"stop": stop}),
         clock="lockstep",
         seed=1,
         run_s=SIMULATED_STEP_S,
@@ -100,12 +92,9 @@ def test_a_controller_that_falls_silent_is_replaced_by_a_hold_and_a_reset_brings
 
 @pytest.mark.real_time
 def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_the_supervisor_pauses(domain, tmp_path):
-    data = patient_on_wires(yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8")))
-    data["stop"] = {"commands": "hold_tension", "hold_s": 3600}
-    file = tmp_path / "robot.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    data = patient_on_wires(robot_values({"stop": {"commands": "hold_tension", "hold_s": 3600}}))
     options = StackOptions(
-        robot=str(file),
+        robot=written(data, tmp_path),
         simulation_level="mirror",
         controller="topic",
         visualize=False,
@@ -135,12 +124,8 @@ def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_
 
 
 def test_a_brake_switches_the_torque_off_at_once_and_a_reset_brings_it_back(domain, tmp_path):
-    data = yaml.safe_load(find_robot_file(ROBOT.name).read_text(encoding="utf-8"))
-    data["actuators"]["brake_holds_n"] = 2 * LIMITS.maximum_n
-    data["stop"] = {"operator": "brake"}
-    file = tmp_path / "robot.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    options = StackOptions(robot=str(file), clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, visualize=False)
+    file = robot_file(tmp_path, {"actuators.brake_holds_n": 2 * LIMITS.maximum_n, "stop": {"operator": "brake"}})
+    options = StackOptions(robot=file, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, visualize=False)
     with ComposedStack(options) as stack:
         stack.wait_until_up(120.0)
         with Probe(stack=stack) as probe:

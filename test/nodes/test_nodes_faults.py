@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from robot_files import robot_values, written
 
 from continuum_robot.app.campaign.processes import run_campaign
 from continuum_robot.experiments.fault_campaign.judgement import passive_tension_n
 from continuum_robot.experiments.fault_campaign.kind import SAFE
 from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -27,16 +28,14 @@ KINDS = kinds_by_name("driver_killed")
 @pytest.fixture(scope="module")
 def records(domain, tmp_path_factory):
     """What the faults did to a robot whose driver and boards wait longer: a busy machine is late."""
-    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-    data["limits"] |= {"command_timeout_s": 0.8, "reading_timeout_s": 0.6}
+    data = robot_values({"limits.command_timeout_s": 0.8, "limits.reading_timeout_s": 0.6})
     data["hardware"]["tendon_actuators"] |= {
         "receive_timeout_ms": 1000,
         "silent_after_s": 1.0,
         "current_mismatch_time_s": 2.0,
     }
-    file = tmp_path_factory.mktemp("robot") / "opencr_five_tendon.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    return {record.fault: record for record in run_campaign(str(file), KINDS, 1)}
+    file = written(data, tmp_path_factory.mktemp("robot"), "opencr_five_tendon")
+    return {record.fault: record for record in run_campaign(file, KINDS, 1)}
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in KINDS])

@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import FiberCurvature, Shape
+from robot_files import robot_file
 from ros_probe import SIMULATED_STEP_S, Probe
 
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.fiber import curvature_matrix
 
@@ -27,19 +26,15 @@ ESTIMATOR = "/shape_estimator: estimator"
 
 
 @pytest.fixture(scope="module")
-def robot_file(tmp_path_factory):
-    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
-    values["segments"][0]["basis"] = {"kind": "chebyshev_bending", "order": 1}
-    values["fiber"] = {"gratings_m": GRATINGS_M}
-    file = tmp_path_factory.mktemp("fiber") / "with_fiber.yaml"
-    file.write_text(yaml.safe_dump(values))
-    return str(file)
+def file(tmp_path_factory):
+    fiber = {"segments[0].basis": {"kind": "chebyshev_bending", "order": 1}, "fiber": {"gratings_m": GRATINGS_M}}
+    return robot_file(tmp_path_factory.mktemp("fiber"), fiber)
 
 
 @pytest.fixture(scope="module")
-def probe(domain, robot_file):
+def probe(domain, file):
     options = StackOptions(
-        robot=robot_file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
+        robot=file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
     )
     with ComposedStack(options) as stack, Probe(stack=stack) as probe:
         probe.listen_to_stack()
@@ -55,8 +50,8 @@ def seen_by(probe, count):
     return np.array([conversions.vector(shape.coefficients) for shape in list(probe.received["shape"])])
 
 
-def test_the_shape_is_that_of_the_curvatures(probe, robot_file):
-    robot = load_robot(robot_file)
+def test_the_shape_is_that_of_the_curvatures(probe, file):
+    robot = load_robot(file)
     probe.wait(lambda: len(probe.received["fiber_curvature"]) > 20)
     coefficients = seen_by(probe, 50)
     assert coefficients.shape[1] == robot.coefficient_count == 4

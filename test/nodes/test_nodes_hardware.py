@@ -8,7 +8,6 @@ import threading
 import can
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
@@ -16,6 +15,7 @@ from action_msgs.msg import GoalStatus
 from board_peers import PythonCanWire
 from continuum_robot.action import HomeTendons
 from continuum_robot.msg import StringLengths
+from robot_files import robot_values, written
 from ros_goal import Goal
 from ros_probe import PATIENT, Probe, patient_on_wires
 
@@ -24,7 +24,7 @@ from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.pacing import Pacer
 
@@ -50,15 +50,14 @@ def bench(tmp_path_factory):
     channels = {channel: f"{folder.name} {channel}" for channel in hardware.boards}
     for channel, board in hardware.boards.items():
         board.wire = PythonCanWire(can.Bus(interface="virtual", channel=channels[channel]))
-    robot = patient_on_wires(yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")))
+    robot = patient_on_wires(robot_values())
     motors = robot["hardware"]["tendon_actuators"]
     motors["interface"], motors["current_mismatch_time_s"] = "virtual", 2.0
     motors["channels"], motors["alignment_timeout_s"] = list(channels.values()), 20.0
     for motor in motors["motors"]:
         motor["channel"] = channels[motor["channel"]]
     robot["hardware"]["string_encoders"]["port"] = str(hardware.string_board.port)
-    file = folder / "robot.yaml"
-    file.write_text(yaml.safe_dump(robot, sort_keys=False), encoding="utf-8")
+    file = written(robot, folder)
     pacer = Pacer(hardware.step, STEP_S)
     pacer.start()
     yield file, hardware

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 pytest.importorskip("ndicapy", reason="ndicapi is not installed")
 
 from geometry_msgs.msg import PoseWithCovarianceStamped
+from robot_files import robot_file
 from ros_probe import Probe
 
 from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
@@ -19,7 +19,6 @@ from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tip_tracker import TipTracker
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.robot.file.shipped_files import shipped_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -36,17 +35,14 @@ def simulated():
 
 
 @pytest.fixture(scope="module")
-def robot_file(simulated, tmp_path_factory):
-    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
-    values["hardware"]["tracker"] = {"kind": "ndi_serial", "port": simulated.port, "sigma_m": SIGMA_M}
-    file = tmp_path_factory.mktemp("tracker") / "robot.yaml"
-    file.write_text(yaml.safe_dump(values))
-    return str(file)
+def file(simulated, tmp_path_factory):
+    tracker = {"kind": "ndi_serial", "port": simulated.port, "sigma_m": SIGMA_M}
+    return robot_file(tmp_path_factory.mktemp("tracker"), {"hardware.tracker": tracker})
 
 
 @pytest.fixture(scope="module")
-def probe(context, robot_file):
-    node = TipTracker(context=context, overrides={"robot": robot_file, "use_fake_hardware": False, "rate_hz": 60.0})
+def probe(context, file):
+    node = TipTracker(context=context, overrides={"robot": file, "use_fake_hardware": False, "rate_hz": 60.0})
     spinner = Spinner([node], context)
     spinner.start()
     with Probe() as probe:
@@ -83,10 +79,10 @@ def test_out_of_sight_nothing_comes_and_it_is_counted(probe, simulated):
     probe.wait(lambda: probe.received["tracked_pose_with_covariance"])
 
 
-def test_the_stack_has_the_node_where_the_file_names_a_tracker(robot_file):
+def test_the_stack_has_the_node_where_the_file_names_a_tracker(file):
     def names(robot, **given):
         return StackOptions(robot=robot, simulated=False, **given).node_names
 
-    assert "tip_tracker" in names(robot_file, tracker=True)
-    assert "tip_tracker" not in names(robot_file)
+    assert "tip_tracker" in names(file, tracker=True)
+    assert "tip_tracker" not in names(file)
     assert "tip_tracker" not in names("opencr_five_tendon", tracker=True)

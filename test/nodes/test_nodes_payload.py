@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import Contact
 from rclpy.parameter import Parameter
+from robot_files import GONE, robot_file
 from ros_probe import SIMULATED_STEP_S, Probe
 
 from continuum_robot.app.client.robot import Robot
@@ -18,7 +18,6 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.stack.options import StackOptions
-from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros]
 
@@ -28,23 +27,19 @@ PAYLOAD_KG = 0.05
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """The prototype hung to the side, under its feed-forward and a PID without integral, so that weight shows."""
-    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-    data["gravity_m_per_s2"] = [9.81, 0.0, 0.0]
-    data["control"] |= {"feedforward_stiffness": 1.0, "feedforward_gravity": 1.0}
-    for gains in data["control"]["gains"]:
-        gains["i"] = 0.0
-    data["assumed"] = []
-    del data["hardware"]
-    path = tmp_path_factory.mktemp("robot") / "hung.yaml"
-    path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    return path
+    changes = {
+        "gravity_m_per_s2": [9.81, 0.0, 0.0],
+        "control.feedforward_stiffness": 1.0,
+        "control.feedforward_gravity": 1.0,
+        "control.gains[0].i": 0.0,
+        "hardware": GONE,
+    }
+    return robot_file(tmp_path_factory.mktemp("robot"), changes, name="hung")
 
 
 @pytest.fixture(scope="module")
 def running(file, domain):
-    options = StackOptions(
-        robot=str(file), visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, contact=True
-    )
+    options = StackOptions(robot=file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, contact=True)
     with ComposedStack(options) as stack, Probe(stack=stack) as probe:
         probe.listen_to_stack()
         probe.listen(Contact, "contact")

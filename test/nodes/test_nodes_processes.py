@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import ManageStack
+from robot_files import robot_file
 from ros_probe import PATIENT, Probe, patient_robot, pause
 from ros_processes import Processes
 
@@ -149,9 +149,7 @@ def hanging(tmp_path, monkeypatch):
     (package / "entry_points.txt").write_text("[continuum_robot.controllers]\nhangs = hangs:Hangs\n")
     (tmp_path / "hangs.py").write_text(HANGS_WHERE.format(file=str(file)))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
-    robot = Path(patient_robot())
-    own = tmp_path / "robot.yaml"
-    own.write_text(robot.read_text().replace("\ncontrol:\n", "\ncontrol:\n  law: hangs\n"))
+    own = robot_file(tmp_path, {"control.law": "hangs"}, patient_robot())
     return f"robot:={own}", file
 
 

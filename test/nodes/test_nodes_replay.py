@@ -13,15 +13,15 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
+
+from robot_files import robot_file
 
 from continuum_robot.app.command_line import main
 from continuum_robot.app.recordings.reading import read_recording
 from continuum_robot.app.recordings.replay_run import run_replay_of_run
 from continuum_robot.app.recordings.run import open_run
-from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros]
 
@@ -89,22 +89,15 @@ def test_a_replay_gives_the_same_answers(run, tmp_path):
 
 @pytest.mark.long
 def test_curvatures_of_a_fibre_go_through_again(domain, tmp_path):
-    values = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text())
-    values["segments"][0]["basis"] = {"kind": "chebyshev_bending", "order": 1}
-    values["fiber"] = {"gratings_m": [0.01, 0.07, 0.13, 0.19]}
-    file = tmp_path / "with_fiber.yaml"
-    file.write_text(yaml.safe_dump(values))
-    _, numbers = replayed(short_demo(tmp_path / "demo", "--robot", str(file)), tmp_path / "replays")
+    fiber = {"gratings_m": [0.01, 0.07, 0.13, 0.19]}
+    file = robot_file(tmp_path, {"segments[0].basis": {"kind": "chebyshev_bending", "order": 1}, "fiber": fiber})
+    _, numbers = replayed(short_demo(tmp_path / "demo", "--robot", file), tmp_path / "replays")
     assert numbers["shape_compared"] > 100
     assert numbers["shape_coefficients_agree_to_rounding_percent"] == 100
 
 
 def test_another_file_says_what_would_have_been_different(run, tmp_path):
-    text = find_robot_file("opencr_five_tendon").read_text()
-    assert "pretension_n: 3.0" in text
-    other = tmp_path / "other.yaml"
-    other.write_text(text.replace("pretension_n: 3.0", "pretension_n: 4.0"))
-    _, numbers = replayed(run, tmp_path / "out", str(other))
+    _, numbers = replayed(run, tmp_path / "out", robot_file(tmp_path, {"control.pretension_n": 4.0}))
     assert numbers["clarke_state_position_largest_difference_m"] == 0
     assert numbers["tendon_commands_tension_largest_difference_n"] > 0.5
 

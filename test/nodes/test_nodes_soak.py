@@ -12,10 +12,10 @@ import sys
 import time
 
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from robot_files import robot_values, written
 from ros_probe import patient_on_wires
 
 from continuum_robot.app.campaign import stack as fault_stack
@@ -24,7 +24,6 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign.kind import SAFE
 from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
 from continuum_robot.nodes.base.spinning import wait_for
-from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.long]
 
@@ -73,12 +72,9 @@ def test_ctrl_c_ends_a_soak_with_the_same_report(domain, tmp_path):
 
 def test_others_cannot_make_the_robot_unsafe(domain, tmp_path):
     """One moment of the kinds whose verdict is no time: what is judged holds on any machine."""
-    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-    data = patient_on_wires(data)
-    file = tmp_path / "opencr_five_tendon.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+    file = written(patient_on_wires(robot_values()), tmp_path, "opencr_five_tendon")
     kinds = kinds_by_name("cross_origin,stale_file,reset_moves_nothing,hostile_request,driver_respawned")
-    records = {record.fault: record for record in run_campaign(str(file), kinds, 1)}
+    records = {record.fault: record for record in run_campaign(file, kinds, 1)}
     assert records.keys() == {kind.name for kind in kinds}
     for record in records.values():
         assert record.recovered_without_restart, record.problems

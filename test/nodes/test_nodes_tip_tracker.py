@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import Shape, TipState
 from geometry_msgs.msg import Point, PointStamped, PoseStamped, PoseWithCovarianceStamped
+from robot_files import robot_values, written
 from ros_probe import SIMULATED_STEP_S, Probe
 
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.robot.file.shipped_files import shipped_file
 
 pytestmark = [pytest.mark.ros]
 
@@ -30,10 +29,9 @@ TARGET_M = np.array([0.06, 0.03, 0.17])
 
 @pytest.fixture(scope="module")
 def probe(domain, tmp_path_factory):
-    values = yaml.safe_load(shipped_file(f"robots/{ROBOT}.yaml").read_text())
+    values = robot_values({}, ROBOT)
     values["segments"][0]["tendons"]["pitch_radius_m"] *= LONGER_RADIUS
-    other = tmp_path_factory.mktemp("other") / f"{ROBOT}.yaml"
-    other.write_text(yaml.safe_dump(values))
+    other = written(values, tmp_path_factory.mktemp("other"), ROBOT)
     options = StackOptions(
         robot=ROBOT,
         controller="tip",
@@ -43,7 +41,7 @@ def probe(domain, tmp_path_factory):
         seed=1,
         run_s=SIMULATED_STEP_S,
         start_motion=True,
-        parameters={"simulator": {"robot": str(other)}},
+        parameters={"simulator": {"robot": other}},
     )
     with ComposedStack(options) as stack, Probe(stack=stack) as probe:
         probe.listen_to_stack()

@@ -7,30 +7,26 @@ import math
 
 import numpy as np
 import pytest
-import yaml
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import StringLengths
 from continuum_robot.srv import InjectFault, ManageStack
 from geometry_msgs.msg import WrenchStamped
+from robot_files import robot_values, written
 from ros_probe import PATIENT_STACK, Probe, patient_on_wires
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
-from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 
 @pytest.fixture(scope="module")
 def stack(domain, tmp_path_factory):
-    data = patient_on_wires(yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")))
-    file = tmp_path_factory.mktemp("robot") / "robot.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     options = StackOptions(
-        robot=str(file),
+        robot=written(patient_on_wires(robot_values()), tmp_path_factory.mktemp("robot")),
         simulation_level="wire",
         visualize=False,
         force_sensor=True,

@@ -23,24 +23,57 @@ unknown key, a missing or impossible value, a list of the wrong length, NaN or a
 file, line, key, value and what is allowed. It holds at most 5,000 values, every YAML alias counted as all that
 it stands for.
 
-    continuum-robot check my_robot.yaml      # check, and print what it describes
-
 ## Your own robot
-1. Copy `config/robots/opencr_five_tendon.yaml` (one segment) or `two_segment.yaml`, and change `name`.
-2. Describe `segments`: length, backbone, disks, and the tendons that end at each segment's tip (3, or 2 for one plane).
-   `continuum-robot check` now prints masses, stiffness and natural frequencies: compare them with the robot you have.
-3. Add `actuators` and `limits`. `limits.minimum_n` keeps the tendons from going slack; a fault ends in `limits.safe_n`.
-   `actuators.heat` describes how the motors warm up: [where to get its numbers](motors.md#heat).
-4. Add `control` (one entry of `gains` a segment; names as in ros2_control's pid_controller) and a `reference`, and try
-   it: `continuum-robot demo --robot my_robot.yaml`.
-5. List under `assumed` the dotted keys whose values you guessed, e.g. `segments[0].backbone.poisson_ratio`: `check`
-   prints them, so that nobody takes them for measured.
+A segment with three tendons and three servos on one bus:
+
+```yaml
+schema_version: 2
+include: [parts/xl430_w250]        # XL430-W250 servos with spools of 10 mm
+name: my_robot
+gravity_m_per_s2: [0, 0, -9.81]    # the robot stands upright; +9.81 if it hangs
+
+segments:
+  - name: only
+    length_m: 0.15
+    backbone: {youngs_modulus_pa: 58.0e+9, density_kg_per_m3: 6400, outer_diameter_m: 0.0012}
+    disks: {count: 8, mass_kg: 0.001, radius_m: 0.01}
+    tendons: {count: 3, pitch_radius_m: 0.008}
+    bending_damping_nms: 5.0e-4    # a guess
+
+limits: {maximum_n: 40.0, maximum_displacement_m: 0.02}
+control: {pretension_n: 3.0}
+reference: {kind: chirp, amplitude_m: [0.004, 0.002], frequency_hz: [0.2]}
+
+hardware:
+  serial_number: "1"
+  tendon_actuators: {kind: dynamixel, port: /dev/ttyUSB0, model: XL430-W250, mode: extended_position}
+
+assumed:
+  - segments[0].bending_damping_nms
+```
+
+Save it as `my_robot.yaml`, check it, and run it in simulation. For the real one, follow
+[a servo robot](servo_robot.md).
+
+    continuum-robot check my_robot.yaml
+    continuum-robot demo --robot my_robot.yaml
+
+1. `check` prints masses, stiffness, natural frequencies, and every derived value. Compare them with the robot you have.
+2. For other motors, replace `include` by `actuators` with the values of the data sheet, and `tendon_actuators` by
+   [your device](motors.md). `actuators.heat` describes how the motors warm up:
+   [where to get its numbers](motors.md#heat).
+3. Motors that take tensions need `control.gains`, which `continuum-robot tune` finds. `limits.minimum_n` keeps the
+   tendons from going slack; a fault ends at `limits.safe_n`. `config/robots/opencr_five_tendon.yaml` is such a robot.
+4. Add an entry to `segments` for each further segment, and two coordinates to `amplitude_m`: `two_segment.yaml`. Two
+   tendons a segment bend it in one plane, and have one coordinate.
+5. If you don't know a value, enter your best guess and list its key under `assumed`: `check` prints it, so that nobody
+   takes it for measured.
 
 ## In parts
 `include: [body.yaml, drives.yaml]` names robot files, by their paths from the file's own folder or as shipped names,
 whose values hold where the file itself has none. Mappings are merged, lists and numbers replaced whole; two included
-files may not give one key different values. `set` gives single values by their dotted keys. A second robot of a design
-copies nothing:
+files may not give one key different values. `set` gives single values by their dotted keys. What an included file lists
+under `assumed` no longer counts for keys that the file itself gives. A second robot of a design copies nothing:
 
     schema_version: 2
     include: [our_design.yaml]
@@ -59,6 +92,8 @@ Where another value says them, some are derived, and printed by `check`:
 | key | where `actuators.command` is | derived as |
 |---|---|---|
 {derived}
+| `hardware.tendon_actuators.motors` | any | by its kind, in the order of the tendons |
+| name and counter in `hardware.string_encoders.strings` | any | in the order of `strings` |
 
 ## What is needed
 What each command needs: geometry and statics only `segments`; `demo` and `up` also `actuators`, `limits`, `control` and
@@ -70,7 +105,7 @@ Tendon j of a segment stands at `angle_offset_rad` + 2π(j − 1)/`count` from +
 
 def page() -> str:
     """The whole page as Markdown: every key with unit, range, default and meaning."""
-    derived = "\n".join(f"| `{rule.key}` | {rule.command} | {rule.why} |" for rule in RULES)
+    derived = "\n".join(f"| `{rule.key}` | {rule.command or 'any'} | {rule.why} |" for rule in RULES)
     return "\n".join([INTRODUCTION.replace("{derived}", derived), *_sections(Robot, "")])
 
 

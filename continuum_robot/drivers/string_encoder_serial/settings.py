@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from continuum_robot.robot.doors import STRING_ENCODERS
 from continuum_robot.robot.hardware import check_polarity
@@ -40,7 +42,14 @@ class StringEncoderSerial:
     baud_bps: int = quantity("baud rate; a board with USB of its own ignores it", default=1_000_000, ge=9600, le=12e6)
     transport: str = quantity("how the frames come", default="serial", choices=ENCODER_TRANSPORTS)
     counts_per_turn: int = quantity("counts of a turn of an encoder; 12 bits: 4096", default=4096, ge=4, le=2**24)
-    strings: tuple[EncoderString, ...] = quantity("every string and its counter")
+    strings: tuple[EncoderString, ...] = quantity(
+        "every string and its counter; name or counter left out: in the order of strings"
+    )
+
+    @staticmethod
+    def usual_strings(names: Sequence[str]) -> list[dict[str, Any]]:
+        """What entries of ``strings`` have where the file does not say it: the counters in the order of the strings."""
+        return [{"string": name, "channel": channel} for channel, name in enumerate(names)]
 
     def __post_init__(self) -> None:
         used = [entry.channel for entry in self.strings]

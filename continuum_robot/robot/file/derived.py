@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
-from continuum_robot.robot.doors import TENDON_ACTUATORS, shipped
+from continuum_robot.robot.doors import STRING_ENCODERS, TENDON_ACTUATORS, shipped
+from continuum_robot.robot.file.dotted import place_of, value_at
 
 Numbers = Callable[..., float]
 
@@ -20,11 +21,12 @@ class Rule:
 
     Attributes
     ----------
-    key : that it has in the file
-    of : keys that it follows from, which the file has to have; ``tendons`` is their number
+    key : that it has in the file; ``[]`` stands for every entry of a list
+    of : keys that it follows from, which the file has to have; ``tendons`` is their number, ``length_m`` the robot's
     value : from these, in their order
-    command : what the actuators take where it holds
+    command : what the actuators take where it holds; "" where that does not matter
     why : for people
+    digits : to which it is rounded
     """
 
     key: str
@@ -32,6 +34,7 @@ class Rule:
     value: Numbers
     command: str
     why: str
+    digits: int = 3
 
 
 _FRICTION = tuple(f"actuators.{key}" for key in ("coulomb_friction_nm", "gear_ratio", "spool_radius_m"))
@@ -63,11 +66,17 @@ RULES = (
     Rule("limits.pay_out_speed_m_per_s", ("limits.speed_m_per_s",), lambda speed: 0.5 * speed, DISPLACEMENT,
          "half of the speed"),
     Rule("control.pretension_n", ("limits.minimum_n",), lambda least: 2 * least, TENSION, "twice minimum_n"),
+    Rule("control.gains[].u_clamp_min", ("control.gains[].u_clamp_max",), lambda most: -most, TENSION,
+         "-u_clamp_max", 15),
+    Rule("control.gains[].i_clamp_min", ("control.gains[].i_clamp_max",), lambda most: -most, TENSION,
+         "-i_clamp_max", 15),
+    Rule("strings[].anchor_m", ("length_m",), lambda length_m: length_m, "", "at the tip", 15),
 )  # fmt: skip
 """In the order in which they are applied: the first that gives a key counts."""
 
 
 _DEFAULTS = {"actuators.gear_ratio": 1.0}
+_OF_SEGMENTS = {"tendons": "tendons.count", "length_m": "length_m"}
 
 
 def fill(values: Any) -> tuple[str, ...]:
@@ -81,48 +90,83 @@ def fill(values: Any) -> tuple[str, ...]:
     -------
     a line for each value: key, value, and why
     """
+    if not isinstance(values, dict):
+        return ()
+    actuators = values.get("actuators")
+    command = actuators.get("command", TENSION) if isinstance(actuators, dict) else None
     lines = []
-    if not isinstance(values, dict) or not isinstance(values.get("actuators"), dict):
-        return ()
-    for rule in RULES:
-        name, _, key = rule.key.partition(".")
-        section = values.get(name)
-        given = [_number(values, one) for one in rule.of]
-        fits = values["actuators"].get("command", TENSION) == rule.command
-        if not isinstance(section, dict) or key in section or not fits or any(map(math.isnan, given)):
-            continue
-        section[key] = float(f"{rule.value(*given):.3g}")
-        lines.append(f"{rule.key} = {section[key]:g}: {rule.why}")
-    return (*lines, *_wire(values))
+    for rule in (one for one in RULES if one.command in ("", command)):
+        for entry in _entries(values, rule.key):
+            key = rule.key.replace("[]", entry)
+            section, name = place_of(values, key) or (None, "")
+            given = [_number(values, one.replace("[]", entry)) for one in rule.of]
+            if not isinstance(section, dict) or name in section or any(map(math.isnan, given)):
+                continue
+            section[name] = float(f"{rule.value(*given):.{rule.digits}g}")
+            lines.append(f"{key} = {section[name]:g}: {rule.why}")
+    return (*lines, *wire(values))
 
 
-def _wire(values: dict[str, Any]) -> tuple[str, ...]:
-    """Wire the motors as is usual with their kind, where the file does not say how."""
-    hardware, count = values.get("hardware"), _tendon_count(values)
-    motors = hardware.get("tendon_actuators") if isinstance(hardware, dict) else None
-    if not isinstance(motors, dict) or "motors" in motors or math.isnan(count) or "transmission" in values:
-        return ()
-    kind = shipped(TENDON_ACTUATORS).get(str(motors.get("kind")))
-    usual = getattr(kind, "usual_motors", None)
-    if usual is None:
-        return ()
-    motors["motors"] = usual(motors, int(count))
-    places = (", ".join(f"{key} {value}" for key, value in one.items()) for one in motors["motors"])
-    return (f"hardware.tendon_actuators.motors = {'; '.join(places)}: in the order of the tendons",)
+def wire(values: dict[str, Any]) -> tuple[str, ...]:
+    """Wire motors and strings as is usual with their kind, in place, where the file does not say how.
+
+    Parameters
+    ----------
+    values : of a robot file, with what it includes
+
+    Returns
+    -------
+    a line for motors and one for strings, where they were wired
+    """
+    lines = []
+    count = _number(values, "tendons")
+    motors, kind = _devices(values, TENDON_ACTUATORS)
+    stated = "motors" in motors or "transmission" in values or math.isnan(count)
+    if hasattr(kind, "usual_motors") and not stated:
+        motors["motors"] = kind.usual_motors(motors, int(count))
+        lines.append(_line(TENDON_ACTUATORS, "motors", motors, "tendons"))
+    encoders, kind = _devices(values, STRING_ENCODERS)
+    names = [value_at(one, "name") for one in _listed(values, "strings")]
+    given = _listed(encoders, "strings")
+    if hasattr(kind, "usual_strings") and len(given) == len(names) and all(isinstance(one, dict) for one in given):
+        wired = [{**usual, **one} for usual, one in zip(kind.usual_strings(names), given, strict=True)]
+        if wired != given:
+            encoders["strings"] = wired
+            lines.append(_line(STRING_ENCODERS, "strings", encoders, "strings"))
+    return tuple(lines)
 
 
-def _number(values: Any, key: str) -> float:
+def _devices(values: dict[str, Any], door: str) -> tuple[dict[str, Any], Any]:
+    """The section of devices in ``hardware``, and its dataclass; empty and None where there is none."""
+    section = value_at(values, f"hardware.{door.rpartition('.')[2]}")
+    return (section, shipped(door).get(str(section.get("kind")))) if isinstance(section, dict) else ({}, None)
+
+
+def _line(door: str, name: str, section: dict[str, Any], of: str) -> str:
+    places = "; ".join(", ".join(f"{key} {value}" for key, value in one.items()) for one in section[name])
+    return f"hardware.{door.rpartition('.')[2]}.{name} = {places}: in the order of the {of}"
+
+
+def _listed(values: Any, key: str) -> list[Any]:
+    found = value_at(values, key)
+    return found if isinstance(found, list) else []
+
+
+def _entries(values: dict[str, Any], key: str) -> list[str]:
+    """What stands for ``[]`` in a rule's key: the index of each entry, or nothing where the key has none."""
+    name, listed, _ = key.partition("[]")
+    return [f"[{index}]" for index in range(len(_listed(values, name)))] if listed else [""]
+
+
+def _number(values: dict[str, Any], key: str) -> float:
     """The number at a dotted key, NaN where there is none."""
-    if key == "tendons":
-        return _tendon_count(values)
-    for name in key.split("."):
-        values = values.get(name, _DEFAULTS.get(key)) if isinstance(values, dict) else None
-    known = isinstance(values, (int, float)) and not isinstance(values, bool) and values > 0
-    return float(values) if known else math.nan
+    if key in _OF_SEGMENTS:
+        routed = len(_listed(values, "routed_tendons")) if key == "tendons" else 0
+        found = [_positive(value_at(one, _OF_SEGMENTS[key])) for one in _listed(values, "segments")]
+        return sum(found) + routed if found else math.nan
+    return _positive(value_at(values, key) or _DEFAULTS.get(key))
 
 
-def _tendon_count(values: dict[str, Any]) -> float:
-    segments, routed = values.get("segments"), values.get("routed_tendons", [])
-    if not isinstance(segments, list) or not isinstance(routed, list):
-        return math.nan
-    return sum(_number(one, "tendons.count") for one in segments) + len(routed) or math.nan
+def _positive(value: Any) -> float:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    return float(value) if known else math.nan

@@ -9,13 +9,14 @@ devices and what differs.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import RobotFileError
+from continuum_robot.robot.file.derived import wire
+from continuum_robot.robot.file.dotted import place_of, value_at
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml, yaml_text
 from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_robots
 from continuum_robot.robot.file.version_1 import from_version_1
@@ -23,11 +24,11 @@ from continuum_robot.robot.schema import Source
 
 INCLUDE, SET = "include", "set"
 VERSION = 2
-_GATHERED = ("assumed", "provenance")
+ASSUMED = "assumed"
+_GATHERED = (ASSUMED, "provenance")
 """Lists that every file adds to."""
 _NAMES = "name", "description"
 _MOST_FILES = 32
-_WORD = re.compile(r"\.?(\w+)|\[(\d+)\]")
 
 
 def whole_robot(text: str, file: Path | None) -> tuple[Any, Source]:
@@ -113,10 +114,15 @@ class _Parts:
         for index, name in enumerate(names):
             key = f"{INCLUDE}[{index}]"
             _merge(merged, self._included(name, key, source), source, key)
+        if isinstance(assumed := merged.get(ASSUMED), list):  # what this file states itself, that of the part is not
+            stated = [key for key in assumed if isinstance(key, str) and _states(values, single, key)]
+            merged[ASSUMED] = [key for key in assumed if key not in stated]
         _override(merged, values)
         self._note(lines, file)
         for key, value in single.items():
-            place = place_of(merged, key)
+            place = place_of(merged, key, make="[" not in key)
+            if place is None and wire(merged):  # an entry that follows from others, and is not written out
+                place = place_of(merged, key)
             if place is None:
                 raise source.error(f"{SET}.{key}", value, "the dotted key of a value, e.g. segments[0].length_m")
             place[0][place[1]] = value
@@ -130,7 +136,7 @@ class _Parts:
     def _included(self, name: str, key: str, source: Source) -> dict[str, Any]:
         folder = Path() if source.file is None else source.file.parent
         path = Path(os.path.normpath(folder / Path(name).expanduser()))  # the file's folder may not be there yet
-        shipped = shipped_robots()
+        shipped = shipped_robots(parts=True)
         if not path.is_file() and name not in shipped:
             expected = f"a robot file in {path.parent}, or a shipped robot{did_you_mean(name, shipped)}"
             raise source.error(key, name, expected)
@@ -146,6 +152,11 @@ class _Parts:
         if not isinstance(part, dict):
             raise source.error(key, name, "a file that holds a mapping")
         return part
+
+
+def _states(values: Mapping[str, Any], single: Mapping[str, Any], key: str) -> bool:
+    """Whether a file gives the value of a key itself; of a mapping it gives single values."""
+    return key in single or not isinstance(value_at(values, key), (dict, type(None)))
 
 
 def _newest(values: dict[str, Any], source: Source) -> dict[str, Any]:
@@ -175,7 +186,7 @@ def _override(merged: dict[str, Any], own: Mapping[str, Any], key: str = "") -> 
     """Put the values of the including file over those of the included ones; another ``kind`` begins anew."""
     for name, value in own.items():
         before, inner = merged.get(name), f"{key}.{name}" if key else name
-        if isinstance(before, dict) and isinstance(value, dict) and before.get("kind") == value.get("kind"):
+        if isinstance(before, dict) and isinstance(value, dict) and _one_kind(before, value):
             _override(before, value, inner)
         elif isinstance(before, list) and isinstance(value, list) and inner in _GATHERED:
             merged[name] = [*before, *value]
@@ -183,20 +194,5 @@ def _override(merged: dict[str, Any], own: Mapping[str, Any], key: str = "") -> 
             merged[name] = value
 
 
-def place_of(values: Any, key: str) -> tuple[Any, Any] | None:
-    """The mapping or list, and the name or index in it, that a dotted key means; None where there is no such place."""
-    words = [name or int(index) for name, index in _WORD.findall(key)]
-    if not words or "".join(match.group() for match in _WORD.finditer(key)) != key:
-        return None
-    *way, last = words
-    for word in way:
-        if not _has(values, word):
-            return None
-        values = values[word]
-    return (values, last) if _has(values, last) or (isinstance(values, dict) and isinstance(last, str)) else None
-
-
-def _has(values: Any, word: str | int) -> bool:
-    if isinstance(word, int):
-        return isinstance(values, list) and word < len(values)
-    return isinstance(values, dict) and word in values
+def _one_kind(before: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    return value.get("kind") in (None, before.get("kind"))

@@ -43,6 +43,7 @@ _NESTING = "nesting"
 _READABLE = (type(None), bool, int, float, str)
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _MERGE = "tag:yaml.org,2002:merge"
+_WITH_ALIASES = ", every alias counted as all that it stands for; leave out what repeats"
 
 
 def read_yaml(path: Path, what: str, bounds: YamlBounds = BOUNDS) -> str:
@@ -173,26 +174,13 @@ class PlainReader:
     def _count(self, key: str, line: int) -> None:
         self.values += 1
         if self.values > self.bounds.values:
-            raise RobotFileError(
-                self._file,
-                key,
-                f"more than {self.bounds.values} values",
-                f"at most {self.bounds.values} values, every alias counted as all that it stands for;"
-                " leave out what repeats",
-                line,
-            )
+            raise _too_many(self._file, self.bounds.values, f"values{_WITH_ALIASES}", key, line)
 
     def _count_text(self, text: str, key: str, line: int) -> None:
         self.expanded_characters += len(text)
         if self.expanded_characters > self.bounds.expanded_characters:
-            raise RobotFileError(
-                self._file,
-                key,
-                f"more than {self.bounds.expanded_characters} characters",
-                f"at most {self.bounds.expanded_characters} characters of text, every alias counted as all that it"
-                " stands for; leave out what repeats",
-                line,
-            )
+            most = self.bounds.expanded_characters
+            raise _too_many(self._file, most, f"characters of text{_WITH_ALIASES}", key, line)
 
     def _mapping(self, node: yaml.MappingNode, key: str) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
@@ -260,17 +248,17 @@ def _compose(text: str, path: Path | None, bounds: YamlBounds) -> yaml.Node | No
             if depth > bounds.depth:
                 raise _too_deep(path, bounds, line)
             if nodes > 2 * bounds.values + 1:
-                raise RobotFileError(
-                    path, "", f"more than {bounds.values} values", f"at most {bounds.values} values", line
-                )
+                raise _too_many(path, bounds.values, "values", line=line)
     return yaml.compose(text, Loader=_LOADER)
 
 
 def _check_length(text: str, path: Path | None, bounds: YamlBounds = BOUNDS) -> None:
     if len(text) > bounds.characters:
-        raise RobotFileError(
-            path, "", f"more than {bounds.characters} characters", f"at most {bounds.characters} characters"
-        )
+        raise _too_many(path, bounds.characters, "characters")
+
+
+def _too_many(path: Path | None, most: int, what: str, key: str = "", line: int | None = None) -> RobotFileError:
+    return RobotFileError(path, key, f"more than {most} {what.partition(',')[0]}", f"at most {most} {what}", line)
 
 
 def _too_deep(path: Path | None, bounds: YamlBounds, line: int, key: str = "") -> RobotFileError:

@@ -26,12 +26,17 @@ def shipped_folders(name: str) -> list[Path]:
     return [folder / name for folder in dict.fromkeys(candidates) if (folder / name).is_dir()]
 
 
-def shipped_robots() -> dict[str, Path]:
-    """Name and path of every shipped robot file."""
+def shipped_robots(*, parts: bool = False) -> dict[str, Path]:
+    """Name and path of every shipped robot file.
+
+    Parameters
+    ----------
+    parts : with those that robot files include, as ``parts/NAME``
+    """
     found: dict[str, Path] = {}
     for folder in shipped_folders("robots"):
-        for path in sorted(folder.glob("*.yaml")):
-            found.setdefault(path.stem, path)
+        for path in (*sorted(folder.glob("*.yaml")), *(sorted(folder.glob("parts/*.yaml")) if parts else ())):
+            found.setdefault(path.relative_to(folder).with_suffix("").as_posix(), path)
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from continuum_robot.robot.file.dotted import value_at
+
 _COMMANDS = {"recording": "continuum-robot identify-geometry", "displaced_tendons": "continuum-robot identify"}
 _MOVED = "continuum-robot identify"
 _STIFFNESS, _MOTORS = "tendon_stiffness_n_per_m", "tendon_actuators"
@@ -22,8 +24,11 @@ def from_version_1(values: dict[str, Any]) -> dict[str, Any]:
     if isinstance(simulation := values.get("simulation"), dict) and _STIFFNESS in simulation:
         values["simulation"] = rest = dict(simulation)
         values[_STIFFNESS] = rest.pop(_STIFFNESS)
-        if isinstance(assumed := values.get("assumed"), list):
-            values["assumed"] = [_STIFFNESS if key == f"simulation.{_STIFFNESS}" else key for key in assumed]
+    if isinstance(assumed := values.get("assumed"), list):
+        values["assumed"] = [_STIFFNESS if key == f"simulation.{_STIFFNESS}" else key for key in assumed]
+    if isinstance(control := values.get("control"), dict) and value_at(values, "actuators.servo") is not None:
+        if control.get("law", "pid") in ("pid", "statics"):  # gains had to be there; servos have no use for them
+            values["control"] = {key: value for key, value in control.items() if key != "gains"}
     if isinstance(hardware := values.get("hardware"), dict) and isinstance(hardware.get(_MOTORS), dict):
         # The servos tell their model, and with it what a count of current is.
         motors = {key: value for key, value in hardware[_MOTORS].items() if key != "current_unit_a"}

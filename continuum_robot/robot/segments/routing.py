@@ -235,6 +235,9 @@ class RoutedPath:
     start_m, end_m : arc lengths from the robot's base between which it runs, m
     pitch_radius_m, angle_rad : polar place in the cross-section at its start
     routing : how it goes on
+    spiral_rad_per_m : by which it turns about the backbone besides its routing
+    about_m : arc length from the base at which it is on its routing all the same, m
+    straight_over_m : distance between disks, over which it runs straight while the backbone bends, m
 
     Raises
     ------
@@ -247,6 +250,9 @@ class RoutedPath:
     pitch_radius_m: float
     angle_rad: float = 0.0
     routing: TendonRouting = StraightRouting()
+    spiral_rad_per_m: float = 0.0
+    about_m: float = 0.0
+    straight_over_m: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.routing, TendonRouting):
@@ -255,12 +261,12 @@ class RoutedPath:
     @property
     def parallel(self) -> bool:
         """Whether it stays parallel to the backbone."""
-        return self.routing.parallel
+        return self.routing.parallel and not self.spiral_rad_per_m
 
     @property
     def chord_m2(self) -> float:
-        """What it is shorter by than along the backbone, per length and squared curvature, m^2."""
-        return 0.0
+        """What it is shorter by than along the backbone, per length and squared curvature, to first order, m^2."""
+        return self.straight_over_m**2 / 24
 
     @property
     def length_m(self) -> float:
@@ -275,12 +281,16 @@ class RoutedPath:
     @property
     def polar(self) -> tuple[Vector, Vector] | None:
         """Arguments as of :class:`TendonRouting`, by arc lengths from the path's start."""
-        return self.routing.polar(self.length_m, self.pitch_radius_m, self.angle_rad)
+        polar = self.routing.polar(self.length_m, self.pitch_radius_m, self.angle_rad)
+        if polar is None or not self.spiral_rad_per_m:
+            return polar
+        turn = [self.spiral_rad_per_m * (self.start_m - self.about_m), self.spiral_rad_per_m]
+        return polar[0], np.asarray(np.polynomial.polynomial.polyadd(polar[1], turn), dtype=float)
 
     @property
     def corners(self) -> tuple[Vector, Vector, Vector] | None:
         """Arguments as of :class:`TendonRouting`, at arc lengths from the path's start."""
-        return self.routing.corners(self.pitch_radius_m, self.angle_rad)
+        return None if self.spiral_rad_per_m else self.routing.corners(self.pitch_radius_m, self.angle_rad)
 
     def at(self, s_m: ArrayLike) -> Places:
         """The path in the cross-section.
@@ -293,8 +303,15 @@ class RoutedPath:
         -------
         x, y (m), dx/ds, dy/ds (dimensionless), each of shape (k,); at a kink the derivatives are those after it
         """
-        s = np.atleast_1d(np.asarray(s_m, dtype=float)) - self.start_m
-        return self.routing.at(s, self.length_m, self.pitch_radius_m, self.angle_rad)
+        s = np.atleast_1d(np.asarray(s_m, dtype=float))
+        x, y, x_rate, y_rate = self.routing.at(s - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
+        if not self.spiral_rad_per_m:
+            return x, y, x_rate, y_rate
+        turn = self.spiral_rad_per_m * (s - self.about_m)
+        cosine, sine = np.cos(turn), np.sin(turn)
+        here, up = cosine * x - sine * y, sine * x + cosine * y
+        rates = cosine * x_rate - sine * y_rate, sine * x_rate + cosine * y_rate
+        return here, up, rates[0] - self.spiral_rad_per_m * up, rates[1] + self.spiral_rad_per_m * here
 
     def turned_rad(self, s_m: Vector) -> Vector:
         """How far its direction has turned about the backbone since the first of some places, either way, (k,), rad.
@@ -303,7 +320,8 @@ class RoutedPath:
         ----------
         s_m : increasing arc lengths from the robot's base, (k,), m; close together where the path turns unevenly
         """
-        rates = self.routing.turn_rates(s_m - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
+        own = self.routing.turn_rates(s_m - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
+        rates = own + abs(self.spiral_rad_per_m)
         return np.concatenate([[0.0], np.cumsum(np.diff(s_m) * (rates[1:] + rates[:-1]) / 2)])
 
     def largest_radius_m(self, begin_m: float, end_m: float) -> float:

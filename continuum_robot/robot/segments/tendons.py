@@ -177,14 +177,7 @@ class RoutedTendon:
     @property
     def path(self) -> RoutedPath:
         """Where it runs."""
-        return RoutedPath(
-            name=self.name,
-            start_m=self.start_m,
-            end_m=self.end_m,
-            pitch_radius_m=self.pitch_radius_m,
-            angle_rad=self.angle_rad,
-            routing=self.routing,
-        )
+        return _path(self, self.end_m)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,11 +203,9 @@ class String:
     @property
     def path(self) -> RoutedPath:
         """Where it runs."""
-        return RoutedPath(
-            name=self.name,
-            start_m=self.start_m,
-            end_m=self.anchor_m,
-            pitch_radius_m=self.pitch_radius_m,
-            angle_rad=self.angle_rad,
-            routing=self.routing,
-        )
+        return _path(self, self.anchor_m)
+
+
+def _path(one: RoutedTendon | String, end_m: float) -> RoutedPath:
+    own = {key: getattr(one, key) for key in ("name", "start_m", "pitch_radius_m", "angle_rad", "routing")}
+    return RoutedPath(end_m=end_m, **own)

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from robot_files import robot_file
 
 from continuum_robot.app.check import abilities, run_check
 from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.models.rod import masses_kg, natural_frequencies_hz
 from continuum_robot.robot.file.shipped_files import shipped_robots
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 
 
 def single_disk():
@@ -175,13 +176,9 @@ def test_what_the_strain_basis_misses_is_named(name: str, tmp_path: Path) -> Non
 
 
 def test_a_reference_that_bends_the_robot_into_itself_is_warned_of(tmp_path: Path) -> None:
-    text = find_robot_file("two_segment").read_text(encoding="utf-8")
-    (tmp_path / "far.yaml").write_text(
-        text.replace("amplitude_m: [0.01, 0.005, 0.005, 0.025]", "amplitude_m: [0.0, 0.045, 0.0, 0.045]"),
-        encoding="utf-8",
-    )
+    far = robot_file(tmp_path, {"reference.amplitude_m": [0.0, 0.045, 0.0, 0.045]}, "two_segment")
     console = Console(file=io.StringIO(), width=1000)
-    run_check(str(tmp_path / "far.yaml"), tmp_path / "check.json", console)
+    run_check(far, tmp_path / "check.json", console)
     found = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["judgements"]
     assert any("into itself" in one["cause"] for one in found if one["level"] == "warning"), found
     run_check("two_segment", tmp_path / "check.json", console)

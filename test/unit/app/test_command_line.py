@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from robot_files import robot_file
 
 from continuum_robot import __version__
 from continuum_robot.app.command_line import main
@@ -31,7 +32,6 @@ from continuum_robot.errors import (
     RobotTimeoutError,
 )
 from continuum_robot.robot.file.shipped_files import shipped_robots
-from continuum_robot.robot.loading import find_robot_file
 
 COMMANDS = (
     "demo",
@@ -188,10 +188,8 @@ def test_check_prints_every_shipped_robot(robot: str, tmp_path: Path, capsys: py
 
 
 def test_check_names_the_line_and_key_of_a_wrong_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = find_robot_file("opencr_five_tendon").read_text()
-    file = tmp_path / "robot.yaml"
-    file.write_text(text.replace("tendons: {count: 5", "tendons: {count: 1"))
-    line = next(number for number, row in enumerate(text.splitlines(), 1) if "tendons: {count" in row)
+    file = Path(robot_file(tmp_path, {"segments[0].tendons.count": 1}))
+    line = next(number for number, row in enumerate(file.read_text().splitlines(), 1) if "tendons:" in row)
     assert main(["check", str(file)]) == 2
     message = capsys.readouterr().err
     assert f"robot.yaml:{line}" in message

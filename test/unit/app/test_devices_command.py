@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from robot_files import robot_file
 
 from continuum_robot.app import devices
 from continuum_robot.app.command_line import main
@@ -29,7 +30,7 @@ from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.pacing import Pacer
 
 
@@ -158,13 +159,17 @@ def test_can_interfaces_are_those_of_the_kernel(tmp_path: Path) -> None:
 
 
 def test_a_machine_with_nothing_attached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, robot = tmp_path / "devices.json", tmp_path / "robot.yaml"
+    file = tmp_path / "devices.json"
     # Names that no machine has, so that the test touches nobody's devices.
-    text = find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")
-    for name, other in (("/dev/continuum_robot", "/dev/not_there"), *((f"can{k}", f"none{k}") for k in range(3))):
-        text = text.replace(name, other)
-    robot.write_text(text, encoding="utf-8")
-    assert main(["devices", str(robot), "--json", str(file)]) == 1
+    robot = robot_file(
+        tmp_path,
+        {
+            "hardware.tendon_actuators": {"kind": "odri_can", "channels": ["none0", "none1", "none2"]},
+            "hardware.string_encoders.port": "/dev/not_there_strings",
+            "hardware.force_sensor.port": "/dev/not_there_force",
+        },
+    )
+    assert main(["devices", robot, "--json", str(file)]) == 1
     written = json.loads(file.read_text())
     assert written["n_missing"] == 5
     assert all(device["detail"].endswith(".") for device in written["devices"] if device["state"] == MISSING)

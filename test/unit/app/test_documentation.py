@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from robot_files import documented_robot, robot_values
 
+from continuum_robot.app.check import abilities
+from continuum_robot.app.judgement import judge
 from continuum_robot.app.pages.robot_file import page
+from continuum_robot.models.making import robot_model
 from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import load_robot
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -24,6 +28,14 @@ def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
     assert written == page(), "run: python -m continuum_robot.app.pages"
 
 
+def test_the_example_of_the_page_of_the_robot_file_is_a_robot_that_works(tmp_path: Path) -> None:
+    """Its demo: test_stack.py."""
+    robot = load_robot(documented_robot(tmp_path))
+    assert (robot.name, robot.tendon_count, robot.takes_displacements) == ("my_robot", 3, True)
+    assert judge(robot, robot_model(robot)).works
+    assert not any(abilities(robot)[command] for command in ("up", "demo"))
+
+
 def keys(value: Any) -> set[str]:
     """Keys of nested mappings."""
     if isinstance(value, dict):
@@ -31,11 +43,11 @@ def keys(value: Any) -> set[str]:
     return set().union(*map(keys, value)) if isinstance(value, list) else set()
 
 
-@pytest.mark.parametrize("robot", shipped_robots().values(), ids=lambda file: file.stem)
-def test_the_page_of_the_robot_file_holds_every_key_of_the_shipped_robots(robot: Path) -> None:
+def test_the_page_of_the_robot_file_holds_every_key_of_the_shipped_robots() -> None:
     text = page()
-    for key in keys(yaml.safe_load(robot.read_text(encoding="utf-8"))):
-        assert f"| `{key}` |" in text
+    for robot in shipped_robots():
+        for key in keys(robot_values({}, robot)):
+            assert f"| `{key}` |" in text
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 from pathlib import Path
 
 import pytest
 from pictures import shows_something
+from robot_files import robot_file
 
 from continuum_robot.app.command_line import main
 from continuum_robot.app.procedures import calibrations
 from continuum_robot.app.procedures import devices as procedure_devices
 from continuum_robot.app.procedures import run as procedures
 from continuum_robot.app.running.simulation_level import AUTO, SimulationLevel, choose_level, measure_wire
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 
 ROBOT = "opencr_five_tendon"
 
@@ -111,11 +111,10 @@ def test_identify_of_capstans_finds_their_masses(robot: str, mass: str, tmp_path
 def test_hardware_that_is_not_there_is_one_line_that_says_what_to_do(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    robot = tmp_path / "robot.yaml"
-    text = find_robot_file(ROBOT).read_text(encoding="utf-8")
-    robot.write_text(re.sub(r"\bcan(\d)\b", r"nocan\1", text))
+    board = {"kind": "odri_can", "channels": ["nocan0", "nocan1", "nocan2"]}
+    robot = robot_file(tmp_path, {"hardware.tendon_actuators": board}, ROBOT)
     yes = ["--yes"] if arguments[0] == "calibrate-torque" else []
-    assert main([arguments[0], str(robot), "--hardware", *arguments[1:], *yes]) == 1
+    assert main([arguments[0], robot, "--hardware", *arguments[1:], *yes]) == 1
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert "nocan0" in lines[0]

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
+from robot_files import robot_file
 
 from continuum_robot.app.command_line import main
 from continuum_robot.app.simulate_devices import write_robot_file
 from continuum_robot.drivers import backends
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 
@@ -81,11 +81,8 @@ def test_the_robot_file_says_the_same_but_for_the_ports(name: str, tmp_path: Pat
 
 
 def test_every_board_stands_where_the_robot_file_says(tmp_path: Path) -> None:
-    data = yaml.safe_load(find_robot_file(ROBOT).read_text(encoding="utf-8"))
-    data["hardware"]["tendon_actuators"]["channels"].insert(0, "no_motor_hangs_here")
-    file = tmp_path / "robot.yaml"
-    file.write_text(yaml.safe_dump(data), encoding="utf-8")
-    robot = load_robot(str(file))
+    channels = ["no_motor_hangs_here", "can0", "can1", "can2"]
+    robot = load_robot(robot_file(tmp_path, {"hardware.tendon_actuators.channels": channels}, ROBOT))
     section = robot_on_ports(robot, tmp_path)["hardware"]
     hardware = SimulatedHardware(robot)
     with DevicePorts(hardware, tmp_path, 0.01) as desk:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from robot_files import documented_robot
 
 from continuum_robot.app.recordings.replay import run_replay
 from continuum_robot.app.running.domain import BusyDomainError, claimed_domain
@@ -112,7 +113,9 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
 
 
 def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--no-view", "--clock", "lockstep", "--duration", "3600", "--out", "runs") as demo:
+    robot = ("--robot", documented_robot(tmp_path))
+    long = ("--no-view", "--clock", "lockstep", "--duration", "3600", "--out", "runs")
+    with Program(tmp_path, "demo", *robot, *long) as demo:
         demo.wait_for("the stack is up")
         second = subprocess.run(
             [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
@@ -128,6 +131,7 @@ def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: 
     (file,) = reports(tmp_path / "runs")
     numbers = json.loads(file.read_text())
     assert 0 < numbers["duration_s"] < 3600
+    assert (numbers["robot"], numbers["faults"]) == ("my_robot", [])
     assert "shutdown: the stack is down" in demo.text
     assert "Traceback" not in demo.text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
+from robot_files import changed_robot
 
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.motion_capture import tracker as driver
@@ -19,8 +19,6 @@ from continuum_robot.drivers.motion_capture.tracker import MotionCaptureTracker
 from continuum_robot.drivers.protocols import CountsFrames, Tracker
 from continuum_robot.errors import DeviceError, RobotFileError
 from continuum_robot.geometry import so3
-from continuum_robot.robot.file.shipped_files import shipped_file
-from continuum_robot.robot.loading import load_robot
 
 # A stand-in for the library: what it sees, and what it does, stand in the file that it is to connect to.
 LIBRARY = """
@@ -229,17 +227,11 @@ def test_the_library_itself_is_spoken_to_and_sees_no_body_of_its_mock(monkeypatc
     assert tracker.frames > 10
 
 
-def test_the_robot_file_names_it(tmp_path):
-    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
+def test_the_robot_file_names_it():
     section = {"kind": "motion_capture", "system": "optitrack", "hostname": "10.0.0.2", "tip_body": "tip"}
-    values["hardware"]["tracker"] = section
-    file = tmp_path / "robot.yaml"
-    file.write_text(yaml.safe_dump(values))
-    made = backends.tracker(load_robot(str(file)))
+    made = backends.tracker(changed_robot({"hardware.tracker": section}))
     assert isinstance(made, MotionCaptureTracker)
     assert made.settings.hostname == "10.0.0.2"
     for key, value, words in (("base_body", "tip", "another body"), ("system", "kinect", "one of vicon")):
-        values["hardware"]["tracker"] = section | {key: value}
-        file.write_text(yaml.safe_dump(values))
         with pytest.raises(RobotFileError, match=words):
-            load_robot(str(file))
+            changed_robot({"hardware.tracker": section | {key: value}})

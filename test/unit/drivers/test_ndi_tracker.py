@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from robot_files import changed_robot
 
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.ndi_serial import network
@@ -24,7 +24,6 @@ from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
 from continuum_robot.drivers.protocols import TrackedPose, Tracker
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.geometry import so3
-from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 
 needs_library = pytest.mark.skipif(driver.ndicapy is None, reason="ndicapi is not installed")
@@ -304,12 +303,9 @@ def test_without_port_or_library_it_says_so(monkeypatch, tmp_path):
         NdiTracker(BASE).open()
 
 
-def test_the_robot_file_names_it(tmp_path):
-    values = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text())
-    values["hardware"]["tracker"] = {"kind": "ndi_serial", "port": "/dev/tracker", "base_position_m": [0, 0, -1]}
-    file = tmp_path / "robot.yaml"
-    file.write_text(yaml.safe_dump(values))
-    made = backends.tracker(load_robot(str(file)))
+def test_the_robot_file_names_it():
+    section = {"kind": "ndi_serial", "port": "/dev/tracker", "base_position_m": [0, 0, -1]}
+    made = backends.tracker(changed_robot({"hardware.tracker": section}))
     assert isinstance(made, NdiTracker)
     assert made.port == "/dev/tracker"
     with pytest.raises(ParameterError, match="a tracker of the tip in the file"):
@@ -320,10 +316,5 @@ def test_the_robot_file_names_it(tmp_path):
         ("base_quaternion", [1, 1, 0, 0], "add up to 1"),
         ("kind", "camera", "one of motion_capture, ndi_serial"),
     ):
-        changed = {
-            **values,
-            "hardware": {**values["hardware"], "tracker": {**values["hardware"]["tracker"], key: value}},
-        }
-        file.write_text(yaml.safe_dump(changed))
         with pytest.raises(RobotFileError, match=words):
-            load_robot(str(file))
+            changed_robot({"hardware.tracker": {**section, key: value}})

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from robot_files import robot_file
 
 from continuum_robot.app.running.simulation_level import AUTO, DYNAMICS, WIRE, choose_level
 from continuum_robot.drivers import backends
@@ -23,7 +23,7 @@ from continuum_robot.drivers.pty import Pty
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot import doors
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.loading import find_robot_file, load_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
@@ -226,13 +226,12 @@ def own_sensors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     entries = {doors.STRING_ENCODERS: Entry(lambda: OwnEncoders), doors.FORCE_SENSORS: Entry(lambda: OwnForce)}
     entries[doors.STRING_ENCODERS].name, entries[doors.FORCE_SENSORS].name = "laser", "scale"
     monkeypatch.setattr(doors, "entry_points", lambda *, group: [entries[group]] if group in entries else [])
-    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
     strings = [{"string": name} for name in ("string_x", "string_y")]
-    data["hardware"] |= {"string_encoders": {"kind": "laser", "strings": strings}}
-    data["hardware"] |= {"force_sensor": {"kind": "scale", "range_n": 20.0}}
-    data["assumed"] = [key for key in data["assumed"] if "string_encoders" not in key]
-    (tmp_path / "robot.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
-    return str(tmp_path / "robot.yaml")
+    sensors = {
+        "hardware.string_encoders": {"kind": "laser", "strings": strings},
+        "hardware.force_sensor": {"kind": "scale", "range_n": 20.0},
+    }
+    return robot_file(tmp_path, sensors)
 
 
 def test_sensors_of_other_packages_are_read(own_sensors: str) -> None:

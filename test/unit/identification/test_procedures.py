@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from robot_files import robot_file
 
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings, string_zeros
@@ -29,7 +30,7 @@ from continuum_robot.identification.procedures.tendon_check import (
     judge,
 )
 from continuum_robot.identification.robot_file import write_fitted_robot
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.reading_thresholds import reading_thresholds
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.pace import VirtualPace
@@ -384,9 +385,7 @@ def homed():
 
 @pytest.fixture
 def robot(tmp_path):
-    path = tmp_path / "robot.yaml"
-    path.write_text(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"), encoding="utf-8")
-    return load_robot(path)
+    return load_robot(robot_file(tmp_path))
 
 
 def test_the_middle_of_a_string_survives_some_unknown_readings():

@@ -5,11 +5,13 @@ import dataclasses
 import math
 
 import pytest
+from robot_files import changed_robot
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Backbone, TaperPoint
 
+ROD = "segments[0].backbone"
 ROUND = Backbone(youngs_modulus_pa=2e6, density_kg_per_m3=1100, outer_diameter_m=0.02, inner_diameter_m=0.004)
 
 
@@ -40,17 +42,13 @@ def test_stiffness_and_mass_are_stated_by_themselves_too():
 
 
 def test_a_file_says_both_and_says_what_is_wrong():
-    text = find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")
-    more = (
-        "taper: [{at: 0, diameter: 1.2}, {at: 1, diameter: 0.8}], rest_curvature_per_m: [0.0, 4.0, 0.5], "
-        "youngs_modulus_pa"
-    )
-    tapered = text.replace("youngs_modulus_pa", more, 1)
-    backbone = parse_robot(tapered).segments[0].backbone
+    taper = [{"at": 0, "diameter": 1.2}, {"at": 1, "diameter": 0.8}]
+    good = {f"{ROD}.taper": taper, f"{ROD}.rest_curvature_per_m": [0.0, 4.0, 0.5]}
+    backbone = changed_robot(good).segments[0].backbone
     assert backbone.taper[1].diameter == 0.8
     assert backbone.rest_strain == (0.0, 4.0, 0.5, 0.0, 0.0, 1.0)
     assert load_robot("opencr_five_tendon").segments[0].backbone.rest_strain[:3] == (0.0, 0.0, 0.0)
     with pytest.raises(RobotFileError, match=r"taper.*increasing"):
-        parse_robot(tapered.replace("at: 0, ", "at: 1, "))
+        changed_robot({**good, f"{ROD}.taper": taper[::-1]})
     with pytest.raises(RobotFileError, match=r"rest_curvature_per_m.*3 values"):
-        parse_robot(tapered.replace("[0.0, 4.0, 0.5]", "[0.0, 4.0]"))
+        changed_robot({**good, f"{ROD}.rest_curvature_per_m": [0.0, 4.0]})

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import yaml
+from robot_files import GONE, changed_robot
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.loading import load_robot
 
 
 def test_values_of_tables_3_4_and_9():
@@ -38,59 +38,41 @@ def test_values_of_tables_3_4_and_9():
     assert not two.segments[1].tendons.from_base
 
 
-def plain() -> dict:
-    return yaml.safe_load(find_robot_file("vanderbilt_segment").read_text(encoding="utf-8"))
-
-
-def of_segment(*path):
-    """Where a value of the first segment stands."""
-    return ("segments", 0, *path)
-
-
 BAD = {
-    "not_symmetric": (of_segment("disks", "individual", 1, "inertia_kg_m2", 1), 0.1e-3, "symmetric"),
-    "not_positive_definite": (of_segment("disks", "individual", 1, "inertia_kg_m2", 0), -1e-3, "positive principal"),
-    "no_body_has_it": (of_segment("disks", "individual", 1, "inertia_kg_m2", 8), 5e-3, "none greater than the sum"),
-    "eight_values": (of_segment("disks", "individual", 1, "inertia_kg_m2"), [1e-3] * 8, "9 values"),
-    "no_mass": (of_segment("disks", "individual", 1, "mass_kg"), 0.0, "(0, 100]"),
-    "not_increasing": (of_segment("disks", "individual", 1, "arc_length_m"), 0.01, "increasing"),
-    "beyond_the_end": (of_segment("disks", "individual", 5, "arc_length_m"), 0.4, "at most the segment's length_m"),
-    "two_kinds_of_disks": (of_segment("disks", "count"), 3, "either count or"),
-    "mass_twice": (of_segment("disks", "mass_kg"), 0.3, "individual disks with a mass each"),
-    "strands": (of_segment("tendons", "strands"), 0, "[1, 8]"),
-    "half_a_strand": (of_segment("tendons", "strands"), 1.5, "whole number"),
-    "five_tendons": (of_segment("tendons", "count"), 5, "4, as the segment has capstans"),
-    "friction": (of_segment("capstans", "friction_coefficients", 1), 1.0, "[0, 1)"),
-    "three_frictions": (of_segment("capstans", "friction_coefficients"), [0.1] * 3, "2 values"),
-    "capstan_radius": (of_segment("capstans", "radius_m"), 0.0, "(0, 0.5]"),
-    "capstan_inertia": (of_segment("capstans", "inertia_kg_m2"), -1.0, "(0, 10]"),
-    "pretension": (of_segment("capstans", "pretension_n"), float("nan"), "[0, 100000]"),
-    "stiffness": (of_segment("backbone", "bending_stiffness_y_nm2"), 0.0, "(0, 1e+06]"),
-    "string": (("strings", 2, "start_m"), 0.35, "less than anchor_m"),
+    "not_symmetric": ("segments[0].disks.individual[1].inertia_kg_m2[1]", 0.1e-3, "symmetric"),
+    "not_positive_definite": ("segments[0].disks.individual[1].inertia_kg_m2[0]", -1e-3, "positive principal"),
+    "no_body_has_it": ("segments[0].disks.individual[1].inertia_kg_m2[8]", 5e-3, "none greater than the sum"),
+    "eight_values": ("segments[0].disks.individual[1].inertia_kg_m2", [1e-3] * 8, "9 values"),
+    "no_mass": ("segments[0].disks.individual[1].mass_kg", 0.0, "(0, 100]"),
+    "not_increasing": ("segments[0].disks.individual[1].arc_length_m", 0.01, "increasing"),
+    "beyond_the_end": ("segments[0].disks.individual[5].arc_length_m", 0.4, "at most the segment's length_m"),
+    "two_kinds_of_disks": ("segments[0].disks.count", 3, "either count or"),
+    "mass_twice": ("segments[0].disks.mass_kg", 0.3, "individual disks with a mass each"),
+    "strands": ("segments[0].tendons.strands", 0, "[1, 8]"),
+    "half_a_strand": ("segments[0].tendons.strands", 1.5, "whole number"),
+    "five_tendons": ("segments[0].tendons.count", 5, "4, as the segment has capstans"),
+    "friction": ("segments[0].capstans.friction_coefficients[1]", 1.0, "[0, 1)"),
+    "three_frictions": ("segments[0].capstans.friction_coefficients", [0.1] * 3, "2 values"),
+    "capstan_radius": ("segments[0].capstans.radius_m", 0.0, "(0, 0.5]"),
+    "capstan_inertia": ("segments[0].capstans.inertia_kg_m2", -1.0, "(0, 10]"),
+    "pretension": ("segments[0].capstans.pretension_n", float("nan"), "[0, 100000]"),
+    "stiffness": ("segments[0].backbone.bending_stiffness_y_nm2", 0.0, "(0, 1e+06]"),
+    "string": ("strings[2].start_m", 0.35, "less than anchor_m"),
 }
 
 
-@pytest.mark.parametrize(("path", "value", "says"), BAD.values(), ids=BAD.keys())
-def test_impossible_values_are_refused(path, value, says):
-    data = plain()
-    place = data
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
+@pytest.mark.parametrize(("key", "value", "says"), BAD.values(), ids=BAD.keys())
+def test_impossible_values_are_refused(key, value, says):
     with pytest.raises(RobotFileError) as caught:
-        parse_robot(yaml.safe_dump(data), "robot.yaml")
+        changed_robot({key: value}, "vanderbilt_segment")
     assert says in caught.value.expected
 
 
 def test_equal_disks_need_a_mass():
-    data = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-    del data["segments"][0]["disks"]["mass_kg"]
     with pytest.raises(RobotFileError, match="mass_kg"):
-        parse_robot(yaml.safe_dump(data), "robot.yaml")
+        changed_robot({"segments[0].disks.mass_kg": GONE})
 
 
 def test_capstans_of_a_later_segment_ride_on_the_one_before():
-    data = yaml.safe_load(find_robot_file("vanderbilt_two_segment").read_text(encoding="utf-8"))
-    data["segments"][1]["tendons"]["from_base"] = True
     with pytest.raises(RobotFileError, match="ride on the end"):
-        parse_robot(yaml.safe_dump(data), "robot.yaml")
+        changed_robot({"segments[1].tendons.from_base": True}, "vanderbilt_two_segment")

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
+import numpy as np
 import pytest
-import yaml
+from robot_files import GONE, changed_robot, made, robot_values
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.derived import RULES
-from continuum_robot.robot.file.values import file_values
-from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.robot.file.dotted import place_of
 
-TENSION = file_values(load_robot("opencr_five_tendon"))
+TENSION = robot_values({"hardware": GONE})
 DISPLACEMENT = {
     **TENSION,
     "actuators": {
@@ -26,20 +25,13 @@ DISPLACEMENT = {
 }  # fmt: skip
 
 
-def parsed(values: dict[str, Any]) -> Any:
-    kept = {key: value for key, value in values.items() if key not in ("hardware", "assumed")}
-    return parse_robot(yaml.safe_dump(kept))
-
-
 def test_a_file_that_states_everything_derives_nothing():
-    assert parsed(TENSION).derived == ()
+    assert made(TENSION).derived == ()
 
 
 def test_limits_of_tensions_follow_from_the_greatest_and_from_friction():
-    values = copy.deepcopy(TENSION)
-    values["limits"] = {"maximum_n": 20.0, "maximum_displacement_m": 0.025}
-    del values["control"]["pretension_n"]
-    robot = parsed(values)
+    few = {"maximum_n": 20.0, "maximum_displacement_m": 0.025}
+    robot = changed_robot({"limits": few, "control.pretension_n": GONE, "hardware": GONE})
     limits = robot.limits
     friction_n = (0.0005 + 0.0015) * 6.0 / 0.009
     assert friction_n < limits.minimum_n < 1.2 * friction_n
@@ -52,50 +44,56 @@ def test_limits_of_tensions_follow_from_the_greatest_and_from_friction():
 
 
 def test_limits_of_displacements_follow_from_the_servos():
-    limits = parsed(DISPLACEMENT).limits
+    limits = made(DISPLACEMENT).limits
     assert limits.speed_m_per_s == pytest.approx(0.03)
     assert limits.acceleration_m_per_s2 == pytest.approx(0.15)
     assert limits.pay_out_m == pytest.approx(0.005)
     without = copy.deepcopy(DISPLACEMENT)
     del without["limits"]["maximum_n"]
-    assert parsed(without).limits.maximum_n == pytest.approx(0.5 * 1.08 * 1.3 / 0.01, rel=0.01)
+    assert made(without).limits.maximum_n == pytest.approx(0.5 * 1.08 * 1.3 / 0.01, rel=0.01)
 
 
-def test_motors_are_wired_in_the_order_of_the_tendons_where_the_file_does_not_say_how():
-    values = copy.deepcopy(TENSION)
-    motors = values["hardware"]["tendon_actuators"]
-    for key in ("motors", "maximum_current_a"):
-        del motors[key]
-    values.pop("assumed")
-    robot = parse_robot(yaml.safe_dump(values))
-    stated = load_robot("opencr_five_tendon")
-    assert "can2, motor 1, tendon 5" in robot.derived[-1]
-    assert [one.place for one in robot.hardware.tendon_actuators.motors] == [
-        one.place for one in stated.hardware.tendon_actuators.motors
-    ]
-    assert robot.newton_per_ampere == pytest.approx(stated.newton_per_ampere)
-    values["hardware"]["tendon_actuators"] = {"kind": "dynamixel", "port": "/dev/servos"}
-    servos = parse_robot(yaml.safe_dump(values)).hardware.tendon_actuators
+def test_clamps_and_strings_follow_from_what_stands_beside_them():
+    entries = [{"p": 1.0, "u_clamp_max": 7.25}, {"p": 1.0, "u_clamp_max": 3.0, "u_clamp_min": -2.0, "i_clamp_max": 1.5}]
+    few = {"control.gains": entries, "strings": [{"name": "a", "pitch_radius_m": 0.008, "angle_rad": 0.3}]}
+    robot = changed_robot(few, "two_segment")
+    clamps = [(one.u_clamp_min, one.i_clamp_min) for one in robot.control.gains]
+    assert clamps == [(-7.25, -1000.0), (-2.0, -1.5)]
+    assert robot.strings[0].anchor_m == robot.length_m
+    assert [line.split(":")[0] for line in robot.derived] == [
+        "control.gains[0].u_clamp_min = -7.25", "control.gains[1].i_clamp_min = -1.5", "strings[0].anchor_m = 0.4",
+    ]  # fmt: skip
+
+
+def test_motors_and_strings_are_wired_in_their_order_where_the_file_does_not_say_how():
+    board, encoders = "hardware.tendon_actuators", "hardware.string_encoders"
+    robot = changed_robot({f"{board}.motors": GONE, f"{encoders}.strings": [{"pulley_radius_m": 0.01}] * 2})
+    assert "can2, motor 1, tendon 5" in robot.derived[0]
+    places = [("can0", 1), ("can0", 2), ("can1", 1), ("can1", 2), ("can2", 1)]
+    assert [one.place for one in robot.hardware.tendon_actuators.motors] == places
+    assert robot.newton_per_ampere == pytest.approx(np.full(5, robot.actuators.newton_per_ampere))
+    counters = [(one.string, one.channel) for one in robot.hardware.string_encoders.strings]
+    assert counters == [("string_x", 0), ("string_y", 1)]
+    crossed = [{"string": "string_y", "pulley_radius_m": 0.01}, {"string": "string_x", "pulley_radius_m": 0.02}]
+    found = changed_robot({f"{encoders}.strings": crossed}).hardware.string_encoders.strings
+    assert [(one.string, one.channel) for one in found] == [("string_y", 0), ("string_x", 1)]
+    servos = changed_robot({board: {"kind": "dynamixel", "port": "/dev/servos"}}).hardware.tendon_actuators
     assert [(one.id, one.tendon) for one in servos.motors] == [(k, k) for k in range(1, 6)]
-    motors["channels"] = ["can0", "can1"]  # too few: the fifth tendon has no motor
-    values["hardware"]["tendon_actuators"] = motors
     with pytest.raises(RobotFileError, match="a motor for tendon 5 too"):
-        parse_robot(yaml.safe_dump(values))
+        changed_robot({board: {"kind": "odri_can", "channels": ["can0", "can1"]}})
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.key}-{len(rule.of)}")
 def test_what_it_would_follow_from_is_missing_or_no_number(rule):
     """Then the file is refused with a key of the file, and nothing else happens."""
-    values = copy.deepcopy(TENSION if rule.command == "tension" else DISPLACEMENT)
-    section, key = rule.key.split(".")
-    values[section].pop(key, None)
-    for one in rule.of:
-        *way, last = one.split(".")
-        place = values
-        for name in way:
-            place = place[name]
-        if way:
-            place[last] = "much"
+    values = copy.deepcopy(DISPLACEMENT if rule.command == "displacement" else TENSION)
+    place, name = place_of(values, rule.key.replace("[]", "[0]"))
+    place.pop(name, None)
+    for key in rule.of:
+        own = {"length_m": "segments[0].length_m"}.get(key, key).replace("[]", "[0]")
+        place, name = place_of(values, own, make="[" not in own)
+        if key != "tendons":
+            place[name] = "much"
     with pytest.raises(RobotFileError) as caught:
-        parsed(values)
-    assert caught.value.key.startswith(("limits", "actuators"))
+        made(values)
+    assert caught.value.key.startswith(("limits", "actuators", "control", "segments", "transmission"))

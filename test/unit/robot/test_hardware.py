@@ -1,34 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-import copy
 import math
 
+import numpy as np
 import pytest
-import yaml
+from robot_files import GONE, changed_robot
 
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriMotor
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.loading import load_robot
 
-FIVE_TENDONS = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
-
-
-def refusal(change):
-    robot = copy.deepcopy(FIVE_TENDONS)
-    robot.pop("assumed")
-    change(robot)
-    with pytest.raises(RobotFileError) as caught:
-        parse_robot(yaml.safe_dump(robot))
-    return str(caught.value)
-
-
-def board(robot):
-    return robot["hardware"]["tendon_actuators"]
-
-
-def strings(robot):
-    return robot["hardware"]["string_encoders"]["strings"]
+BOARD = "hardware.tendon_actuators"
+STRINGS = "hardware.string_encoders.strings"
 
 
 def test_five_tendons_are_three_boards_on_three_channels():
@@ -59,54 +43,50 @@ def test_what_a_motor_does_not_state_is_taken_from_the_actuators():
 
 
 @pytest.mark.parametrize(
-    ("change", "key", "said"),
+    ("place", "value", "key", "said"),
     [
-        (lambda r: board(r)["motors"][1].update(motor=1), "motors[1].motor", "motors[0] is motor 1 of can0 too"),
-        (lambda r: board(r)["motors"][3].update(tendon=1), "motors[3].tendon", "motors[0] pulls tendon 1"),
-        (lambda r: board(r)["motors"].pop(), "tendon_actuators.motors", "a motor for tendon 5 too"),
-        (lambda r: board(r)["motors"][4].update(tendon=6), "motors[4].tendon", "1 to 5"),
-        (lambda r: board(r)["motors"][4].update(channel="can7"), "motors[4].channel", "can0, can1, can2"),
-        (lambda r: board(r)["motors"][0].update(polarity=0), "motors[0].polarity", "+1 or -1"),
-        (lambda r: board(r)["motors"][0].update(motor=3), "motors[0].motor", "[1, 2]"),
-        (lambda r: board(r).update(channels=["can0", "can0"]), "channels", "each once"),
-        (lambda r: board(r).update(kind="odri_cna"), "tendon_actuators.kind", ODRI_CAN),
-        (lambda r: board(r).update(maximum_current_a=24.0), "maximum_current_a", "24"),
-        (lambda r: board(r).update(receive_timeout_ms=100), "receive_timeout_ms", "the driver releases first"),
-        (lambda r: r.pop("actuators"), "actuators", "since hardware is given"),
-        (lambda r: strings(r)[1].update(channel=0), "strings[1].channel", "strings[0] has it"),
-        (lambda r: strings(r)[1].update(string="string_z"), "strings[1].string", "string_x, string_y"),
-        (lambda r: strings(r)[1].update(string="string_x"), "strings[1].string", "each string once"),
-        (lambda r: r["hardware"].update(tendon_actuators=None), "tendon_actuators.kind", "one of cia402, dynamixel"),
-        (lambda r: r["strings"][0].update(name="a\n\u2028"), "strings[0].string", r"a\n\u2028, string_y"),
-        (lambda r: strings(r).pop(), "string_encoders.strings", "a counter for string_y too"),
-        (lambda r: r["hardware"]["force_sensor"].update(baud_bps=230401), "baud_bps", "460800"),
+        (f"{BOARD}.motors[1].motor", 1, "motors[1].motor", "motors[0] is motor 1 of can0 too"),
+        (f"{BOARD}.motors[3].tendon", 1, "motors[3].tendon", "motors[0] pulls tendon 1"),
+        (f"{BOARD}.motors[4]", GONE, "tendon_actuators.motors", "a motor for tendon 5 too"),
+        (f"{BOARD}.motors[4].tendon", 6, "motors[4].tendon", "1 to 5"),
+        (f"{BOARD}.motors[4].channel", "can7", "motors[4].channel", "can0, can1, can2"),
+        (f"{BOARD}.motors[0].polarity", 0, "motors[0].polarity", "+1 or -1"),
+        (f"{BOARD}.motors[0].motor", 3, "motors[0].motor", "[1, 2]"),
+        (f"{BOARD}.channels", ["can0", "can0"], "channels", "each once"),
+        (f"{BOARD}.kind", "odri_cna", "tendon_actuators.kind", ODRI_CAN),
+        (f"{BOARD}.maximum_current_a", 24.0, "maximum_current_a", "24"),
+        (f"{BOARD}.receive_timeout_ms", 100, "receive_timeout_ms", "the driver releases first"),
+        ("actuators", GONE, "actuators", "since hardware is given"),
+        (f"{STRINGS}[1].channel", 0, "strings[1].channel", "strings[0] has it"),
+        (f"{STRINGS}[1].string", "string_z", "strings[1].string", "string_x, string_y"),
+        (f"{STRINGS}[1].string", "string_x", "strings[1].string", "each string once"),
+        (BOARD, None, "tendon_actuators.kind", "one of cia402, dynamixel"),
+        ("strings[0].name", "a\n\u2028", "strings[0].string", r"a\n\u2028, string_y"),
+        (f"{STRINGS}[1]", GONE, "string_encoders.strings", "a counter for string_y too"),
+        ("hardware.force_sensor.baud_bps", 230401, "baud_bps", "460800"),
         (
-            lambda r: r["hardware"]["force_sensor"].update(baud_bps=230400, sinc=64),
+            "hardware.force_sensor",
+            {"kind": "rokubi_serial", "port": "/dev/force", "baud_bps": 230400, "sinc": 64},
             "force_sensor.sinc",
             "at least 83, whose frames fit 230400 bit/s",
         ),
     ],
 )
-def test_wiring_that_cannot_be_is_one_sentence(change, key, said):
-    message = refusal(change)
+def test_wiring_that_cannot_be_is_one_sentence(place, value, key, said):
+    with pytest.raises(RobotFileError) as caught:
+        changed_robot({place: value})
+    message = str(caught.value)
     assert key in message
     assert said in message
     assert "\n" not in message
 
 
 def test_what_a_motors_entry_leaves_out_is_that_of_the_actuators():
-    robot = copy.deepcopy(FIVE_TENDONS)
-    robot.pop("assumed")
-    robot["actuators"]["maximum_current_a"] = 2.0
-    board(robot).pop("maximum_current_a")
-    for motor in board(robot)["motors"]:
-        motor.pop("gear_ratio")
-    found = parse_robot(yaml.safe_dump(robot))
-    assert found.newton_per_ampere == pytest.approx(load_robot("opencr_five_tendon").newton_per_ampere)
+    found = changed_robot({"actuators.maximum_current_a": 2.0})
+    assert found.newton_per_ampere == pytest.approx(np.full(5, found.actuators.newton_per_ampere))
     assert OdriTendonActuators(found)._motors.largest_a == 2.0
-    robot["actuators"]["maximum_current_a"] = 30.0
     with pytest.raises(ParameterError, match="less than 24 A"):
-        OdriTendonActuators(parse_robot(yaml.safe_dump(robot)))
+        OdriTendonActuators(changed_robot({"actuators.maximum_current_a": 30.0}))
 
 
 def servos(**changes):
@@ -115,10 +95,7 @@ def servos(**changes):
 
 
 def test_servos_may_pull_instead_of_boards():
-    robot = copy.deepcopy(FIVE_TENDONS)
-    robot.pop("assumed")
-    robot["hardware"]["tendon_actuators"] = servos()
-    read = parse_robot(yaml.safe_dump(robot))
+    read = changed_robot({BOARD: servos()})
     section = read.hardware.tendon_actuators
     assert isinstance(section, Dynamixel)
     assert section.motors[4].id == 5
@@ -137,7 +114,6 @@ def test_servos_may_pull_instead_of_boards():
     ],
 )
 def test_servos_that_do_not_fit_are_refused(changes, sentence):
-    def change(robot):
-        robot["hardware"]["tendon_actuators"] = servos(**changes)
-
-    assert sentence in refusal(change)
+    with pytest.raises(RobotFileError) as caught:
+        changed_robot({BOARD: servos(**changes)})
+    assert sentence in str(caught.value)

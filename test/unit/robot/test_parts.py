@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from continuum_robot.app.command_line import main
-from continuum_robot.control.tuning import tune
+from continuum_robot.control.delay_margin import DelayMargin
+from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import RobotFileError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.file.parts import self_contained
@@ -63,7 +65,29 @@ def test_a_second_robot_of_a_design_copies_nothing(tmp_path):
     assert robot.segments[1].tendons.angle_offset_rad == 0.7
     assert robot.control.gains[0].p == 5000.0
     assert robot.control.gains[1] == SHIPPED.control.gains[1]
-    assert robot.assumed == SHIPPED.assumed
+    # Its angle is its own, and no longer what the part assumed.
+    assert robot.assumed == SHIPPED.assumed[:-1]
+
+
+def test_set_makes_sections_and_reaches_what_is_derived_and_a_section_without_kind_keeps_that_of_the_part(tmp_path):
+    second = write(
+        tmp_path / "second.yaml",
+        include=["opencr_five_tendon"],
+        name="second",
+        reference={"amplitude_m": [0.0, 0.01]},
+        set={"simulation.tendon_damping_ns_per_m": 5.0, "hardware.tendon_actuators.motors[4].polarity": -1},
+    )
+    robot = load_robot(second)
+    assert (robot.reference.kind, robot.reference.amplitude_m) == ("chirp", (0.0, 0.01))
+    assert robot.simulation.tendon_damping_ns_per_m == 5.0
+    assert [motor.polarity for motor in robot.hardware.tendon_actuators.motors] == [1, 1, 1, 1, -1]
+
+
+def test_what_a_part_assumed_and_this_file_states_is_not_assumed(tmp_path):
+    changes = {"set": {"actuators.gear_ratio": 5.0}, "tendon_stiffness_n_per_m": 3.0e4, "actuators": {"heat": {}}}
+    second = write(tmp_path / "second.yaml", include=["opencr_five_tendon"], name="second", **changes)
+    left_out = {"actuators.gear_ratio", "tendon_stiffness_n_per_m"}
+    assert set(load_robot("opencr_five_tendon").assumed) - set(load_robot(second).assumed) == left_out
 
 
 def test_an_included_file_of_another_folder_names_its_own_parts_from_there(in_parts, tmp_path):
@@ -89,6 +113,7 @@ def test_an_error_names_the_file_in_which_the_value_stands(in_parts, tmp_path):
         ({"include": ["two_segment"], "set": {"segments[2].length_m": 0.1}}, "set.segments[2].length_m", "dotted key"),
         ({"include": ["two_segment"], "set": {"segments.0": 0.1}}, "set.segments.0", "dotted key"),
         ({"include": ["two_segment"], "set": {"segments[0].length": 0.1}}, "segments[0].length", "length_m"),
+        ({"include": ["two_segment"], "set": {"limit.maximum_n": 3}}, "limit", "did you mean 'limits'"),
         ({"include": ["two_segment"], "set": [1]}, "set", "a mapping of dotted keys"),
     ],
 )
@@ -110,7 +135,9 @@ def test_files_that_include_each_other_without_end_are_refused(tmp_path):
 
 def test_what_was_found_goes_beside_the_parts(in_parts, tmp_path):
     robot = load_robot(in_parts)
-    found = tune(robot)
+    gains = tuple(replace(one, p=0.5 * one.p) for one in robot.control.gains)
+    margin = DelayMargin(*[1.0] * len(fields(DelayMargin)))
+    found = Tuning(replace(robot.control, gains=gains), margin, None, (), (), 1.0, 0.8, 2.5, 0.0, 1e-3, "phase")
     tuned = write_fitted_robot(robot, found, tmp_path / "other" / "tuned.yaml")
     assert tuned.control.gains == found.control.gains
     assert tuned.segments == robot.segments
@@ -120,10 +147,10 @@ def test_what_was_found_goes_beside_the_parts(in_parts, tmp_path):
     assert own["set"]["control.gains[0].p"] == found.control.gains[0].p
 
 
-def test_a_recording_keeps_the_whole_robot(in_parts):
+def test_a_recording_keeps_the_whole_robot(in_parts, tmp_path):
     assert parse_robot(self_contained(in_parts)) == SHIPPED
-    shipped = find_robot_file("two_segment")
-    assert self_contained(shipped) == shipped.read_text(encoding="utf-8")
+    alone = write(tmp_path / "alone.yaml", name="alone")
+    assert self_contained(alone) == alone.read_text(encoding="utf-8")
 
 
 OLD = """\
@@ -145,6 +172,7 @@ displaced_tendons:
   fitted_values: [{name: log_friction_fraction, value: -2.0, deviation: 0.1, prior_deviation: 1.0}]
 simulation: {seed: 3, tendon_stiffness_n_per_m: 1.2e+4}
 assumed: [simulation.tendon_stiffness_n_per_m]
+control: {pretension_n: 1.0, gains: [{p: 1.0}]}
 hardware:
   serial_number: old
   tendon_actuators:

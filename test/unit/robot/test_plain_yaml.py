@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from robot_files import robot_values
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.plain_yaml import BOUNDS, PlainReader, YamlBounds, plain_yaml
@@ -118,7 +119,7 @@ FEW = settings(max_examples=max(20, settings().max_examples // 5))
 
 # The fuzzer. Whatever is handed in: read within the bounds, or the one declared error.
 
-GOOD = yaml.safe_load(find_robot_file("opencr_five_tendon").read_text(encoding="utf-8"))
+GOOD = robot_values()
 ODD = [None, True, "", "x" * 5000, [], {}, float("nan"), float("inf"), 1e308, -1e308, 5e-324, 1e400, 10**30, -1, 0]
 ODD += ["\0", "1e400", "²", "nan", "../../../../etc/passwd", "segments[²].name", "segments[" + "9" * 5000 + "].name"]
 ODD += [10**400, 1.5, "😀", "\u2028", [[]], [None], {"kind": None}, {"kind": []}, "!!int", "&a", "*a", "<<"]

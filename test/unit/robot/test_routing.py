@@ -7,19 +7,27 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from robot_files import changed_robot
 
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot import doors
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, RoutedPath, TendonRouting
+from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.routing import (
+    HelicalRouting,
+    HolesRouting,
+    RoutedPath,
+    StraightRouting,
+    TendonRouting,
+)
 from continuum_robot.rod.cosserat.conversion import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import tendon_matrix
 
-RUCKER = find_robot_file("rucker").read_text(encoding="utf-8")
+HELICAL = "routed_tendons[0]"
 
 
 def test_the_prototype_has_the_paths_of_table_one():
@@ -34,56 +42,45 @@ def test_the_prototype_has_the_paths_of_table_one():
     assert robot.tendon_names[3:] == ("backbone/tendon_4", "helical", "polynomial")
 
 
+def holes(**more):
+    return {"kind": "holes", "arc_lengths_m": [0.1, 0.2], "angles_rad": [0, 1], **more}
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "key"),
+    ("key", "value", "named"),
     [
-        ("bending_order: 4, ", "order: 4, ", "basis.order"),
+        ("segments[0].basis.order", 4, "basis.order"),
+        ("segments[0].basis", {"kind": "chebyshev"}, "basis.bending_order"),
+        ("segments[0].basis", {"kind": "chebyshev_bending", "torsion_order": 4}, "basis.torsion_order"),
+        (f"{HELICAL}.routing.radius", 3, "routing.radius"),
+        (f"{HELICAL}.routing.kind", "spiral", "routing.kind"),
+        ("routed_tendons[1].name", "helical", "routed_tendons"),
+        (f"{HELICAL}.end_m", 0.25, "routed_tendons[0].end_m"),
+        (f"{HELICAL}.start_m", 0.3, "start_m"),
+        ("routed_tendons[1].routing.radius_coefficients", [0.02], "routed_tendons[1]"),
+        (f"{HELICAL}.routing", holes(radii_m=[0.008, 0.012]), "routed_tendons[0]"),
+        (f"{HELICAL}.routing", holes(arc_lengths_m=[0.2, 0.1]), "arc_lengths_m"),
+        (f"{HELICAL}.routing", holes(angles_rad=[0]), "angles_rad"),
         (
-            "{kind: chebyshev, bending_order: 4, torsion_order: 4, shear_order: 2, extension_order: 2}",
-            "{kind: chebyshev}",
-            "basis.bending_order",
-        ),
-        ("kind: chebyshev, bending_order: 4", "kind: chebyshev_bending, order: 4", "basis.torsion_order"),
-        ("turns: 1.0", "turns: 1.0, radius: 3", "routing.radius"),
-        ("kind: helical", "kind: spiral", "routing.kind"),
-        ("name: polynomial", "name: helical", "routed_tendons"),
-        ("name: helical\n    end_m: 0.242", "name: helical\n    end_m: 0.25", "routed_tendons[0].end_m"),
-        ("turns: 1.0}", "turns: 1.0}\n    start_m: 0.3", "start_m"),
-        ("5887.0]}", "5887.0], radius_coefficients: [0.02]}", "routed_tendons[1]"),
-        (
-            "{kind: helical, turns: 1.0}",
-            "{kind: holes, arc_lengths_m: [0.1, 0.2], angles_rad: [0, 1], radii_m: [0.008, 0.012]}",
-            "routed_tendons[0]",
-        ),
-        (
-            "{kind: helical, turns: 1.0}",
-            "{kind: holes, arc_lengths_m: [0.2, 0.1], angles_rad: [0, 1]}",
-            "arc_lengths_m",
-        ),
-        ("{kind: helical, turns: 1.0}", "{kind: holes, arc_lengths_m: [0.1, 0.2], angles_rad: [0]}", "angles_rad"),
-        (
-            "tendons: {count: 4, pitch_radius_m: 0.008}",
-            "tendons: {count: 4, pitch_radius_m: 0.008, routing: {kind: polynomial, radius_coefficients: [0.05]}}",
+            "segments[0].tendons.routing",
+            {"kind": "polynomial", "radius_coefficients": [0.05]},
             "segments[0].tendons.routing",
         ),
     ],
 )
-def test_what_does_not_fit_is_named_with_its_key(old, new, key):
-    assert old in RUCKER
+def test_what_does_not_fit_is_named_with_its_key(key, value, named):
     with pytest.raises(RobotFileError) as caught:
-        parse_robot(RUCKER.replace(old, new, 1))
-    assert key in caught.value.key
+        changed_robot({key: value}, "rucker")
+    assert named in caught.value.key
     assert caught.value.line is not None
 
 
 def test_a_string_may_be_routed_and_is_checked_too():
-    shipped = "{kind: helical, turns: 1.0}}"
-    assert shipped in RUCKER
-    robot = parse_robot(RUCKER.replace(shipped, "{kind: helical, turns: 0.5}}"))
+    robot = changed_robot({"strings[4].routing.turns": 0.5}, "rucker")
     lengths = Rod(robot).strings.displacement_gradient(np.zeros(robot.coefficient_count))
     assert lengths.shape[0] == len(robot.strings) == 5
     with pytest.raises(RobotFileError, match="strings"):
-        parse_robot(RUCKER.replace(shipped, "{kind: polynomial, radius_coefficients: [0.1]}}"))
+        changed_robot({"strings[4].routing": {"kind": "polynomial", "radius_coefficients": [0.1]}}, "rucker")
 
 
 @pytest.mark.parametrize("name", ["rucker", "rucker_helical"])
@@ -138,11 +135,11 @@ def bent_helix(monkeypatch):
     monkeypatch.setattr(
         doors, "entry_points", lambda *, group: [Entry(BentHelix)] if group == doors.TENDON_ROUTINGS else []
     )
-    return RUCKER.replace("{kind: helical, turns: 1.0}", "{kind: bent_helix, turns: 1.0}", 1)
+    return {f"{HELICAL}.routing": {"kind": "bent_helix", "turns": 1.0}}
 
 
 def test_a_routing_of_another_package_is_read_checked_and_followed(bent_helix):
-    robot = parse_robot(bent_helix)
+    robot = changed_robot(bent_helix, "rucker")
     tendon = robot.routed_tendons[0]
     assert tendon.routing == BentHelix(turns=1.0)
     rod, c = Rod(robot), np.linspace(-1.0, 1.0, robot.coefficient_count)
@@ -151,16 +148,16 @@ def test_a_routing_of_another_package_is_read_checked_and_followed(bent_helix):
     difference = (rod.displacement(c + step) - rod.displacement(c - step)) / 2
     np.testing.assert_allclose(difference, rows @ step, rtol=1e-6, atol=1e-14)
     with pytest.raises(RobotFileError, match=r"\[-5, 5\]"):
-        parse_robot(bent_helix.replace("turns: 1.0", "turns: 9.0", 1))
+        changed_robot({**bent_helix, f"{HELICAL}.routing.turns": 9.0}, "rucker")
     with pytest.raises(RobotFileError, match="straight, helical, polynomial, holes, bent_helix"):
-        parse_robot(RUCKER.replace("kind: helical", "kind: spiral", 1))
+        changed_robot({f"{HELICAL}.routing.kind": "spiral"}, "rucker")
 
 
 @pytest.mark.parametrize("made", [object(), dict])
 def test_what_is_no_routing_is_refused(monkeypatch, made):
     monkeypatch.setattr(doors, "entry_points", lambda *, group: [Entry(made)] if group == doors.TENDON_ROUTINGS else [])
     with pytest.raises(RobotFileError, match="a dataclass"):
-        parse_robot(RUCKER.replace("kind: helical", "kind: bent_helix", 1))
+        changed_robot({f"{HELICAL}.routing.kind": "bent_helix"}, "rucker")
     with pytest.raises(ParameterError, match="TendonRouting"):
         RoutedPath(name="theirs", start_m=0, end_m=0.1, pitch_radius_m=0.01, routing=made)
 
@@ -179,3 +176,18 @@ def test_the_judge_follows_any_routing_by_differences():
     np.testing.assert_allclose(before[:2], after[:2], atol=1e-9)
     np.testing.assert_allclose(after[2:], 0, atol=1e-9)
     np.testing.assert_allclose(np.hypot(*before[2:4]), 0.008 * 2 * np.pi / 0.2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "routing",
+    [StraightRouting(), HelicalRouting(turns=0.5), HolesRouting(arc_lengths_m=(0.05, 0.15), angles_rad=(0, 1))],
+)
+def test_the_judge_follows_the_spiral_of_held_tendons(routing):
+    whole = RoutedPath(name="one", start_m=0.02, end_m=0.22, pitch_radius_m=0.008, angle_rad=0.3, routing=routing)
+    one = {"stiffness_n_per_m": (1e4,), "zero_m": (0.0,), "gain": (1.0,), "friction_fraction": (0.0,)}
+    held = DisplacedTendons(**one, spiral_rad_per_m=-4.0, straight_over_m=0.02)
+    (path,) = held.paths([whole], [0.1])
+    s_m = np.linspace(0.08, 0.16, 9)  # between the holes
+    np.testing.assert_allclose(tendon_path(path).at(s_m, 0.1)[:, :4], np.transpose(path.at(s_m)), atol=1e-9)
+    turned = tendon_path(whole).at(s_m, 0.1)[:, :2] @ np.array([1, 1j]) * np.exp(-4j * (s_m - 0.1))
+    np.testing.assert_allclose(np.array([1, 1j]) @ path.at(s_m)[:2], turned, atol=1e-9)

@@ -8,14 +8,14 @@ import math
 
 import numpy as np
 import pytest
-import yaml
+from robot_files import changed_robot, made, robot_values
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.estimation.observability import coefficient_names
 from continuum_robot.identification.robot_file import _straighten
 from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.file.shipped_files import shipped_file, shipped_robots
-from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.robot.file.shipped_files import shipped_robots
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting, PolynomialRouting, StraightRouting
 from continuum_robot.robot.segments.tendons import String, Tendons
 from continuum_robot.rod.description import RodDescription
@@ -107,18 +107,15 @@ def test_parallel_tendons_are_parallel_by_any_name(name):
 
 
 def test_a_fitted_angle_is_written_beside_no_routing_that_would_turn_it_again():
-    mapping = yaml.safe_load(shipped_file("robots/opencr_five_tendon.yaml").read_text(encoding="utf-8"))
     holes = {"kind": "holes", "arc_lengths_m": [0.0], "angles_rad": [0.5]}
-    mapping["segments"][0]["tendons"]["routing"] = holes
-    robot = parse_robot(yaml.safe_dump(mapping))
+    mapping = robot_values({"segments[0].tendons.routing": holes})
+    robot = made(mapping)
     _straighten(mapping, robot)
     assert "routing" not in mapping["segments"][0]["tendons"]
-    assert parse_robot(yaml.safe_dump(mapping)).segments == robot.segments
+    assert made(mapping).segments == robot.segments
 
 
 def test_a_path_that_turns_more_often_than_any_tendon_is_refused():
-    text = shipped_file("robots/rucker_helical.yaml").read_text(encoding="utf-8")
-    shipped = "{kind: helical, turns: 1.0}"
-    assert shipped in text
+    routing = {"kind": "polynomial", "angle_coefficients": [1.0e6]}
     with pytest.raises(RobotFileError, match="at most 100 times"):
-        parse_robot(text.replace(shipped, "{kind: polynomial, angle_coefficients: [1.0e+6]}", 1))
+        changed_robot({"segments[0].tendons.routing": routing}, "rucker_helical")

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ``stop`` section of a robot file: what is refused, where, and why."""
 
+import math
+
 import pytest
+from robot_files import FIVE_TENDONS, changed_robot
 
 from continuum_robot.errors import RobotFileError
-from continuum_robot.robot.loading import find_robot_file, parse_robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import STOP_ACTIONS, StopPolicy
 
-TEXT = find_robot_file("opencr_five_tendon").read_text(encoding="utf-8")
-LAST_LINE = len(TEXT.rstrip("\n").splitlines())
 
-
-def with_stop(lines, brake=""):
-    text = TEXT.rstrip("\n").replace("actuators:\n", f"actuators:\n{brake}", 1) if brake else TEXT.rstrip("\n")
-    return parse_robot(f"{text}\nstop:\n" + "".join(f"  {line}\n" for line in lines), "robot.yaml")
+def with_stop(brake_holds_n=None, **stop):
+    return changed_robot({"stop": stop, "actuators.brake_holds_n": brake_holds_n})
 
 
 def test_without_the_section_every_stop_releases_and_the_torque_stays_on():
-    policy = parse_robot(TEXT).stop
+    policy = load_robot(FIVE_TENDONS).stop
     assert policy == StopPolicy()
     assert {getattr(policy, key) for key in ("operator", "commands", "readings", "mechanics")} == {"release"}
     assert not policy.torque_off
 
 
 def test_the_section_is_read():
-    policy = with_stop(["operator: hold_tension", "commands: hold_place", "hold_s: 10", "torque_off: true"]).stop
+    policy = with_stop(operator="hold_tension", commands="hold_place", hold_s=10, torque_off=True).stop
     assert policy == StopPolicy(operator="hold_tension", commands="hold_place", hold_s=10.0, torque_off=True)
 
 
@@ -41,24 +40,26 @@ def test_the_section_is_read():
 )
 def test_an_action_that_cannot_be_is_refused_with_its_line_and_the_reason(key, action, reason):
     with pytest.raises(RobotFileError) as caught:
-        with_stop([f"{key}: {action}"])
+        with_stop(**{key: action})
     assert (caught.value.key, caught.value.value) == (f"stop.{key}", action)
     assert reason in str(caught.value)
-    assert f"robot.yaml:{LAST_LINE + 2}" in str(caught.value)
+    assert caught.value.line is not None
 
 
-@pytest.mark.parametrize("line", ["hold_s: 0", "hold_s: .inf", "hold_authority_n: -1", "torque_off: 1", "hold: 2"])
-def test_numbers_out_of_range_and_unknown_keys_are_refused(line):
-    with pytest.raises(RobotFileError, match=r"stop\."):
-        with_stop([line])
+@pytest.mark.parametrize(
+    ("key", "value"), [("hold_s", 0), ("hold_s", math.inf), ("hold_authority_n", -1), ("torque_off", 1), ("hold", 2)]
+)
+def test_numbers_out_of_range_and_unknown_keys_are_refused(key, value):
+    with pytest.raises(RobotFileError, match=rf"stop\.{key}"):
+        with_stop(**{key: value})
 
 
 def test_a_brake_needs_one_that_holds_the_greatest_tension():
     with pytest.raises(RobotFileError, match=r"actuators\.brake_holds_n") as caught:
-        with_stop(["devices: brake"])
+        with_stop(devices="brake")
     assert caught.value.key == "stop.devices"
     with pytest.raises(RobotFileError, match=r"at least limits\.maximum_n = 20 N, since stop\.operator"):
-        with_stop(["operator: brake"], brake="  brake_holds_n: 15.0\n")
-    robot = with_stop([f"{key}: brake" for key in ("operator", "motor_hot")], brake="  brake_holds_n: 40.0\n")
+        with_stop(15.0, operator="brake")
+    robot = with_stop(40.0, operator="brake", motor_hot="brake")
     assert robot.stop.braking == "operator"
     assert "brake" in STOP_ACTIONS

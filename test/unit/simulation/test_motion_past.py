@@ -7,11 +7,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-import yaml
+from robot_files import changed_robot
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.values import file_values
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.description import RodDescription
@@ -114,19 +113,11 @@ def test_a_hung_weight_stays_where_friction_holds_it():
     assert heights[-1] == pytest.approx(heights[-1000], abs=TRAVEL_M)
 
 
-def test_a_file_says_it_and_a_bad_value_is_refused_with_its_range(tmp_path):
-    values, file = file_values(load_robot("opencr_five_tendon")), tmp_path / "robot.yaml"
-    values["actuators"]["friction_travel_m"] = TRAVEL_M
-    values["segments"][0]["hysteresis"] = {"moment_nm": 2e-3, "curvature_per_m": 1.0}
-    file.write_text(yaml.safe_dump(values))
-    robot = load_robot(file)
+def test_a_file_says_it_and_a_bad_value_is_refused_with_its_range():
+    travel, lag = "actuators.friction_travel_m", "segments[0].hysteresis"
+    robot = changed_robot({travel: TRAVEL_M, lag: {"moment_nm": 2e-3, "curvature_per_m": 1.0}})
     assert robot.segments[0].hysteresis == Hysteresis(moment_nm=2e-3, curvature_per_m=1.0)
-    values["segments"][0]["hysteresis"]["moment_nm"] = -1.0
-    file.write_text(yaml.safe_dump(values))
     with pytest.raises(RobotFileError, match=r"hysteresis\.moment_nm: -1"):
-        load_robot(file)
-    values["segments"][0]["hysteresis"]["moment_nm"] = 1e-3
-    values["actuators"]["friction_travel_m"] = 1.0
-    file.write_text(yaml.safe_dump(values))
+        changed_robot({lag: {"moment_nm": -1.0, "curvature_per_m": 1.0}})
     with pytest.raises(RobotFileError, match="friction_travel_m: 1"):
-        load_robot(file)
+        changed_robot({travel: 1.0})
