@@ -162,11 +162,16 @@ def delay_margin_s(
 
 
 def _servo_margins(robot: Robot) -> DelayMargin:
-    """Of the integral on the shape: with a bus cycle from reading to command and a period of the shape on the way."""
+    """Of the integral on shape or tip: with a bus cycle from reading to command and a period of the shape on the way.
+
+    A tracker is late besides, by its latency.
+    """
     actuators, control = robot.actuators, robot.control
     if actuators is None or actuators.servo is None or control is None:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control")
     delay_s, rate = 1 / actuators.cycle_hz + SHAPE_PERIOD_S, control.integral_per_s
+    if robot.hardware is not None and robot.sees_tip and not robot.sees_shape:
+        delay_s += getattr(robot.hardware.tracker, "latency_s", 0.0)
     if not rate:
         return DelayMargin(math.inf, math.nan, math.nan, math.inf, 0, delay_s, SERVOS)
     w = 2 * math.pi * actuators.servo.bandwidth_hz
