@@ -285,6 +285,17 @@ def test_deactivation_straightens_the_robot_while_it_pays_out():
     assert not loop.servos.on
 
 
+def test_a_deactivation_pays_nothing_out_where_the_file_has_it_so():
+    bent_m = np.array([4e-3, 1e-3, -3e-3, -3e-3, 1e-3])
+    robot = servo_robot(stop={"deactivation": "torque_off"})
+    loop = started(robot=robot, servos=Servos(N, HOME_M, bent_m, loads=False))
+    loop.command(bent_m, 0.1)
+    loop.loop.ramp_down(pytest.fail)
+    loop.loop.call(loop.loop.power_off)
+    np.testing.assert_allclose(loop.servos.written[-1], HOME_M + bent_m, atol=1e-6)
+    assert not loop.servos.on
+
+
 def test_an_estop_in_a_deactivation_pulls_no_tendon_in_any_more():
     bent_m = np.array([4e-3, 1e-3, -6e-3, -6e-3, 1e-3])
     loop = started(servos=Servos(N, HOME_M, bent_m, loads=False))
