@@ -114,9 +114,12 @@ class StopPolicy:
                 allowed = [other for other in STOP_ACTIONS if other not in (*refused, never)]
                 why = because if action == never else reason
                 raise refuse(f"stop.{key}", action, f"one of {', '.join(allowed)}: {why}")
-        if displacements and self.hold_authority_n:
-            expected = "none: a servo that holds its place has no bounded authority"
-            raise refuse("stop.hold_authority_n", self.hold_authority_n, expected)
+        if displacements:
+            for key in ("hold_authority_n", "hold_bandwidth_rad_per_s"):
+                value, usual = getattr(self, key), self.__dataclass_fields__[key].default
+                if value != usual:
+                    expected = f"{usual:g}, or none: a servo holds its place by a loop of its own"
+                    raise refuse(f"stop.{key}", value, expected)
 
     @property
     def braking(self) -> str:

@@ -318,8 +318,9 @@ def test_a_stop_policy_refuses_what_servos_cannot_or_should_not_do():
     for key, reason in (("mechanics", "overloaded"), ("motor_hot", "cool")):
         with pytest.raises(RobotFileError, match=f"stop.{key}.*{reason}"):
             servo_robot(stop={key: "hold_place"})
-    with pytest.raises(RobotFileError, match=r"stop\.hold_authority_n"):
-        servo_robot(stop={"hold_authority_n": 2.0})
+    for key, value in (("hold_authority_n", 2.0), ("hold_bandwidth_rad_per_s", 20.0)):
+        with pytest.raises(RobotFileError, match=rf"stop\.{key}"):
+            servo_robot(stop={key: value})
     for key in set(CLASSES) - {"mechanics", "motor_hot"}:
         assert getattr(servo_robot(stop={key: "hold_place"}).stop, key) == "hold_place"
 
