@@ -17,6 +17,7 @@ COMPILED_LAWS = (PID_LAW, INVERSE_DYNAMICS_LAW)
 """Of the controllers of this package that give tensions; they are compiled with the cycle."""
 LAWS = (*COMPILED_LAWS, STATICS_LAW)
 """Of all controllers of this package; the last one gives displacements."""
+FASTEST_INTEGRAL_PER_S = 20.0
 BY_MODEL, BY_LOAD = "model", "load"
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
@@ -101,7 +102,7 @@ class ControlSettings:
         " tracker does, is corrected; 0: not",
         default=0.0,
         ge=0,
-        le=20,
+        le=FASTEST_INTEGRAL_PER_S,
         live=True,
     )
     inverse_dynamics: InverseDynamicsSettings = quantity(
