@@ -254,22 +254,6 @@ class Pid:
         integral = integral + fraction * excess
         self.integral[k] = 0.0 if integral * excess > 0.0 else integral
 
-    def with_parameters(self, parameters: PidParameters) -> Pid:
-        """The same controller in the same state with other parameters; see :meth:`set_parameters`.
-
-        Parameters
-        ----------
-        parameters : for the same number of coordinates
-
-        Raises
-        ------
-        ParameterError : another number of coordinates
-        """
-        other = Pid(self.parameters)
-        other.copy_state(self)
-        other.set_parameters(parameters)
-        return other
-
     def set_parameters(self, parameters: PidParameters) -> None:
         """Go on in the same state with other parameters.
 
@@ -288,21 +272,6 @@ class Pid:
             raise ParameterError("parameters", parameters.p.size, f"gains for {self.size} coordinates")
         self._take_parameters(parameters)
         self.settle()
-
-    def copy_state(self, other: Pid) -> None:
-        """Take over the state and the last terms of another controller.
-
-        Parameters
-        ----------
-        other : on as many coordinates
-        """
-        k: cython.int
-        for k in range(self.size):
-            self.measurement[k], self.rate[k] = other.measurement[k], other.rate[k]
-            self.integral[k], self.start[k] = other.integral[k], other.start[k]
-            self.error[k], self.p_term[k], self.i_term[k] = other.error[k], other.p_term[k], other.i_term[k]
-            self.d_term[k], self.feedforward[k] = other.d_term[k], other.feedforward[k]
-            self.output[k], self.saturated[k] = other.output[k], other.saturated[k]
 
     def update(
         self,

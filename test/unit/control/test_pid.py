@@ -327,25 +327,24 @@ def test_new_parameters_act_from_the_next_cycle_without_a_jump_of_the_integral()
     old = pid(p=10.0, i=50.0)
     for _ in range(50):
         before = run(old, 0.1)
-    new = old.with_parameters(dataclasses.replace(old.parameters, p=np.array([20.0]), i=np.array([500.0])))
-    terms = run(new, 0.1)
+    old.set_parameters(dataclasses.replace(old.parameters, p=np.array([20.0]), i=np.array([500.0])))
+    terms = run(old, 0.1)
     np.testing.assert_allclose(terms.p_term, [2.0])
     np.testing.assert_allclose(terms.i_term, before.i_term + DT * 50 * 0.1)
-    np.testing.assert_allclose(run(old, 0.1).p_term, [1.0])  # the old one goes on as it was
 
 
 def test_switching_the_integral_off_lets_it_fade():
     controller = pid(p=10.0, i=50.0)
     for _ in range(50):
         run(controller, 0.1)
-    pd = controller.with_parameters(dataclasses.replace(controller.parameters, i=np.zeros(1)))
-    first = run(pd, 0.1)
+    controller.set_parameters(dataclasses.replace(controller.parameters, i=np.zeros(1)))
+    first = run(controller, 0.1)
     np.testing.assert_allclose(first.i_term, [50 * DT * 50 * 0.1])
     for _ in range(1000):
-        last = run(pd, 0.1)
+        last = run(controller, 0.1)
     assert abs(last.i_term[0]) < 1e-6
 
 
 def test_parameters_for_another_robot_are_refused():
     with pytest.raises(ParameterError):
-        pid(2).with_parameters(pid(4).parameters)
+        pid(2).set_parameters(pid(4).parameters)
