@@ -214,11 +214,10 @@ class ControllerCycle:
         tip : its place, shape (3,), base frame, m; None: not measured
         stamp_s : monotonic time of the measurement, s
         """
-        if hasattr(self.controller, "see"):
-            if clarke is not None:
-                self.controller.see(clarke, stamp_s)
-            if tip is not None:
-                self.controller.see_tip(tip, stamp_s)
+        for name, seen in (("see", clarke), ("see_tip", tip)):
+            take = getattr(self.controller, name, None)
+            if take is not None and seen is not None:
+                take(seen, stamp_s)
 
     @stepped
     def answer(
