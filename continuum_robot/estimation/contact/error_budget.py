@@ -216,7 +216,7 @@ class BudgetAlgebra:
     def _budget(
         self, method: str, fractions: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
     ) -> tuple[Budget, tuple[Vector, ...]]:
-        """The budget of a method, with what else it finds."""
+        """The budget of a method, with what else it finds; its bound by constant errors is johnston (62) to (64)."""
         shared = fractions, elastic, by_c, 0.0 if friction is None else friction, self.floor
         results = self._calls[method](self.strain_count, *shared, *more)
         bound, covariance, information, *found = (one.copy() for one in results)
