@@ -276,13 +276,14 @@ class DisplacementController(CycleController):
 
     def _integrate(self, dt: float) -> None:
         """Advance the integral by the error of the newest shape or tip, against the reference of its time."""
-        rate, seen = self.settings.integral_per_s, self._seen or self._seen_tip
+        shape, rate = self._seen, self.settings.integral_per_s
+        seen = shape or self._seen_tip
         if seen is None or not rate or self._stamp_s - seen[0] > LATEST_SEEN_S:
             return
         at = min(bisect_left(self._wanted, seen[0], key=lambda one: one[0]), len(self._wanted) - 1)
         wanted = self._wanted[at][1]
-        if self._seen is not None:
-            self._error = wanted - seen[1]
+        if shape is not None:
+            self._error = wanted - shape[1]
         elif self._kinematics is not None:
             place, jacobian = self._kinematics.place(wanted)
             # Of the integral, too, only what moves the tip: the rest would be left over from other places.
@@ -301,7 +302,9 @@ class DisplacementController(CycleController):
 
     def _keep_taut(self, dt: float) -> None:
         """Advance the common tension of each part, (N,), N, by what its least measured load lacks."""
-        if self.settings.pretension_by != BY_LOAD or not np.isfinite(self._measured_n).all():
+        if self.settings.pretension_by != BY_LOAD or self._blended_s < BLEND_S:
+            return
+        if not np.isfinite(self._measured_n).all():
             return
         lacking = (self.pretension - self._measured_n) / self._common
         for rows in self.manifold.tendon_slices:
