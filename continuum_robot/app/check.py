@@ -275,7 +275,8 @@ def _law(robot: Robot, control: ControlSettings) -> str:
     if control.law == PID_LAW:
         return f"PID on {robot.coordinates_name}, {control.tendon_forces}, {_gains(robot)}"
     if control.law == STATICS_LAW:
-        integral = f"integral {control.integral_per_s:g}/s on the shape" if control.integral_per_s else "no integral"
+        seen = "shape" if robot.sees_shape else "tip"
+        integral = f"integral {control.integral_per_s:g}/s on the {seen}" if control.integral_per_s else "no integral"
         return f"statics on {robot.coordinates_name}, {control.tendon_forces}, {integral}"
     if control.law == INVERSE_DYNAMICS_LAW:
         return f"inverse dynamics on {robot.coordinates_name}, {control.tendon_forces}, {_gains(robot)}; no margins"

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.delay_margin import (
     BOARD_VELOCITY_FILTER_S,
-    PERIOD_S,
     SERVOS,
     DelayMargin,
     delay_margin_s,
@@ -133,17 +132,6 @@ class Judged:
         return found | {"defects_m": self.defects_m}
 
 
-def computing_cycles(robot: Robot, period_s: float = PERIOD_S) -> int:
-    """Cycles from a reading to its command on the motors: one, or as many as the bus of its servos takes.
-
-    Parameters
-    ----------
-    robot : any
-    period_s : of the loop, s
-    """
-    return max(1, math.ceil(bus_cycle_s(robot) / period_s - 1e-9))
-
-
 def bus_cycle_s(robot: Robot) -> float:
     """How long all servos take to get a command and answer with their state, s; 0 for other motors."""
     section = None if robot.hardware is None else robot.hardware.tendon_actuators
@@ -162,7 +150,8 @@ def judge(robot: Robot, model: RobotModel) -> Judged:
     margins = use = None
     with_margins = robot.control is not None and robot.control.law in (PID_LAW, STATICS_LAW)
     if with_margins and robot.actuators is not None:
-        margins = delay_margin_s(robot, computing_cycles=computing_cycles(robot))
+        cycles = math.ceil(bus_cycle_s(robot) * robot.actuators.cycle_hz - 1e-9)
+        margins = delay_margin_s(robot, computing_cycles=max(1, cycles))
         found += _margins(robot, margins)
     if robot.actuators is not None and robot.control is not None and not robot.takes_displacements:
         found += [*_friction(robot.actuators, robot.control), *_resolution(robot, robot.actuators, robot.control)]
@@ -242,7 +231,7 @@ def _resolution(robot: Robot, motor: Actuators, control: ControlSettings) -> Ite
     pretension_n = control.pretension_n
     section = None if robot.hardware is None else robot.hardware.tendon_actuators
     count_m = 2 * math.pi / motor.motor_rad_per_m / motor.encoder_counts_per_turn
-    speed_m_per_s = count_m / (PERIOD_S + BOARD_VELOCITY_FILTER_S)
+    speed_m_per_s = count_m / (1 / motor.cycle_hz + BOARD_VELOCITY_FILTER_S)
     if section is not None and hasattr(section, "velocity_unit_rev_per_s"):
         speed_m_per_s = section.velocity_unit_rev_per_s * max(one.meter_per_turn(motor) for one in section.motors)
     unit_a = getattr(section, "current_unit_a", 0.0)
@@ -259,7 +248,7 @@ def _resolution(robot: Robot, motor: Actuators, control: ControlSettings) -> Ite
     if control.law != PID_LAW:
         return
     gain = max(control.gains, key=lambda one: one.p * count_m + one.d * speed_m_per_s)
-    smooth = -math.expm1(-PERIOD_S / gain.derivative_filter_time) if gain.derivative_filter_time else 1.0
+    smooth = -math.expm1(-1 / (motor.cycle_hz * gain.derivative_filter_time)) if gain.derivative_filter_time else 1.0
     step_n = gain.p * count_m + gain.d * speed_m_per_s * smooth
     if step_n > 2 * COARSE_FRACTION * pretension_n:
         yield Judgement(

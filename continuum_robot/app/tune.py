@@ -11,10 +11,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from continuum_robot.app.judgement import bus_cycle_s, computing_cycles
+from continuum_robot.app.judgement import bus_cycle_s
 from continuum_robot.app.output import write_json
-from continuum_robot.control.delay_margin import MOTORS, PERIOD_S, DelayMargin
+from continuum_robot.control.delay_margin import MOTORS, SERVOS, DelayMargin
 from continuum_robot.control.tuning import GAIN_MARGIN, Tuning, tune
+from continuum_robot.errors import ParameterError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -62,10 +63,12 @@ def run_tune(
     """
     console = console or Console()
     loaded = load_robot(robot)
-    period_s = 1 / options.rate_hz if options.rate_hz else PERIOD_S
-    cycles = max(1, math.ceil(options.delay_s / period_s - 1e-9)) if options.delay_s else computing_cycles(
-        loaded, period_s
-    )  # fmt: skip
+    usual_hz = 1e3 if loaded.actuators is None else loaded.actuators.cycle_hz
+    period_s = 1 / (options.rate_hz or usual_hz)
+    if options.delay_s and loaded.takes_displacements:
+        raise ParameterError("delay_s", options.delay_s, "0: that of servos is a cycle of their bus, which rate_hz is")
+    delay_s = options.delay_s or bus_cycle_s(loaded)
+    cycles = max(1, math.ceil(delay_s / period_s - 1e-9))
     with console.status(f"{loaded.name}: looking for gains ..."):
         found = tune(
             loaded,
@@ -92,6 +95,12 @@ def reasons(robot: Robot, found: Tuning) -> list[str]:
     found : for it
     """
     reached, parts = found.margins, robot.part_names
+    if reached.plant == SERVOS:
+        return [
+            "The servos' own loops keep their gains; tuned is what corrects the error of the shape or tip.",
+            f"Limited by the {found.limited_by} margin: {1e3 * found.computing_s:.3g} ms pass until its command, at"
+            f" {1 / found.period_s:.4g} Hz; the loop crosses gain 1 at {reached.crossover_hz:.3g} Hz.",
+        ]
     plant = "the motors' mass alone" if reached.plant == MOTORS else "rod, elastic tendons and motors"
     shown = zip(parts, found.mass_kg, found.stiffness_n_per_m, strict=True)
     masses = ", ".join(f"{part} {mass:.3g} kg and {stiffness:.3g} N/m" for part, mass, stiffness in shown)
@@ -118,6 +127,9 @@ def _print(console: Console, robot: Robot, found: Tuning) -> None:
         for name, unit in (("p", "N/m"), ("i", "N/(m·s)"), ("d", "N·s/m")):
             before = "none" if old is None else f"{getattr(old[index], name):g}"
             table.add_row(part if name == "p" else "", name, before, f"{getattr(gains, name):g}", unit)
+    if found.margins.plant == SERVOS:
+        before = f"{robot.control_settings.integral_per_s:g}"
+        table.add_row("all", "integral_per_s", before, f"{found.control.integral_per_s:g}", "1/s")
     console.print(table)
     if old is None:
         settings = found.control
@@ -149,6 +161,7 @@ def _numbers(robot: Robot, found: Tuning, out: Path | None) -> dict[str, object]
         "robot_file": None if out is None else str(out),
         "parts": list(robot.part_names),
         "gains": [{"p": one.p, "i": one.i, "d": one.d} for one in found.control.gains],
+        "integral_per_s": found.control.integral_per_s,
         "pretension_n": found.control.pretension_n,
         "phase_margin_rad": reached.phase_margin_rad,
         "gain_margin": reached.gain_margin,

@@ -36,7 +36,6 @@ from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
-PERIOD_S = 1e-3
 BOARD_VELOCITY_FILTER_S = 1e-3
 """Time constant of the low-pass on the velocity that a motor board measures, s."""
 ROD, MOTORS, SERVOS = "rod", "motors", "servos"
@@ -133,7 +132,7 @@ def delay_margin_s(
     robot: Robot,
     *,
     computing_cycles: int = 1,
-    period_s: float = PERIOD_S,
+    period_s: float | None = None,
     velocity_filter_s: float = BOARD_VELOCITY_FILTER_S,
 ) -> DelayMargin:
     """Additional delay between reading and command that the robot's Clarke PID loop stands, from its file alone.
@@ -146,7 +145,7 @@ def delay_margin_s(
         margin from below: the mass and the damping of its body lower the crossover frequency or add phase
     computing_cycles : number of cycles from a reading to its command on the motors that are counted as normal; 1 covers
         bus and motor board of a controller inside the driver's cycle
-    period_s : of the loop, s
+    period_s : of the loop, s; None: that of the robot's file
     velocity_filter_s : time constant of the motor boards' velocity, s; 0: none
 
     Raises
@@ -162,11 +161,16 @@ def delay_margin_s(
 
 
 def _servo_margins(robot: Robot) -> DelayMargin:
-    """Of the integral on the shape: with a bus cycle from reading to command and a period of the shape on the way."""
+    """Of the integral on shape or tip: with a bus cycle from reading to command and a period of the shape on the way.
+
+    A tracker is late besides, by its latency.
+    """
     actuators, control = robot.actuators, robot.control
     if actuators is None or actuators.servo is None or control is None:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control")
     delay_s, rate = 1 / actuators.cycle_hz + SHAPE_PERIOD_S, control.integral_per_s
+    if robot.hardware is not None and robot.sees_tip and not robot.sees_shape:
+        delay_s += getattr(robot.hardware.tracker, "latency_s", 0.0)
     if not rate:
         return DelayMargin(math.inf, math.nan, math.nan, math.inf, 0, delay_s, SERVOS)
     w = 2 * math.pi * actuators.servo.bandwidth_hz
@@ -205,7 +209,7 @@ def sampled_loop(
     robot: Robot,
     *,
     computing_cycles: int = 1,
-    period_s: float = PERIOD_S,
+    period_s: float | None = None,
     velocity_filter_s: float = BOARD_VELOCITY_FILTER_S,
 ) -> SampledLoop:
     """Sampled open loop of a robot under its Clarke controller. Arguments as for :func:`delay_margin_s`.
@@ -218,6 +222,7 @@ def sampled_loop(
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control, with gains")
     if computing_cycles < 0:
         raise ParameterError("computing_cycles", computing_cycles, "a number of cycles of at least 0")
+    period_s = 1 / robot.actuators.cycle_hz if period_s is None else period_s
     for name, value, least in (("period_s", period_s, 1e-6), ("velocity_filter_s", velocity_filter_s, 0.0)):
         if not least <= value < math.inf:
             raise ParameterError(name, value, f"a time of at least {least:g} s")

@@ -16,6 +16,10 @@ loop: so much it is told more, and earlier by the reference's velocity.
 Where tendons share motors (:class:`~continuum_robot.robot.coupling.Coupling`), these and the preload decide what the
 tendons pull against each other, in place of the strategy: of all tensions with the same generalised force those whose
 displacements the motors can make.
+
+Two integrals correct what the model does not know, each where something measures it: the shape, or the tip, and the
+loads (``control.pretension_by: load``). The second adds a common tension to the tendons of a segment, along the
+direction of (28), until none has less than the pretension; it forces no coordinate.
 """
 
 from __future__ import annotations
@@ -31,8 +35,9 @@ from continuum_robot.control.blending import quintic
 from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid_parameters import PidTerms
+from continuum_robot.control.tip.inverse import TipKinematics, steady_inverse
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.robot.control_settings import ControlSettings
+from continuum_robot.robot.control_settings import BY_LOAD, ControlSettings
 from continuum_robot.robot.coupling import Coupling, coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
@@ -50,7 +55,9 @@ BLEND_S = 1.0
 LARGEST_CORRECTION = 0.2
 """The integral's bound, a fraction of ``limits.maximum_displacement_m``."""
 LATEST_SEEN_S = 0.5
-"""Age up to which a measured shape is integrated, s."""
+"""Age up to which a measured shape or tip is integrated, s."""
+LOADS_PER_S = 2.0
+"""How fast the pretension follows the measured loads, 1/s."""
 TIGHT = 0.25
 """Fraction of the pretension above which a measured load shows a tight tendon."""
 _ITERATIONS = 12
@@ -102,6 +109,7 @@ class DisplacementController(CycleController):
         self._give_m_per_n, self._behind_s = _of_servos(robot)
         limits = robot.limits
         self._least_n = 0.0 if limits is None else limits.least_n
+        self._largest_n = math.inf if limits is None else limits.maximum_n
         self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
         count, size = self.tendon_count, self.coordinate_count
         self.coefficients, self._u = self._rest(), np.zeros(size)
@@ -114,6 +122,9 @@ class DisplacementController(CycleController):
         self._position, self._error = np.full(size, np.nan), np.zeros(size)
         self._wanted: deque[tuple[float, Vector]] = deque(maxlen=512)
         self._seen: tuple[float, Vector] | None = None
+        self._seen_tip: tuple[float, Vector] | None = None
+        self._kinematics = TipKinematics(robot) if robot.sees_tip else None
+        self._common, self._common_n = np.array(self.manifold.shift_direction), np.zeros(count)
         self._stamp_s, self.unsolved, self._saturated = 0.0, 0, False
         self.set_settings(robot.control_settings)
 
@@ -147,6 +158,16 @@ class DisplacementController(CycleController):
         stamp_s : of the measurement, on the clock of the readings, s
         """
         self._seen = (stamp_s, np.array(clarke)) if np.isfinite(clarke).all() else None
+
+    def see_tip(self, place: Vector, stamp_s: float) -> None:
+        """Hear of the tip's place that a tracker measured. From any thread.
+
+        Parameters
+        ----------
+        place : base frame, shape (3,), m; not finite: forgotten
+        stamp_s : of the measurement, on the clock of the readings, s
+        """
+        self._seen_tip = (stamp_s, np.array(place)) if np.isfinite(place).all() else None
 
     def observe(self, displacement: list[float], velocity: list[float]) -> bool:
         """Coordinates of the shape, and their rates; False where an input is not finite or holds no equilibrium."""
@@ -195,7 +216,8 @@ class DisplacementController(CycleController):
         """
         self._integral[:], self._short[:], self._blended_s = 0.0, 0.0, 0.0
         self._wanted.clear()
-        self._seen = None
+        self._seen = self._seen_tip = None
+        self._common_n[:] = 0.0
         self._solve(np.array(position))
         self._anchor = self._path.copy()
         self.load = self.tension.copy()
@@ -223,6 +245,7 @@ class DisplacementController(CycleController):
         self.payload.step(dt)
         self._wanted.append((self._stamp_s, self._position))
         self._integrate(dt)
+        self._keep_taut(dt)
         ahead = self._behind_s * np.nan_to_num(np.array(velocity))
         self._saturated = not self._solve(self._position + ahead + self._integral)
         self.unsolved += self._saturated
@@ -252,15 +275,41 @@ class DisplacementController(CycleController):
         self._short = self._C @ (self.tendons.gain * (np.array(command) - np.array(self.command)))
 
     def _integrate(self, dt: float) -> None:
-        """Advance the integral by the error of the newest shape that was seen, against the reference of its time."""
-        seen, rate = self._seen, self.settings.integral_per_s
+        """Advance the integral by the error of the newest shape or tip, against the reference of its time."""
+        shape, rate = self._seen, self.settings.integral_per_s
+        seen = shape or self._seen_tip
         if seen is None or not rate or self._stamp_s - seen[0] > LATEST_SEEN_S:
             return
         at = min(bisect_left(self._wanted, seen[0], key=lambda one: one[0]), len(self._wanted) - 1)
-        self._error = self._wanted[at][1] - seen[1]
+        wanted = self._wanted[at][1]
+        if shape is not None:
+            self._error = wanted - shape[1]
+        elif self._kinematics is not None:
+            place, jacobian = self._kinematics.place(wanted)
+            # Of the integral, too, only what moves the tip: the rest would be left over from other places.
+            moved = place - seen[1] + jacobian @ self._integral
+            self._error = steady_inverse(jacobian) @ moved - self._integral
         further = rate * dt * self._error
         further[self._error * self._short < 0] = 0.0  # it is limited that way
         self._integral = np.clip(self._integral + further, -self._largest_m, self._largest_m)
+
+    @property
+    def problem(self) -> str:
+        """What a setting asks for in vain, a sentence; empty: nothing."""
+        if self.settings.pretension_by != BY_LOAD or np.isfinite(self._measured_n).all():
+            return ""
+        return f"control.pretension_by is {BY_LOAD}, and not all loads are measured: the model's have the pretension"
+
+    def _keep_taut(self, dt: float) -> None:
+        """Advance the common tension of each part, (N,), N, by what its least measured load lacks."""
+        if self.settings.pretension_by != BY_LOAD or self._blended_s < BLEND_S:
+            return
+        if not np.isfinite(self._measured_n).all():
+            return
+        lacking = (self.pretension - self._measured_n) / self._common
+        for rows in self.manifold.tendon_slices:
+            self._common_n[rows] += LOADS_PER_S * dt * lacking[rows].max()
+        self._common_n = np.clip(self._common_n, 0.0, self._largest_n)
 
     def _solve(self, clarke: Vector) -> bool:
         """Find shape and tensions with these coordinates by Newton's method, from the last ones; False: these stay.
@@ -273,7 +322,7 @@ class DisplacementController(CycleController):
         matrix, path = np.zeros((n + len(u), n + len(u))), self._path
         for _ in range(_ITERATIONS):
             self.forces.step(vector(u))
-            tension = np.array(self.forces.tension)
+            tension = np.array(self.forces.tension) + self._common_n * self._common
             if self._balanced is not None and self._coupling is not None:
                 away = self.tendons.reading(path, tension) - self._coupling.offset_m
                 tension = tension + self._balanced @ away

@@ -138,13 +138,14 @@ class LimitedMotion:
         self._velocity = np.zeros(size) if velocity is None else _finite("velocity", velocity, size)
         self._acceleration = np.zeros(size)
 
-    def towards(self, target: ArrayLike, dt: float) -> ClarkeReference:
-        """One step towards a target, so that it can come to rest there.
+    def towards(self, target: ArrayLike, dt: float, drift: ArrayLike | None = None) -> ClarkeReference:
+        """One step towards a target, so that it can come to rest there, or beside one that moves.
 
         Parameters
         ----------
-        target : shape (2m,), m
+        target : where it is after the step, shape (2m,), m
         dt : s, positive
+        drift : velocity of the target, shape (2m,), m/s; None: it rests
 
         Returns
         -------
@@ -154,15 +155,16 @@ class LimitedMotion:
         ------
         ParameterError : a value that is not finite, or a dt that is not positive
         """
-        way = _finite("target", target, self._position.size) - self._position
+        moved = np.zeros(self._position.size) if drift is None else _finite("drift", drift, self._position.size)
+        way = _finite("target", target, self._position.size) - self._position - dt * moved
         distance = float(np.linalg.norm(way))
         if distance == 0:
-            return self.along(np.zeros_like(way), dt)
+            return self.along(moved, dt)
         braking = self.limits.acceleration_m_per_s2 * _positive(dt)
         # n steps, each slower by a dt than the one before, cover up to n (n + 1) / 2 a dt^2. The last one ends there.
         steps = max(1, math.ceil(math.sqrt(0.25 + 2 * distance / (braking * dt)) - 0.5))
         speed = min(self.limits.speed_m_per_s, distance / (steps * dt) + (steps - 1) / 2 * braking)
-        return self.along(way * (speed / distance), dt)
+        return self.along(moved + way * (speed / distance), dt)
 
     def along(self, velocity: ArrayLike, dt: float) -> ClarkeReference:
         """One step with a desired velocity; zero brings it to rest.

@@ -8,12 +8,10 @@ integral is advanced after the output is computed.
 
 from __future__ import annotations
 
-import math
-
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, expm1, isfinite
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from continuum_robot.control.pid_parameters import PidParameters, PidTerms
 from continuum_robot.errors import ParameterError
@@ -94,7 +92,8 @@ class Pid:
         self.error, self.p_term, self.i_term, self.d_term = vector(size), vector(size), vector(size), vector(size)
         self.feedforward, self.output, self.saturated = vector(size), vector(size), integers(size)
         self._take_parameters(parameters)
-        self.reset()
+        unknown, zero = vector([UNKNOWN] * size), vector(size)
+        self.begin(unknown, unknown, unknown, zero, zero, zero)
 
     def _take_parameters(self, parameters: PidParameters) -> None:
         k = parameters
@@ -111,52 +110,6 @@ class Pid:
         self.deadband, self.filter_rate = vector(k.error_deadband), vector(filter_rate)
         self.velocity_weight = vector(k.reference_velocity_weight)
 
-    def reset(
-        self,
-        output: ArrayLike | None = None,
-        *,
-        reference: ArrayLike | None = None,
-        measurement: ArrayLike | None = None,
-        measurement_rate: ArrayLike | None = None,
-        feedforward: ArrayLike | None = None,
-        reference_rate: ArrayLike | None = None,
-    ) -> None:
-        """Restart; with an ``output``, so that the next update with the same inputs gives just that output.
-
-        The integral takes what the other terms leave of ``output``. What it cannot hold (beyond i_clamp, or with i = 0)
-        starts as an offset that fades with a time constant of 0.5 s. Arrays of shape (coordinates,).
-
-        Parameters
-        ----------
-        output : output to begin with, N; None: integral 0
-        reference : m; None: as measured
-        measurement : m; None: unknown
-        measurement_rate : m/s; None: at rest
-        feedforward : N; None: 0
-        reference_rate : m/s; None: 0
-
-        Raises
-        ------
-        ParameterError : a value that is not finite
-        """
-        unknown, zero = np.full(self.size, np.nan), np.zeros(self.size)
-        self.begin(
-            vector(self._finite("output", output, unknown)),
-            vector(self._finite("reference", reference, unknown)),
-            vector(self._finite("measurement", measurement, unknown)),
-            vector(self._finite("measurement_rate", measurement_rate, zero)),
-            vector(self._finite("feedforward", feedforward, zero)),
-            vector(self._finite("reference_rate", reference_rate, zero)),
-        )
-
-    def _finite(self, name: str, value: ArrayLike | None, default: Vector) -> Vector:
-        if value is None:
-            return default
-        array = np.array(value, dtype=float)
-        if array.shape != default.shape or not np.all(np.isfinite(array)):
-            raise ParameterError(name, array, f"{self.size} finite values, one a coordinate")
-        return array
-
     @stepped
     def begin(
         self,
@@ -167,8 +120,11 @@ class Pid:
         feedforward: cython.double[::1],
         reference_rate: cython.double[::1],
     ) -> cython.void:
-        """Restart as :meth:`reset`; an ``output``, ``reference`` or ``measurement`` that is not known is NaN, a
-        ``measurement_rate``, ``feedforward`` or ``reference_rate`` 0.
+        """Restart; with an ``output``, N, so that the next step with the same inputs gives just that output.
+
+        The integral takes what the other terms leave of ``output``. What it cannot hold (beyond i_clamp, or with i = 0)
+        starts as an offset that fades with a time constant of 0.5 s. An ``output``, ``reference`` or ``measurement``
+        (m) that is not known is NaN, a ``measurement_rate``, ``reference_rate`` (m/s) or ``feedforward`` (N) 0.
         """
         k: cython.int
         self.is_limited = False
@@ -254,27 +210,11 @@ class Pid:
         integral = integral + fraction * excess
         self.integral[k] = 0.0 if integral * excess > 0.0 else integral
 
-    def with_parameters(self, parameters: PidParameters) -> Pid:
-        """The same controller in the same state with other parameters; see :meth:`set_parameters`.
-
-        Parameters
-        ----------
-        parameters : for the same number of coordinates
-
-        Raises
-        ------
-        ParameterError : another number of coordinates
-        """
-        other = Pid(self.parameters)
-        other.copy_state(self)
-        other.set_parameters(parameters)
-        return other
-
     def set_parameters(self, parameters: PidParameters) -> None:
         """Go on in the same state with other parameters.
 
         The integral is kept in N, so a new i does not make the output jump. An integral that the new parameters cannot
-        hold (i = 0, or narrower i_clamp) fades as in :meth:`reset`.
+        hold (i = 0, or narrower i_clamp) fades as in :meth:`begin`.
 
         Parameters
         ----------
@@ -288,63 +228,6 @@ class Pid:
             raise ParameterError("parameters", parameters.p.size, f"gains for {self.size} coordinates")
         self._take_parameters(parameters)
         self.settle()
-
-    def copy_state(self, other: Pid) -> None:
-        """Take over the state and the last terms of another controller.
-
-        Parameters
-        ----------
-        other : on as many coordinates
-        """
-        k: cython.int
-        for k in range(self.size):
-            self.measurement[k], self.rate[k] = other.measurement[k], other.rate[k]
-            self.integral[k], self.start[k] = other.integral[k], other.start[k]
-            self.error[k], self.p_term[k], self.i_term[k] = other.error[k], other.p_term[k], other.i_term[k]
-            self.d_term[k], self.feedforward[k] = other.d_term[k], other.feedforward[k]
-            self.output[k], self.saturated[k] = other.output[k], other.saturated[k]
-
-    def update(
-        self,
-        reference: Vector,
-        measurement: Vector,
-        measurement_rate: Vector | None,
-        dt: float,
-        feedforward: Vector | None = None,
-        *,
-        reference_rate: Vector | None = None,
-    ) -> PidTerms:
-        """One cycle. Arrays of shape (coordinates,).
-
-        Parameters
-        ----------
-        reference, measurement : m
-        measurement_rate : m/s; None where nothing measures it: the difference quotient of the measurement is taken
-        dt : time since the previous update, s
-        feedforward : N, None for 0
-        reference_rate : m/s, None for 0
-
-        Returns
-        -------
-        all terms; NaN output, and a state left alone, for each coordinate where an input is not finite
-
-        Raises
-        ------
-        ParameterError : dt negative or not finite
-        """
-        if not (0 <= dt < math.inf):
-            raise ParameterError("dt", dt, "a time step of at least 0 s")
-        zero = vector(self.size)
-        self.step(
-            vector(reference),
-            vector(measurement),
-            zero if measurement_rate is None else vector(measurement_rate),
-            measurement_rate is not None,
-            zero if feedforward is None else vector(feedforward),
-            zero if reference_rate is None else vector(reference_rate),
-            dt,
-        )
-        return self.terms()
 
     @stepped
     def step(

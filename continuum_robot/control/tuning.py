@@ -18,15 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.delay_margin import (
-    PERIOD_S,
     DelayMargin,
     SampledLoop,
+    delay_margin_s,
     linear_plant,
     margins,
     sampled_loop,
 )
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.control_settings import PID_LAW, ControlSettings, PidGains
+from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.control_settings import (
+    FASTEST_INTEGRAL_PER_S,
+    PID_LAW,
+    STATICS_LAW,
+    ControlSettings,
+    PidGains,
+)
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -81,31 +88,35 @@ def tune(
     *,
     phase_margin_rad: float = PHASE_MARGIN_RAD,
     gain_margin: float = GAIN_MARGIN,
-    period_s: float = PERIOD_S,
+    period_s: float | None = None,
     computing_cycles: int = 1,
 ) -> Tuning:
-    """PID gains for a robot from its model alone.
+    """PID gains for a robot from its model alone; for servos that hold displacements the integral on shape or tip.
 
     Parameters
     ----------
     robot : with ``actuators`` and ``limits``; filter times, bounds and all else of its ``control`` stay
     phase_margin_rad, gain_margin : that the loop keeps, on the linear plant about the straight shape
-    period_s : of the loop, s
-    computing_cycles : from a reading to its command on the motors
+    period_s : of the loop, s; None: that of the robot's file
+    computing_cycles : from a reading to its command on the motors; servos have one of their bus
 
     Raises
     ------
-    ParameterError : a robot without actuators or limits, one with another law, or margins that no gains have
+    ParameterError : a robot without actuators or limits, one with another law, servos without a sensor of shape or tip,
+        or margins that no gains have
     """
     if robot.actuators is None or robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and limits")
-    if robot.control is not None and robot.control.law != PID_LAW:
-        raise ParameterError("control.law", robot.control.law, f"{PID_LAW}: no other law has these gains")
+    period_s = 1 / robot.actuators.cycle_hz if period_s is None else period_s
     if not LEAST_PHASE_MARGIN_RAD - 1e-9 <= phase_margin_rad <= LARGEST_PHASE_MARGIN_RAD + 1e-9:
         allowed = f"{math.degrees(LEAST_PHASE_MARGIN_RAD):.0f} to {math.degrees(LARGEST_PHASE_MARGIN_RAD):.0f} degrees"
         raise ParameterError("phase_margin", f"{math.degrees(phase_margin_rad):g} degrees", allowed)
     if not 1.2 <= gain_margin <= 20:
         raise ParameterError("gain_margin", gain_margin, "a factor from 1.2 to 20")
+    if robot.takes_displacements:
+        return _tuned_servos(robot, robot.actuators, phase_margin_rad, gain_margin, period_s)
+    if robot.control is not None and robot.control.law != PID_LAW:
+        raise ParameterError("control.law", robot.control.law, f"{PID_LAW}: no other law has these gains")
     given = robot.control
     settings = _first_settings(robot) if given is None else given
     loop = sampled_loop(robot.changed(control=settings), computing_cycles=computing_cycles, period_s=period_s)
@@ -140,6 +151,37 @@ def tune(
         period_s=period_s,
         limited_by="phase" if reached.phase_margin_rad < 1.1 * phase_margin_rad else "gain",
     )
+
+
+def _tuned_servos(
+    robot: Robot, actuators: Actuators, phase_margin_rad: float, gain_margin: float, period_s: float
+) -> Tuning:
+    """The largest integral on shape or tip that keeps the margins."""
+    given = robot.control_settings
+    if given.law != STATICS_LAW:
+        raise ParameterError("control.law", given.law, f"{STATICS_LAW}: no other law has this integral")
+    if not robot.sees_shape and not robot.sees_tip:
+        expected = "strings, a fibre or hardware.tracker: servos have loops of their own, and nothing else to tune"
+        raise ParameterError("robot", robot.name, expected)
+    robot = robot.changed(actuators=dataclasses.replace(actuators, rate_hz=1 / period_s))
+
+    def at(rate: float) -> tuple[ControlSettings, DelayMargin]:
+        settings = dataclasses.replace(given, integral_per_s=rate)
+        return settings, delay_margin_s(robot.changed(control=settings))
+
+    low, high = 0.0, FASTEST_INTEGRAL_PER_S
+    while high - low > 1e-2 * high:
+        middle = (low + high) / 2
+        reached = at(middle)[1]
+        kept = reached.phase_margin_rad >= phase_margin_rad and reached.gain_margin >= gain_margin
+        low, high = (middle, high) if kept else (low, middle)
+    rate = math.floor(1e2 * low) / 1e2
+    settings, reached = at(rate)
+    limited_by = "phase" if reached.phase_margin_rad < 1.1 * phase_margin_rad else "gain"
+    before = at(given.integral_per_s)[1] if given.integral_per_s else None
+    wanted = {"wanted_phase_rad": phase_margin_rad, "wanted_gain": gain_margin}
+    loop = {"computing_s": reached.computing_delay_s, "period_s": period_s, "zero_hz": math.nan}
+    return Tuning(settings, reached, before, (), (), limited_by=limited_by, **wanted, **loop)
 
 
 class _Search:

@@ -49,12 +49,6 @@ class FilteredDerivative:
         """Delay of the rate for samples every ``dt`` s: half a step of the difference, and the low-pass."""
         return self.time_constant_s + dt / 2
 
-    def noise_gain(self, dt: float) -> float:
-        """Standard deviation of the rate for unit white noise on samples every ``dt`` s, 1/s."""
-        fraction = dt / (self.time_constant_s + dt)
-        # Variance of a first-order low-pass, share a, fed with differences of white noise: 2 a^2 / ((2 - a) dt^2).
-        return math.sqrt(2 * fraction**2 / (2 - fraction)) / dt
-
     def update(self, value: ArrayLike, dt: float) -> Array:
         """Rate of the newest sample.
 

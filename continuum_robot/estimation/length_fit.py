@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter, ModalState
 from continuum_robot.estimation.observability import SMALLEST_SINGULAR_FRACTION, coefficient_names, unseen_coefficients
 from continuum_robot.estimation.sensor_errors import sensor_names, sensor_noise_m, sensor_sigma_m
@@ -48,8 +47,8 @@ class LengthFit:
     Where sensors fall out and the rest does not see all coefficients, those that it does not see are NaN with infinite
     variance and are named, the others stay.
 
-    Rates come from the tendons' velocities where those suffice, else from the coefficients' change: by a Kalman filter
-    on (c, c', c''), which has no delay on slow motion, or by a difference behind a low-pass.
+    Rates come from the tendons' velocities where those suffice, else from the coefficients' change, by a Kalman filter
+    on (c, c', c''), which has no delay on slow motion.
 
     Parameters
     ----------
@@ -89,16 +88,13 @@ class LengthFit:
         self.gain = self._all.gain
         self._from_velocity = self._rate_gain(np.ones(self._tendons, dtype=bool))
         self.needs_strings = self._from_velocity is None
-        self._derivative = FilteredDerivative(settings.rate_filter_s)
         self.coefficient_scale = coefficient_scale(robot)
         self.coefficient_orders = np.concatenate(
             [np.arange(segment.basis.coefficient_count) // 2 for segment in robot.segments]
         )
-        self._filter: ModalKalmanFilter | None = None
-        if settings.rate_method == "kalman":
-            self._filter = ModalKalmanFilter(
-                self.matrix, sensor_noise_m(robot, settings), settings.bending_jerk_rad * self.coefficient_scale
-            )
+        self._filter = ModalKalmanFilter(
+            self.matrix, sensor_noise_m(robot, settings), settings.bending_jerk_rad * self.coefficient_scale
+        )
 
     def watch(self, settings: WatchSettings) -> SensorWatch | None:
         """Settings as of :class:`~continuum_robot.estimation.shape.ShapeFit`; None where tendons see it alone.
@@ -123,9 +119,7 @@ class LengthFit:
 
     def reset(self) -> None:
         """Forget earlier updates, which rates that no tendon velocity gives depend on."""
-        self._derivative.reset()
-        if self._filter is not None:
-            self._filter.reset()
+        self._filter.reset()
 
     def update(self, readings: Vector, velocity: Vector | None, tension: Vector | None, dt: float) -> ShapeEstimate:
         """Arguments as of :class:`~continuum_robot.estimation.shape.ShapeFit`; lengths alone show the shape."""
@@ -145,7 +139,7 @@ class LengthFit:
         else:
             last = self._frames(coefficients, self._still)
             tip = se3.transform(last.rotation[-1], last.position[-1])
-        rates, motion = self._rates(coefficients, velocity, readings, dt)
+        rates, motion = self._rates(velocity, readings, dt)
         rates[fit.unseen] = np.nan
         return ShapeEstimate(
             coefficients,
@@ -158,9 +152,7 @@ class LengthFit:
             fit.unobservable,
         )
 
-    def _rates(
-        self, coefficients: Vector, velocity: Vector | None, readings: Vector, dt: float
-    ) -> tuple[Vector, ModalState | None]:
+    def _rates(self, velocity: Vector | None, readings: Vector, dt: float) -> tuple[Vector, ModalState | None]:
         if velocity is not None and len(velocity) != self._tendons:
             raise ParameterError("velocity", velocity, f"{self._tendons} values, one a tendon")
         gain = None
@@ -169,8 +161,6 @@ class LengthFit:
             gain = self._from_velocity if finite.all() else self._rate_gain(finite)
             if gain is not None:
                 return gain @ np.asarray(velocity)[finite], None
-        if self._filter is None:
-            return self._derivative.update(coefficients, dt), None
         motion = self._filter.update(readings, dt)
         return motion.c_rate.copy(), motion
 

@@ -136,8 +136,8 @@ class SensorWatch:
     - unknown: NaN for longer than ``unknown_s``; not used from the first NaN on.
 
     Until a freeze or a jump is found the reading is used, so a wrong value stays below what finds it: for a jump
-    :attr:`smallest_jump_m`; for a freeze ``frozen_motion_m`` in most motions, and more where the others leave open
-    whether it had to move: in 400 random motions 1.0 mm in the median, 2.1 mm in 99 of 100, 2.9 mm at most.
+    ``jump_sigmas + 3`` deviations; for a freeze ``frozen_motion_m`` in most motions, and more where the others leave
+    open whether it had to move: in 400 random motions 1.0 mm in the median, 2.1 mm in 99 of 100, 2.9 mm at most.
 
     Parameters
     ----------
@@ -190,11 +190,6 @@ class SensorWatch:
         self._references = np.full((count, count), np.nan)
         self._precision_by: dict[tuple[bytes, float], tuple[Array, Array]] = {}
         self._all, self._none = np.ones(count, dtype=bool), np.zeros(len(self._coefficients), dtype=bool)
-
-    def smallest_jump_m(self, dt: float) -> Array:
-        """Jump that is found for sure in a robot at rest, from readings every ``dt`` s, shape (k,), m."""
-        _, deviations = self._precision(self._all, self._step(dt))
-        return (self.settings.jump_sigmas + 3) / deviations
 
     def update(self, readings: ArrayLike, dt: float) -> SensorHealth:
         """Judge one set of readings.

@@ -14,8 +14,6 @@ from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 
-RATE_METHODS = ("kalman", "low_pass")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeSettings:
@@ -29,10 +27,6 @@ class ShapeSettings:
         le=1,
     )
     string_sigma_m: float = quantity("standard deviation of a string's extension", "m", default=5e-5, gt=0, le=1)
-    rate_method: str = quantity(
-        "how the rates are found that no tendon velocity gives", default="kalman", choices=RATE_METHODS
-    )
-    rate_filter_s: float = quantity("low-pass of such rates with the method low_pass", "s", default=0.01, ge=0, le=1)
     tendon_noise_m: float = quantity(
         "white part of a tendon's error, quantisation included", "m", default=1e-5, gt=0, le=1
     )

@@ -136,8 +136,11 @@ class StaticFit:
         missed = np.concatenate([extension - drawn, bent - self._of_fiber @ self._c])
         missed = missed[np.isfinite(missed)]
         if seen.tension is None:
+            # The unknown forces move a rod on elastic tendons by the inverse of what holds it.
             errors = slope * self._sigma_m[: len(spooled)]
-            covariance = errors @ errors.T
+            moved = np.linalg.solve(hessian, self.rod.arrays.stiffness)
+            loaded = np.asarray(np.linalg.solve(hessian, moved.T), dtype=float)
+            covariance = errors @ errors.T + self.modes.energy_j * (loaded + loaded.T) / 2
         else:
             covariance = self.modes.energy_j * np.asarray(np.linalg.inv(hessian), dtype=float)
         return ShapeEstimate(

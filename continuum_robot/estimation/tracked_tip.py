@@ -30,6 +30,9 @@ from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 
+TRACKED_WEIGHT = "tracked_tip_weight"
+"""Name among the values of a shape: how far its tip is the tracked one, 0 to 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:

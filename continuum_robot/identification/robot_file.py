@@ -184,6 +184,8 @@ def _(fit: Tuning, robot: Robot) -> Found:
     what = f"its gains tuned for a phase margin of {math.degrees(fit.wanted_phase_rad):.3g} degrees"
     if robot.control is None:
         return what, {"control": dataclasses.asdict(fit.control)}, None
+    if not fit.control.gains:
+        return what, {"control.integral_per_s": fit.control.integral_per_s}, None
     values: dict[str, Any] = {
         f"control.gains[{index}].{name}": getattr(gains, name)
         for index, gains in enumerate(fit.control.gains)

@@ -19,6 +19,7 @@ from std_msgs.msg import Float64, String
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import ClarkeState, PidState, Shape, TendonCommands, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
@@ -48,7 +49,7 @@ Vector = NDArray[np.float64]
 
 # Of the settings: what has no effect on robots that take the other kind of commands.
 _OF_TENSIONS = ("gains", "feedforward_stiffness", "feedforward_gravity", "feedforward_friction", "inverse_dynamics")
-_OF_DISPLACEMENTS = ("integral_per_s",)
+_OF_DISPLACEMENTS = ("integral_per_s", "pretension_by")
 _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
 _PERIOD_WEIGHT = 0.05
@@ -187,8 +188,8 @@ class ClarkeControllerNode(ManagedNode):
         self._robot = robot
 
     def _see_shape(self, robot: Robot) -> None:
-        """Hear of the shape where an integral may correct its error."""
-        sees = robot.takes_displacements and (bool(robot.strings) or robot.fiber is not None)
+        """Hear of the shape where an integral may correct its error, or the tip's."""
+        sees = robot.takes_displacements and (robot.sees_shape or robot.sees_tip)
         if sees and self._rod is None:
             take = of_stream(self, "shape", self._on_shape)
             self._create.create_subscription(Shape, "shape", take, qos.newest_state(), lazy=True, with_gid=True)
@@ -362,8 +363,13 @@ class ClarkeControllerNode(ManagedNode):
             return
         age_s = (self.clock.now_ns() - conversions.stamp_ns(message.header.stamp)) * 1e-9
         unseen = message.problem or not np.isfinite(coefficients).all()
-        seen = np.full(self._tendon_count, np.nan) if unseen else rod.displacement(coefficients)
-        cycle.see(self._clarke_matrix @ seen, self.clock.monotonic_s() - age_s)
+        clarke = tip = None
+        if self._configured().sees_shape:
+            seen = np.full(self._tendon_count, np.nan) if unseen else rod.displacement(coefficients)
+            clarke = self._clarke_matrix @ seen
+        elif (TRACKED_WEIGHT, 1.0) in zip(message.value_names, message.values, strict=False):
+            tip = conversions.position(message.tip.position)
+        cycle.see(clarke=clarke, tip=tip, stamp_s=self.clock.monotonic_s() - age_s)
 
     def _on_driver_status(self, message: DiagnosticStatus) -> None:
         values = values_of(message)
@@ -502,6 +508,8 @@ class ClarkeControllerNode(ManagedNode):
         if self._references.named:
             status.summary(Level.WARN, f"{self._references.named} writes clarke_reference without the turn: refused")
         jumps = self._diagnose_jumps(status)
+        if self._active and cycle is not None and cycle.problem:
+            status.summary(Level.WARN, cycle.problem)
         if self._active and (self._driver_active or self._slot is not None):
             if stale or not_finite:
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")

@@ -17,7 +17,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.estimation.shape_estimate import ShapeEstimate
-from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
+from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT, TrackedTip, TrackerSettings
 from continuum_robot.geometry.so3 import matrix_from_quaternion
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import FiberCurvature, Shape, StringLengths, TendonStates
@@ -235,9 +235,7 @@ class ShapeEstimatorNode(ManagedNode):
             step_s = self._thinning.period_ns * 1e-9
         self._last_stamp_ns = stamp_ns
         try:
-            estimate = estimator.update(
-                displacement, velocity, strings, step_s, tension, self._curvature(stamp_ns)
-            )
+            estimate = estimator.update(displacement, velocity, strings, step_s, tension, self._curvature(stamp_ns))
         except ContinuumRobotError as error:
             self._complain(str(error))
             return
@@ -261,7 +259,9 @@ class ShapeEstimatorNode(ManagedNode):
         else:
             tip = self._corrected(estimate.tip, displacement, stamp_ns)
             message.tip = conversions.pose_message(tip)
-        conversions.set_named_values(message, estimate.named_values)
+        tracked = self._tracked
+        seen = {TRACKED_WEIGHT: tracked.weight} if tracked is not None and tracked.accepted else {}
+        conversions.set_named_values(message, {**estimate.named_values, **seen})
         self._shapes.publish(message)
 
     def _on_pose(self, message: PoseStamped | PoseWithCovarianceStamped) -> None:

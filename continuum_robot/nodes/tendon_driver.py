@@ -35,6 +35,7 @@ from continuum_robot.nodes.driver.parameters import (
     declare_parameters,
     declare_temperatures,
     realtime_settings,
+    refuse_of_tensions,
 )
 from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
 from continuum_robot.nodes.driver.procedure_drive import ACTIVATION, ProcedureDrive
@@ -152,6 +153,8 @@ class TendonDriver(ManagedNode):
         robot = self.load_robot()
         if robot.limits is None or robot.actuators is None:
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
+        if robot.takes_displacements:
+            refuse_of_tensions(self.parameters)
         self._other.refuse()
         if self._hung is not None and not self._hung.stop():
             raise DeviceError("tendon_driver", "its loop from before hangs still", "Restart the driver's process")

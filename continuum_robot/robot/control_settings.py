@@ -17,6 +17,8 @@ COMPILED_LAWS = (PID_LAW, INVERSE_DYNAMICS_LAW)
 """Of the controllers of this package that give tensions; they are compiled with the cycle."""
 LAWS = (*COMPILED_LAWS, STATICS_LAW)
 """Of all controllers of this package; the last one gives displacements."""
+FASTEST_INTEGRAL_PER_S = 20.0
+BY_MODEL, BY_LOAD = "model", "load"
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 
@@ -78,6 +80,12 @@ class ControlSettings:
     pretension_rate_n_per_s: float = quantity(
         "how fast the pretension goes to another that was asked for", default=5.0, gt=0, le=1e6, live=True
     )
+    pretension_by: str = quantity(
+        "of the law statics: whose loads have the pretension, the model's, or the measured ones too: then the tendons"
+        " of a segment are tightened together while one has less",
+        default=BY_MODEL,
+        choices=(BY_MODEL, BY_LOAD),
+    )
     feedforward_stiffness: float = quantity(
         "fraction of the elastic force fed forward", default=0.0, ge=0, le=1, live=True
     )
@@ -90,10 +98,11 @@ class ControlSettings:
         live=True,
     )
     integral_per_s: float = quantity(
-        "of the law statics: how fast the error of the shape that strings or a fibre measure is corrected; 0: not",
+        "of the law statics: how fast the error of the shape that strings or a fibre measure, else of the tip that a"
+        " tracker does, is corrected; 0: not",
         default=0.0,
         ge=0,
-        le=20,
+        le=FASTEST_INTEGRAL_PER_S,
         live=True,
     )
     inverse_dynamics: InverseDynamicsSettings = quantity(

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, TensionLimits
 from continuum_robot.robot.control_settings import (
+    BY_LOAD,
+    BY_MODEL,
     INVERSE_DYNAMICS_LAW,
     LAWS,
     STATICS_LAW,
@@ -239,27 +241,33 @@ class Robot:
 
     def _checked_control(self, control: ControlSettings) -> ControlSettings:
         """The settings, with the law that displacements need; RobotFileError where one is without effect."""
+        plain = ControlSettings()
         if not self.takes_displacements:
             if len(control.gains) != len(self.part_names):
                 raise refuse("control.gains", len(control.gains), f"{len(self.part_names)} entries, one a segment")
-            if control.law == STATICS_LAW or control.integral_per_s:
-                key = "law" if control.law == STATICS_LAW else "integral_per_s"
-                expected = "pid or another law, without integral_per_s: the actuators take tensions"
-                raise refuse(f"control.{key}", getattr(control, key), expected)
+            if control.law == STATICS_LAW:
+                raise refuse("control.law", control.law, "pid or another law: the actuators take tensions")
+            for key in ("integral_per_s", "pretension_by"):
+                if getattr(control, key) != getattr(plain, key):
+                    expected = f"none: only the law {STATICS_LAW} of actuators that take displacements has it"
+                    raise refuse(f"control.{key}", getattr(control, key), expected)
             return control
         if control.law not in LAWS:
             return control
         if control.law == INVERSE_DYNAMICS_LAW:
             raise refuse("control.law", control.law, f"{STATICS_LAW}, since the actuators take displacements")
-        plain = ControlSettings()
         fed_forward = ("feedforward_stiffness", "feedforward_gravity", "feedforward_friction")
         for key in ("gains", "inverse_dynamics", *fed_forward):
             if getattr(control, key) != getattr(plain, key):
                 raise refuse(f"control.{key}", getattr(control, key), "none: the law statics has no use for it")
         if control.tendon_forces == "clip":
             raise refuse("control.tendon_forces", "clip", "another one: clipped loads hold no shape")
-        if control.integral_per_s and not self.strings and self.fiber is None:
-            raise refuse("control.integral_per_s", control.integral_per_s, "0: no strings and no fibre see the shape")
+        if control.integral_per_s and not self.sees_shape and not self.sees_tip:
+            expected = "0: no strings and no fibre see the shape, and no hardware.tracker the tip"
+            raise refuse("control.integral_per_s", control.integral_per_s, expected)
+        if control.pretension_by == BY_LOAD and self.transmission is not None:
+            expected = f"{BY_MODEL}: motors that share tendons tighten none alone"
+            raise refuse("control.pretension_by", control.pretension_by, expected)
         return replace(control, law=STATICS_LAW)
 
     def _check_command(self, command: str) -> None:
@@ -454,6 +462,16 @@ class Robot:
     def takes_displacements(self) -> bool:
         """Whether its actuators are told displacements instead of tensions."""
         return self.actuators is not None and self.actuators.command == DISPLACEMENT
+
+    @property
+    def sees_shape(self) -> bool:
+        """Whether strings or a fibre measure the shape."""
+        return bool(self.strings) or self.fiber is not None
+
+    @property
+    def sees_tip(self) -> bool:
+        """Whether a tracker measures where the tip of the rod is."""
+        return self.hardware is not None and self.hardware.tracker is not None and not self.traits.without_tip_control
 
     @property
     def tension_limits(self) -> TensionLimits:

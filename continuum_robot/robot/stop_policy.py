@@ -15,6 +15,7 @@ CLASSES = ("operator", "commands", "readings", "loop_too_slow", "mechanics", "de
 
 _LIMP = "without torque a bent robot springs back at once: release ramps its tensions down first"
 _NO_TENSION = "servos that take displacements hold no tension, but hold_place"
+_AT_THE_END = ((HOLD_TENSION, HOLD_PLACE, BRAKE), "the torque goes off after it")
 # What each kind of actuators refuses, by class of fault, and why.
 _OF_TENSIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "operator": ((), ""),
@@ -24,9 +25,11 @@ _OF_TENSIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "mechanics": ((HOLD_TENSION, HOLD_PLACE), "a motor whose tendon snapped would wind it in"),
     "devices": ((HOLD_TENSION, HOLD_PLACE), "a motor may be off, and the tendons opposite would pull the robot over"),
     "motor_hot": ((HOLD_TENSION, HOLD_PLACE), "the motor must cool"),
+    "deactivation": _AT_THE_END,
 }
 _OF_DISPLACEMENTS: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(CLASSES, ((), "")),
+    "deactivation": _AT_THE_END,
     "mechanics": ((HOLD_PLACE,), "an overloaded tendon would stay overloaded"),
     "motor_hot": ((HOLD_PLACE,), "the motor must cool"),
 }
@@ -61,6 +64,12 @@ class StopPolicy:
     )
     devices: str = quantity("after device_fault", default=RELEASE, choices=STOP_ACTIONS)
     motor_hot: str = quantity("after motor_hot", default=RELEASE, choices=STOP_ACTIONS)
+    deactivation: str = quantity(
+        "when the driver is deactivated without a fault, before the torque goes off; torque_off, of servos that hold"
+        " displacements: nothing, they give way from where they are as far as gears and friction let them",
+        default=RELEASE,
+        choices=(RELEASE, TORQUE_OFF),
+    )
     hold_s: float = quantity(
         "how long tensions or place are held; then the tensions ramp down at limits.safe_rate_n_per_s, or servos pay"
         " out",
@@ -105,9 +114,12 @@ class StopPolicy:
                 allowed = [other for other in STOP_ACTIONS if other not in (*refused, never)]
                 why = because if action == never else reason
                 raise refuse(f"stop.{key}", action, f"one of {', '.join(allowed)}: {why}")
-        if displacements and self.hold_authority_n:
-            expected = "none: a servo that holds its place has no bounded authority"
-            raise refuse("stop.hold_authority_n", self.hold_authority_n, expected)
+        if displacements:
+            for key in ("hold_authority_n", "hold_bandwidth_rad_per_s"):
+                value, usual = getattr(self, key), self.__dataclass_fields__[key].default
+                if value != usual:
+                    expected = f"{usual:g}, or none: a servo holds its place by a loop of its own"
+                    raise refuse(f"stop.{key}", value, expected)
 
     @property
     def braking(self) -> str:

@@ -3,11 +3,21 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+
 import numpy as np
+from displacement_robots import stiffer, with_tendons
 from virtual_loop import VirtualLoop
 
 from continuum_robot.control.references import ClarkeReference
+from continuum_robot.control.tip.inverse import TipKinematics
+from continuum_robot.drivers.ndi_serial.settings import NdiSerial
+from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.robot.control_settings import BY_LOAD
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.simulation_settings import WiringErrors
+from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("three_segment_servo")
 
@@ -53,3 +63,35 @@ def test_it_holds_still_where_it_was_activated():
     fastest = np.abs(np.diff(moved, axis=0)).max() / loop.period_s
     assert fastest < 2 * np.abs(moved[-1] - moved[0]).max() + 1e-9, "the pretension comes within a second, evenly"
     assert not loop.fault_log
+
+
+def test_tip_and_loads_that_are_measured_correct_a_robot_that_is_not_as_its_file():
+    """Stiffer by a tenth, other tendons, slack: the integrals bring the tip there and leave no tendon loose."""
+    settings = replace(ROBOT.control, integral_per_s=3.0, pretension_by=BY_LOAD)
+    tracker = NdiSerial(kind="ndi_serial", port="/dev/tracker")
+    believed = ROBOT.changed(hardware=replace(ROBOT.hardware, tracker=tracker))
+    slack = WiringErrors(slack_m=tuple(np.linspace(0.0, 6e-4, ROBOT.tendon_count)))
+    truth = with_tendons(stiffer(ROBOT, 1.1), 1.3e4)
+    truth = truth.changed(simulation=replace(truth.simulation, truth="", wiring_errors=slack))
+    plant = Plant(truth)
+    stack = VirtualStack(truth, plant, believed=believed)
+    place = np.array([4e-3, 1e-3, -2e-3, 2e-3, 1e-3, 1e-3])
+    desired, late, missed_m, least_n = TipKinematics(believed).place(place)[0], deque(maxlen=6), [], []
+
+    def look(running):
+        tip = plant.pose(truth.length_m)[:3, 3]
+        late.append((tip, running.now_s))
+        running.controller.see_tip(*late[0])  # 25 ms ago
+        missed_m.append(float(np.linalg.norm(tip - desired)))
+        least_n.append(float(plant.tension.min()))
+
+    stack.activate()
+    stack.follow(lambda time_s: ClarkeReference.at_rest(min(time_s, 1.0) * place), 1.5, look)
+    stack.controller.set_settings(settings)
+    stack.follow(lambda _time_s: ClarkeReference.at_rest(place), 3.0, look)
+    stack.close()
+    half = len(missed_m) // 3
+    assert missed_m[half - 1] > 3e-3
+    assert np.mean(missed_m[-40:]) < 2e-4
+    friction_n = ROBOT.actuators.coulomb_n
+    assert least_n[half - 1] < ROBOT.control.pretension_n - friction_n < min(least_n[-40:])

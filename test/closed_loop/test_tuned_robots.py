@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from virtual_loop import VirtualLoop
 
+from continuum_robot.app.tune import reasons
 from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.control.references import blend
-from continuum_robot.control.tuning import tune
+from continuum_robot.control.tuning import GAIN_MARGIN, PHASE_MARGIN_RAD, tune
+from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.loading import load_robot
@@ -102,6 +104,30 @@ def test_a_robot_without_control_gets_it_and_the_file_keeps_all_else(tmp_path: P
     assert delay_margin_s(without).phase_margin_rad >= math.radians(45)
 
 
+def test_the_integral_of_servos_is_tuned_at_the_rate_of_their_bus(tmp_path: Path) -> None:
+    robot = load_robot("three_segment_servo")
+    with pytest.raises(ParameterError, match="tracker"):
+        tune(robot)
+    tracker = NdiSerial(kind="ndi_serial", port="/dev/tracker", latency_s=0.06)
+    seen = robot.changed(hardware=dataclasses.replace(robot.hardware, tracker=tracker))
+    found, slow = tune(seen), tune(seen, period_s=0.02)
+    assert found.computing_s == pytest.approx(0.005 + 0.01 + 0.06)
+    assert found.margins.phase_margin_rad >= PHASE_MARGIN_RAD
+    assert found.margins.gain_margin >= GAIN_MARGIN
+    rate = found.control.integral_per_s
+    further = seen.changed(control=dataclasses.replace(seen.control, integral_per_s=1.05 * rate))
+    margins = delay_margin_s(further)
+    assert min(margins.phase_margin_rad / PHASE_MARGIN_RAD, margins.gain_margin / GAIN_MARGIN) < 1
+    assert slow.control.integral_per_s < rate
+    assert reasons(seen, found)
+
+
+def test_the_loop_has_the_rate_of_the_file() -> None:
+    robot = load_robot("opencr_five_tendon")
+    slow = robot.changed(actuators=dataclasses.replace(robot.actuators, rate_hz=200.0))
+    assert delay_margin_s(slow) == delay_margin_s(robot, period_s=0.005) != delay_margin_s(robot)
+
+
 def test_what_cannot_be_tuned_is_refused() -> None:
     robot = load_robot("rolling_five_link")
     law = dataclasses.replace(robot.control_settings, law="inverse_dynamics")
@@ -109,7 +135,5 @@ def test_what_cannot_be_tuned_is_refused() -> None:
         tune(robot.changed(control=law))
     with pytest.raises(ParameterError, match="limits"):
         tune(robot.changed(limits=None, control=None))
-    with pytest.raises(ParameterError, match=r"control.law.*statics"):
-        tune(load_robot("ftdcr_v4"))
     with pytest.raises(ParameterError, match="phase_margin"):
         tune(robot, phase_margin_rad=math.radians(5))

@@ -20,9 +20,11 @@ from robot_files import robot_file
 from ros_probe import Probe
 from std_msgs.msg import Float64
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.driver.parameters import refuse_of_tensions
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout
 from continuum_robot.robot.loading import load_robot
@@ -33,7 +35,7 @@ pytestmark = [pytest.mark.ros]
 ROBOT = "three_segment_servo"
 OPTIONS = {"simulation_level": "dynamics", "visualize": False, "contact": True}
 N, LIMITS = load_robot(ROBOT).tendon_count, load_robot(ROBOT).limits
-TIP_M = 5e-3
+TIP_M = 2e-3
 
 
 def test_it_follows_the_trajectory_of_its_file(stack, probe: Probe):
@@ -64,6 +66,9 @@ def test_the_controller_has_no_parameters_without_effect(stack):
     assert {"pretension_n", "integral_per_s", "tendon_forces"} <= names
     assert not any(name.startswith(("gains", "feedforward", "inverse_dynamics")) for name in names)
     assert parameters.get("integral_per_s") == 0.0
+    for name, value in (("take_up_fraction", 0.5), ("cogging", "on")):
+        with pytest.raises(ParameterError, match=name):
+            refuse_of_tensions({"take_up_fraction": 0.25, "cogging": "auto", name: value})
 
 
 def test_a_pretension_is_followed(stack, probe: Probe):

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.motion import LimitedMotion, motion_limits, shortened
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
-from continuum_robot.control.tip.inverse import TipInverse, TipKinematics, TipSolution, finite
+from continuum_robot.control.tip.inverse import TipInverse, TipKinematics, TipSolution, finite, steady_inverse
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.coordinates import coordinate_scale_m
@@ -28,13 +28,13 @@ from continuum_robot.robot.description import Robot
 Vector = NDArray[np.float64]
 
 _TOLERANCE_FRACTION = 0.005
-_LEAST_SINGULAR_FRACTION = 0.02  # below it the tip hardly follows the tendons: noise, not error, would be integrated
 _NEAR_FRACTION = 0.05
 _LEARNED_ORDER = 3
 # Over which monomials are seen together, s, and below which share one of them counts as not seen: where a robot stays,
 # what is learned there must not become a slope.
 _SEEN_S, _UNSEEN = 10.0, 0.01
-_PATH_ITERATIONS = 2  # from one cycle to the next a path moves by a fraction of a millimetre
+_STRAIGHTEN_PER_S = 0.5
+"""How fast a robot on a path bends less where its tip does not tell: else it would keep what bends it came by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +108,11 @@ class TipControl:
         limits = motion_limits(robot)
         self._limits = TendonUse(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
-        self._length_m = robot.length_m
+        self._length_m, self._held = robot.length_m, robot.takes_displacements
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_fraction
         self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
+        self._told = np.zeros(robot.coordinate_count)
         self._polynomial = Polynomial(coordinate_scale_m(robot), _LEARNED_ORDER)
         self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
         self._seen = np.eye(self._polynomial.size)
@@ -146,6 +147,7 @@ class TipControl:
     def reset(self, clarke: ArrayLike, velocity: ArrayLike | None = None) -> None:
         """Start at Clarke coordinates (2m,), m, with ``velocity``, shape (2m,), m/s; no target, no correction."""
         self._motion.reset(clarke, velocity)
+        self._told = np.array(clarke, dtype=float)
         self._learned[:] = self._correction[:] = 0.0
         self._seen[:] = np.eye(self._polynomial.size)
         self._solution = self._mean_error = None
@@ -195,8 +197,9 @@ class TipControl:
         clarke : of the reference, shape (2m,), m
         """
         self._motion.reset(solution.clarke)
+        self._told = np.array(clarke, dtype=float)
         self._learned[:] = 0.0
-        self._learned[0] = self._correction = np.asarray(clarke, dtype=float) - solution.clarke
+        self._learned[0] = self._correction = self._told - solution.clarke
         self.adopt(solution)
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
@@ -245,15 +248,15 @@ class TipControl:
         desired, rate = finite("place", place, 3), finite("velocity", velocity, 3)
         self._solution = self._mean_error = None
         before = self._motion.reference
-        position = before.position + dt * before.velocity
-        for _ in range(_PATH_ITERATIONS):
-            here, jacobian = self.kinematics.place(position)
-            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION) @ (desired - here)
-            position = position + step
-        if self._limits.exceeded(position + self._correction):
-            motion, limited = self._motion.along(np.zeros_like(position), dt), True
+        here, jacobian = self.kinematics.place(before.position)
+        inverse = steady_inverse(jacobian)
+        target = before.position + inverse @ (desired - here)
+        if self._limits.exceeded(target + self._correction):
+            motion, limited = self._motion.along(np.zeros_like(target), dt), True
         else:
-            motion, limited = self._motion.along((position - before.position) / dt, dt), False
+            straightened = before.position - inverse @ (jacobian @ before.position)
+            drift = inverse @ rate - _STRAIGHTEN_PER_S * straightened
+            motion, limited = self._motion.towards(target - dt * _STRAIGHTEN_PER_S * straightened, dt, drift), False
         output = self._corrected(motion, desired, bool(np.any(rate)), tip, clarke, dt)
         return dataclasses.replace(output, limited=output.limited or limited)
 
@@ -273,7 +276,7 @@ class TipControl:
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
-            inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION)
+            inverse = steady_inverse(jacobian)
             lag = self._lag(motion.position + self._correction, clarke)
             missing = None if lag is None else inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)
@@ -284,16 +287,21 @@ class TipControl:
             self._mean_error = None
         rate, limited = self._correct(motion.position, missing, dt)
         reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
+        self._told = reference.position
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
     def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector | None:
         """Way of the tip, shape (3,), m, that the controller still has to go by the model; None where it is unknown.
 
         That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
+        Servos that hold displacements have none: what their friction leaves would stay, and most of what seems to be
+        left is the error of the loads by which their tendons' stretch is known. They are where they were told to be.
         """
         measured = np.full_like(desired, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(measured)):
             return None
+        if self._held:
+            measured = self._told
         return np.asarray(self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0])
 
     def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:

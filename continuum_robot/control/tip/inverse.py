@@ -36,6 +36,7 @@ _LEAST_STEP_RAD = 1e-9
 _LEAST_GAIN = 1e-9  # of the cost, in each of two steps
 _LARGEST_DAMPING = 1e3
 _DIFFERENCE_RAD = 1e-6
+_LEAST_SINGULAR_FRACTION = 0.02
 _EVEN_WEIGHT = 1e-3  # mu: costs 1e-6 of the length where segments bend a radian apart
 _NEAR_AXIS_FRACTION = 0.05
 _SEARCH_ANGLES_RAD = (0.5, 1.5, 2.5)
@@ -221,6 +222,21 @@ class TipInverse:
             there[index] += _DIFFERENCE_RAD
             columns[:, index] = (self._error(target, there)[1] - jacobian).T @ error / _DIFFERENCE_RAD
         return (columns + columns.T) / 2
+
+
+def steady_inverse(jacobian: Vector) -> Vector:
+    """Inverse of a tip's Jacobian that fades where the tip hardly follows the tendons, (2m, 3).
+
+    There noise, not error, would be answered. A pseudoinverse that drops a direction at once would let the answer jump
+    whenever the robot comes by.
+
+    Parameters
+    ----------
+    jacobian : of the tip over the coordinates, (3, 2m)
+    """
+    left, size, right = np.linalg.svd(jacobian, full_matrices=False)
+    least = np.maximum(size, max(_LEAST_SINGULAR_FRACTION * size[0], math.ulp(0.0)))
+    return np.asarray(right.T @ ((size / least / least)[:, None] * left.T))
 
 
 def finite(name: str, value: ArrayLike, size: int) -> Vector:

@@ -150,7 +150,8 @@ class PredictiveTip:
         count = len(pull)
         self._motors = np.zeros((count, 3 * size))  # what of a tension moves its motor, over (q, v, a)
         self._kept_n = self.settings.least_n
-        if actuators is not None:
+        self._held = robot.takes_displacements  # servos see to their own motion, and are where they were told to be
+        if actuators is not None and not self._held:
             self._motors[:, size : 2 * size] = actuators.viscous_ns_per_m * pull
             self._motors[:, 2 * size :] = actuators.reflected_mass_kg * pull
             self._kept_n += actuators.coulomb_n + actuators.cogging_n
@@ -497,6 +498,8 @@ class PredictiveTip:
         coordinates = np.full(self._size, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(coordinates)):
             return measured  # limits may keep the robot from its reference: that is no error of the model
+        if self._held:  # the loads of servos have the friction of their gears: what they show of the stretch is off
+            coordinates = self._state.position
         error = measured - self._kinematics.place(coordinates)[0]
         self._bias = self._bias + min(1.0, dt / self.settings.bias_s) * (error - self._bias)
         return measured

@@ -2,7 +2,7 @@
 """Functions of the rod's kernel that read one buffer of arrays and write another: observers.hpp.
 
 On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers, so the contact monitor's filter and error
-budgets have a compiled form there; where the kernel's library was not built, their NumPy form serves.
+budgets are there.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.rod.kernel import library as kernel
 
 Vector = NDArray[np.float64]
@@ -33,11 +34,18 @@ class BufferedCall:
     Attributes
     ----------
     inputs, outputs : the arrays, in the buffers: the next call overwrites the results
+
+    Raises
+    ------
+    ContinuumRobotError : no library of the kernel
     """
 
     def __init__(self, name: str, size: int, inputs: Shapes, outputs: Shapes) -> None:
         library = kernel.library()
-        assert library is not None
+        if library is None:
+            raise ContinuumRobotError(
+                "the contact monitor needs the kernel's library: install a C++ compiler and the package again"
+            )
         self._buffers = [np.zeros(sum(map(math.prod, shapes))) for shapes in (inputs, outputs)]
         self.inputs, self.outputs = map(_arrays, self._buffers, (inputs, outputs))
         addresses = (kernel.Pointer(kernel.at(buffer)) for buffer in self._buffers)

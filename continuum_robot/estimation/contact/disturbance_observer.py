@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.buffered_call import BufferedCall
 from continuum_robot.rod.contact.functions import ContactTerms
-from continuum_robot.rod.kernel.library import library
 
 Vector = NDArray[np.float64]
 
@@ -90,7 +89,7 @@ class DisturbanceObserver:
         if not 0 < force_walk_n_per_sqrt_s < math.inf:
             raise ParameterError("force_walk_n_per_sqrt_s", force_walk_n_per_sqrt_s, "a positive number")
         self.size = size
-        self._filter = filter_cycle if library() is None else _compiled_cycle(size)
+        self._filter = _compiled_cycle(size)
         self._directions = np.asarray(directions, dtype=float)
         self.force_walk_n_per_sqrt_s = force_walk_n_per_sqrt_s
         n = size
@@ -225,61 +224,15 @@ class DisturbanceObserver:
         return np.asarray(walk)
 
 
-def filter_cycle(
-    halvings: int,
-    mass: Vector,
-    by_c: Vector,
-    by_rate: Vector,
-    momentum_by_c: Vector,
-    known_force: Vector,
-    state: Vector,
-    P: Vector,
-    walk: Vector,
-    measured: Vector,
-    noise: Vector,
-    times: tuple[float, float],
-) -> tuple[Vector, Vector]:
-    """State (3 n,) and covariance (3 n, 3 n) after one cycle of the extended Kalman filter.
+def _compiled_cycle(size: int) -> Callable[..., tuple[Vector, Vector]]:
+    """State (3 n,) and covariance (3 n, 3 n) after a cycle of the extended Kalman filter, in the rod's kernel.
 
     x = (c, c_rate, d) with M c_rate' = known force + d - M' c_rate, johnston (45), by exponential Euler, which is exact
-    for a linear model; its series of third order limits the step.
-
-    Parameters
-    ----------
-    halvings : how often the cycle is halved for the series
-    mass, by_c, by_rate, momentum_by_c : M and derivatives of the known forces and of the momentum, (n, n)
-    known_force : (n,), N.m^2
-    state, P : before, (3 n,) and (3 n, 3 n)
-    walk : spectral density of d, (n, n), (N.m^2)^2/s
-    measured, noise : coefficients and their covariance, (n,) and (n, n)
-    times : step of the series, and of the cycle, s
+    for a linear model; its series of third order limits the step. For n = ``size`` coordinates and one thread. It takes
+    how often the cycle is halved for the series; M and the derivatives of the known forces and of the momentum, (n, n);
+    the known force, (n,); state and covariance before, and the walk of d, (n, n); the coefficients and their
+    covariance; the steps of the series and of the cycle, s.
     """
-    n, (h, dt) = len(measured), times
-    c, rate, d = (slice(k * n, (k + 1) * n) for k in range(3))
-    inverse = np.linalg.inv(mass)
-    A = np.zeros((3 * n, 3 * n))
-    A[c, rate] = np.eye(n) * h
-    A[rate] = inverse @ np.concatenate([by_c, by_rate - momentum_by_c, np.eye(n)], axis=1) * h
-    force = known_force + state[d] - momentum_by_c @ state[rate]
-    step = term = np.concatenate([state[rate], inverse @ force, np.zeros(n)]) * h  # johnston (45)
-    for k in (2, 3, 4):
-        term = A @ term / k
-        step = step + term
-    square = A @ A
-    transition = np.eye(3 * n) + A + square / 2 + square @ A / 6
-    for _ in range(halvings):
-        step = step + transition @ step
-        transition = transition @ transition
-    P = transition @ P @ transition.T
-    P[d, d] += walk * dt
-    predicted = state + step
-    gain = np.linalg.solve(P[c, c] + noise, P[c, :]).T
-    updated = P - gain @ P[c, :]
-    return predicted + gain @ (measured - predicted[c]), (updated + updated.T) / 2
-
-
-def _compiled_cycle(size: int) -> Callable[..., tuple[Vector, Vector]]:
-    """:func:`filter_cycle` for n = ``size`` coordinates in the rod's kernel. For one thread."""
     n, square = size, (size, size)
     inputs = ((square,) * 4, ((n,), (3 * n,), (3 * n, 3 * n), square), ((n,), square, (2,)))
     call = BufferedCall("rod_filter", n, sum(inputs, ()), ((3 * n,), (3 * n, 3 * n)))

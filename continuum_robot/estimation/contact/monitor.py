@@ -15,7 +15,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
-from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget, budget_algebra
+from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget, BudgetAlgebra
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
@@ -135,7 +135,7 @@ class ContactMonitor:
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
         self._rod = DrivenRod(robot, functions, friction, modes=self.modes, motors=motors)
         self._location_settings = location or default_location(robot)
-        self._budgets = budget_algebra(self._rod.stiffness, self._rod.strain_count)
+        self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count)
         self._check, self._states = ShapeCheck(self._rod.stiffness), ContactStates()
         self._jacobians: Vector | None = None
         self._tare, self._learning = ResidualTare(self.size), FreeMotionLearning(self._rod)

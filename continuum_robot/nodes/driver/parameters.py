@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.base.parameters import ParameterServer
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.recordings.records import declare_record_folder
@@ -15,6 +16,7 @@ from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, RealtimeSettings
 
+TAKE_UP_FRACTION = 0.25
 TEMPERATURES = ("temperature_warn_c", "temperature_error_c")
 
 
@@ -105,7 +107,7 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
     declare(
         "take_up_fraction",
-        0.25,
+        TAKE_UP_FRACTION,
         "tension that takes up slack at activation, as a fraction of what a tendon may carry when all carry the same",
         rules=Quantity("", "", ge=0, le=1),
         read_only=True,
@@ -120,6 +122,24 @@ def declare_parameters(parameters: ParameterServer) -> None:
     )
     declare("rt.cpu_affinity", [-1], "CPUs for the loop, -1: any", read_only=True)
     declare("rt.lock_memory", False, "keep the process's memory from being swapped out", read_only=True)
+
+
+def refuse_of_tensions(parameters: ParameterServer) -> None:
+    """Refuse what has no effect where the actuators take displacements.
+
+    Parameters
+    ----------
+    parameters : of the node
+
+    Raises
+    ------
+    ParameterError : names the parameter
+    """
+    fraction, cogging = parameters.get("take_up_fraction"), parameters.get("cogging")
+    if fraction != TAKE_UP_FRACTION:
+        raise ParameterError("take_up_fraction", fraction, f"{TAKE_UP_FRACTION}: servos take up no slack by a tension")
+    if cogging == "on":
+        raise ParameterError("cogging", cogging, "auto or off: servos compensate it by their own loop")
 
 
 def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> RealtimeSettings:

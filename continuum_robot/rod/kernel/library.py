@@ -39,8 +39,7 @@ class Numbers(ct.Structure):
     """As in arrays.hpp."""
 
     _fields_ = [
-        (name, Pointer)
-        for name in ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
+        (name, Pointer) for name in ("gravity", "body", "inertia", "stiffness", "damping", "rest", "path_rest", "path")
     ]
 
 
@@ -63,6 +62,8 @@ WIRE = np.dtype([("first", np.int32), ("holes", np.int32), ("back", np.int32)])
 """As in capstans.hpp."""
 HOLE = np.dtype([("body", np.int32), ("at_m", np.float64, 2)], align=True)
 """As in capstans.hpp."""
+
+
 class Pull(ct.Structure):
     """As in forces.hpp."""
 
@@ -73,10 +74,7 @@ class AtRest(ct.Structure):
     """As in statics.hpp."""
 
     _fields_ = [
-        *(
-            (name, Pointer)
-            for name in ("hessian", "force", "length", "tension", "gradient", "pose", "jacobian")
-        ),
+        *((name, Pointer) for name in ("hessian", "force", "length", "tension", "gradient", "pose", "jacobian")),
         ("energy", ct.c_double),
     ]
 
@@ -110,7 +108,8 @@ def at(array: NDArray[np.generic] | None) -> int | None:
 
 NOT_BUILT = (
     "the rod's kernel was not built when this package was installed, for lack of a C++17 compiler: its NumPy form"
-    " serves, some hundred times slower, without batches, motions, plants, capstans' friction and slopes by numbers"
+    " serves, some hundred times slower, without batches, motions, plants, capstans' friction, slopes by numbers and"
+    " the contact monitor"
 )
 
 

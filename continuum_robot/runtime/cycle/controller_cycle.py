@@ -121,6 +121,11 @@ class ControllerCycle:
         return self.controller.settings
 
     @property
+    def problem(self) -> str:
+        """What a setting of the controller asks for in vain, a sentence; empty: nothing."""
+        return str(getattr(self.controller, "problem", ""))
+
+    @property
     def silent_since_s(self) -> float | None:
         """Monotonic time of the first state in a row without an answer, s; None: the newest one has an answer."""
         return None if self.skipping_since_s != self.skipping_since_s else self.skipping_since_s
@@ -200,17 +205,19 @@ class ControllerCycle:
         """
         return bool(self.answer(reading, vector(commanded), following, now_s, sequence))
 
-    def see(self, clarke: Sequence[float] | NDArray[np.float64], stamp_s: float) -> None:
-        """Hand coordinates that sensors of the shape measured to a controller that takes them. From any thread.
+    def see(self, *, clarke: NDArray[np.float64] | None, tip: NDArray[np.float64] | None, stamp_s: float) -> None:
+        """Hand what sensors of the shape measured to a controller that takes it. From any thread.
 
         Parameters
         ----------
-        clarke : m
+        clarke : coordinates, shape (2m,), m; None: not measured
+        tip : its place, shape (3,), base frame, m; None: not measured
         stamp_s : monotonic time of the measurement, s
         """
-        see = getattr(self.controller, "see", None)
-        if see is not None:
-            see(clarke, stamp_s)
+        for name, seen in (("see", clarke), ("see_tip", tip)):
+            take = getattr(self.controller, name, None)
+            if take is not None and seen is not None:
+                take(seen, stamp_s)
 
     @stepped
     def answer(

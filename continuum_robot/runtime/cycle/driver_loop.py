@@ -20,6 +20,7 @@ from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSe
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.stop_policy import TORQUE_OFF
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.cycle.loop_reports import DeviceReports, EnabledInSteps, LoopWatcher
 from continuum_robot.runtime.cycle.row import CycleRow
@@ -376,12 +377,14 @@ class DriverLoop:
         self.call(begin)
 
     def ramp_down(self, warn: Callable[[str], object]) -> None:
-        """Release the tendons and let the robot come to rest: a bounded time.
+        """Release the tendons and let the robot come to rest: a bounded time; nothing if ``stop`` has it so.
 
         Parameters
         ----------
         warn : called when they did not
         """
+        if self.robot.stop.deactivation == TORQUE_OFF:
+            return
         safety, limits = self.safety, self.safety.limits
         self.call(safety.deactivate)
         if not self.pace.wait(lambda: safety.released, limits.longest_ramp_s + 0.5):

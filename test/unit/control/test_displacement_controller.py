@@ -12,16 +12,19 @@ from displacement_robots import LIMITS, fitted, stiffer, with_servos, with_tendo
 from continuum_robot.control import displacement_controller
 from continuum_robot.control.displacement_controller import BLEND_S, DisplacementController
 from continuum_robot.control.tendon_forces import distribute
+from continuum_robot.control.tip.inverse import TipKinematics
+from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.robot.control_settings import STATICS_LAW, ControlSettings
+from continuum_robot.robot.control_settings import BY_LOAD, STATICS_LAW, ControlSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.statics import Balance, Held, at_rest
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
@@ -69,6 +72,21 @@ def held(robot, command):
     """The rod at rest with its tendons held at a command."""
     tendons = HeldTendons.of(robot)
     return Rod(robot).equilibrium(stiffness=tendons.stiffness_n_per_m, spooled=tendons.spooled(command))
+
+
+class Follows:
+    """As :func:`held`, from the shape of the call before; shape and tensions."""
+
+    def __init__(self, robot):
+        self.tendons, self.rod = HeldTendons.of(robot), Rod(robot)
+        self.balance = Balance(self.rod)
+        self.c = self.rod.equilibrium().c
+
+    def at(self, command):
+        k, spooled = self.tendons.stiffness_n_per_m, self.tendons.spooled(command)
+        self.c = at_rest(self.balance, self.c, Held(k, spooled)).c
+        path = np.array(self.rod.displacement(self.c))
+        return path, k * np.maximum(spooled - path, 0.0)
 
 
 @pytest.mark.parametrize("strategy", ["shift", "least_sum"])
@@ -179,23 +197,55 @@ def seen(robot, **control):
     return robot.changed(strings=strings, control=replace(robot.control, **control))
 
 
-def test_the_integral_brings_a_robot_of_other_stiffness_to_the_reference():
-    robot = with_tendons(seen(with_servos(), integral_per_s=3.0), 2e3)
-    true = with_tendons(stiffer(robot, 1.1), 1.8e3)
-    place = np.array(PLACES_M["two_segment"])
-    loop = Loop(robot)
-    errors = []
-    for k in range(800):
-        loop.control._stamp_s = k * DT
-        command = loop.step(place)
-        if k % 2 == 0:
-            shown = loop.control.manifold.clarke(held(true, command).displacement)
-            loop.control.see(shown, k * DT)
-            errors.append(np.abs(shown - place).max())
-    assert errors[-1] < 1e-7
-    without = Loop(robot)
-    left = loop.control.manifold.clarke(held(true, without.go(place)[-1]).displacement)
-    assert np.abs(left - place).max() > 1e-5
+def tracked(robot, **control):
+    hardware = load_robot("three_segment_servo").hardware
+    tracker = NdiSerial(kind="ndi_serial", port="/dev/tracker")
+    control = replace(robot.control, **control)
+    return robot.changed(hardware=replace(hardware, tracker=tracker), control=control)
+
+
+@pytest.mark.parametrize("of_tip", [False, True])
+def test_the_integral_brings_a_robot_of_other_stiffness_to_the_reference(of_tip):
+    robot = with_tendons((tracked if of_tip else seen)(with_servos(), integral_per_s=3.0), 2e3)
+    true, place = with_tendons(stiffer(robot, 1.2), 1.8e3), np.array(PLACES_M["two_segment"])
+    desired, loop, missed_m, dt = TipKinematics(robot).place(place)[0], Loop(robot), [], 4 * DT
+    body = Follows(true)
+    for k in range(200):
+        loop.control._stamp_s = k * dt
+        shown = loop.control.manifold.clarke(body.at(loop.step(place, dt))[0])
+        tip = body.rod.moved(body.c)[0][:3, 3]
+        missed_m.append(np.linalg.norm(tip - desired) if of_tip else np.abs(shown - place).max())
+        loop.control.see_tip(tip, k * dt) if of_tip else loop.control.see(shown, k * dt)
+    assert missed_m[-1] < (1e-5 if of_tip else 2e-7)
+    assert missed_m[60] > 5 * missed_m[-1]  # the start blends in for a second
+    stays = loop.control.terms().i_term
+    loop.control.see(np.full(4, np.nan), 200 * dt)
+    loop.control.see_tip(np.full(3, np.nan), 200 * dt)
+    loop.step(place)
+    np.testing.assert_allclose(loop.control.terms().i_term, stays, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PLACES_M)
+def test_pretension_by_measured_loads_tightens_together_the_tendons_of_a_segment(name):
+    """Force shifting (28) by what was measured: slack that nobody knows is taken up, and the shape stays."""
+    robot = fitted(friction_fraction=0.0) if name == "ftdcr_v4" else with_servos(name)
+    robot = robot.changed(control=replace(robot.control, pretension_by=BY_LOAD))
+    place, loop = np.array(PLACES_M[name]), Loop(robot)
+    tight = loop.go(place)[-1]
+    modelled, body, other = held(robot, tight), Follows(robot), Loop(robot)
+    first = loop.control.manifold.tendon_slices[0]
+    other.control._common_n[first] = 1.5
+    slack = other.go(place)[-1] - tight
+    for _ in range(200):
+        command = loop.step(place, 0.03)
+        assert bool(loop.control.problem) == bool(np.isnan(loop.control._measured_n).any())
+        loop.control._measured_n = body.at(command - slack)[1]
+    found = held(robot, command - slack)
+    np.testing.assert_allclose(found.tension, modelled.tension, atol=1e-3)
+    np.testing.assert_allclose(loop.control.manifold.clarke(found.displacement), place, atol=2e-7)
+    for _ in range(150):  # and given back where it is not needed
+        loop.control._measured_n = body.at(loop.step(place, 0.03))[1]
+    np.testing.assert_allclose(loop.control._measured_n, modelled.tension, atol=0.02)
 
 
 def test_a_moving_reference_is_compared_as_it_was_when_the_shape_was_seen():
@@ -251,8 +301,9 @@ def test_options_without_effect_are_refused():
     ):
         with pytest.raises(RobotFileError, match=key):
             with_servos(**changes)
-    with pytest.raises(RobotFileError, match=r"control\.integral_per_s"):
-        tension.changed(control=replace(tension.control, integral_per_s=1.0))
+    for key, value in (("integral_per_s", 1.0), ("pretension_by", BY_LOAD)):
+        with pytest.raises(RobotFileError, match=key):
+            tension.changed(control=replace(tension.control, **{key: value}))
     with pytest.raises(RobotFileError, match=r"control\.gains"):
         tension.changed(control=ControlSettings())
     with pytest.raises(ParameterError, match="displacement"):

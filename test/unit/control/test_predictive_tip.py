@@ -96,6 +96,17 @@ def test_a_robot_that_limits_keep_back_teaches_no_error_of_the_model(control, kn
     assert np.linalg.norm(control.bias_m) < 1e-9
 
 
+def test_what_the_loads_of_servos_get_wrong_is_no_error_of_the_model():
+    robot = load_robot("three_segment_servo")
+    control, kinematics = PredictiveTip(robot), TipKinematics(robot)
+    place = np.array([4e-3, 1e-3, -2e-3, 2e-3, 1e-3, 1e-3])
+    control.reset(place)
+    true = kinematics.place(place)[0] + [2e-3, 0.0, 1e-3]
+    for _ in range(200):
+        control.update(true, place - 2.5e-4, PERIOD_S)
+    np.testing.assert_allclose(control.bias_m, [2e-3, 0.0, 1e-3], atol=1e-5)
+
+
 def test_a_target_inside_the_post_is_not_reached_and_nothing_is_touched(control):
     control.set_target(POST[0].position_m)
     positions = [output.reference.position for output in run(control, 5.0)]

@@ -285,6 +285,17 @@ def test_deactivation_straightens_the_robot_while_it_pays_out():
     assert not loop.servos.on
 
 
+def test_a_deactivation_pays_nothing_out_where_the_file_has_it_so():
+    bent_m = np.array([4e-3, 1e-3, -3e-3, -3e-3, 1e-3])
+    robot = servo_robot(stop={"deactivation": "torque_off"})
+    loop = started(robot=robot, servos=Servos(N, HOME_M, bent_m, loads=False))
+    loop.command(bent_m, 0.1)
+    loop.loop.ramp_down(pytest.fail)
+    loop.loop.call(loop.loop.power_off)
+    np.testing.assert_allclose(loop.servos.written[-1], HOME_M + bent_m, atol=1e-6)
+    assert not loop.servos.on
+
+
 def test_an_estop_in_a_deactivation_pulls_no_tendon_in_any_more():
     bent_m = np.array([4e-3, 1e-3, -6e-3, -6e-3, 1e-3])
     loop = started(servos=Servos(N, HOME_M, bent_m, loads=False))
@@ -307,8 +318,9 @@ def test_a_stop_policy_refuses_what_servos_cannot_or_should_not_do():
     for key, reason in (("mechanics", "overloaded"), ("motor_hot", "cool")):
         with pytest.raises(RobotFileError, match=f"stop.{key}.*{reason}"):
             servo_robot(stop={key: "hold_place"})
-    with pytest.raises(RobotFileError, match=r"stop\.hold_authority_n"):
-        servo_robot(stop={"hold_authority_n": 2.0})
+    for key, value in (("hold_authority_n", 2.0), ("hold_bandwidth_rad_per_s", 20.0)):
+        with pytest.raises(RobotFileError, match=rf"stop\.{key}"):
+            servo_robot(stop={key: value})
     for key in set(CLASSES) - {"mechanics", "motor_hot"}:
         assert getattr(servo_robot(stop={key: "hold_place"}).stop, key) == "hold_place"
 

@@ -74,6 +74,7 @@ def test_every_fault_has_one_class_that_the_robot_file_knows():
     fields = {field.name for field in dataclasses.fields(StopPolicy)}
     assert set(tendon_faults.STOP_CLASSES) == fields - {
         "hold_s",
+        "deactivation",
         "hold_authority_n",
         "hold_bandwidth_rad_per_s",
         "torque_off",

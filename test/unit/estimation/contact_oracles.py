@@ -2,8 +2,12 @@
 """The contact monitor's algebra as it reads in the papers."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
+from scipy.linalg import block_diag
+
+from continuum_robot.estimation.contact.error_budget import Budget, BudgetAlgebra
 
 
 def noise_covariance(gain, dt, momentum_by_state, force_by_state, state_covariance):
@@ -49,3 +53,66 @@ class PlainPlaces:
         mean = float(probability @ self._places_m)
         spread = math.sqrt(float(probability @ (self._places_m - mean) ** 2))
         return profile, cumulative / cumulative[-1], top, spread, of_segment
+
+
+class PlainBudgets(BudgetAlgebra):
+    """The budgets with NumPy."""
+
+    def _budget(self, method, fractions, elastic, by_c, friction, *more):
+        constant, spread, errors, found = {"kalman": _kalman, "gmo": _gmo, "jfd": _jfd}[method](fractions, by_c, *more)
+        rubbing = np.zeros(self.size) if friction is None else fractions[3] * friction
+        of_model = np.array([*(fractions[2] * elastic), rubbing])
+        rows = np.array([*of_model, *errors])
+        # A constant error of the coefficients is as likely in each of them: its variance is a third of its square.
+        shift = by_c * (fractions[0] / math.sqrt(3))
+        covariance = spread + rows.T @ rows + shift @ shift.T + self.floor * np.eye(self.size)
+        bound = constant + np.abs(of_model).sum(axis=0) + fractions[4] * np.sqrt(np.diag(spread))
+        return Budget(bound, covariance, np.linalg.inv(covariance)), found
+
+
+def _kalman(fractions, by_c, spread, rod_by_rate):
+    return _constant(fractions, by_c, rod_by_rate), spread, (), ()
+
+
+def _gmo(fractions, _by_c, lag, gain, steps, matrix, old_momentum, old_force, momentum, force, *noise):
+    n = len(gain)
+    before = SimpleNamespace(gain=gain, matrix=matrix, momentum=old_momentum, force=old_force, fresh=steps[0] == 0)
+    matrix = next_sensitivity(before, momentum, force, steps[1])
+    spread = noise_covariance(gain, steps[1], momentum, force, block_diag(*noise))
+    return _constant(fractions, matrix[:, :n], matrix[:, n:]), spread, (lag,), (matrix,)
+
+
+def _jfd(fractions, by_c, by_rate, mass, noise, rate_noise, acceleration_noise):
+    spread = by_c @ noise @ by_c.T + by_rate @ rate_noise @ by_rate.T + mass @ mass.T * acceleration_noise**2
+    return _constant(fractions, by_c, by_rate), spread, (), ()
+
+
+def _constant(fractions, by_c, by_rate):
+    """Largest change of each channel by the constant errors of c and c_rate, johnston (64)."""
+    return np.abs(by_c).sum(axis=1) * fractions[0] + np.abs(by_rate).sum(axis=1) * fractions[1]
+
+
+def filter_cycle(halvings, mass, by_c, by_rate, momentum_by_c, known_force, state, P, walk, measured, noise, times):
+    """One cycle of the extended Kalman filter."""
+    n, (h, dt) = len(measured), times
+    c, rate, d = (slice(k * n, (k + 1) * n) for k in range(3))
+    inverse = np.linalg.inv(mass)
+    A = np.zeros((3 * n, 3 * n))
+    A[c, rate] = np.eye(n) * h
+    A[rate] = inverse @ np.concatenate([by_c, by_rate - momentum_by_c, np.eye(n)], axis=1) * h
+    force = known_force + state[d] - momentum_by_c @ state[rate]
+    step = term = np.concatenate([state[rate], inverse @ force, np.zeros(n)]) * h  # johnston (45)
+    for k in (2, 3, 4):
+        term = A @ term / k
+        step = step + term
+    square = A @ A
+    transition = np.eye(3 * n) + A + square / 2 + square @ A / 6
+    for _ in range(halvings):
+        step = step + transition @ step
+        transition = transition @ transition
+    P = transition @ P @ transition.T
+    P[d, d] += walk * dt
+    predicted = state + step
+    gain = np.linalg.solve(P[c, c] + noise, P[c, :]).T
+    updated = P - gain @ P[c, :]
+    return predicted + gain @ (measured - predicted[c]), (updated + updated.T) / 2

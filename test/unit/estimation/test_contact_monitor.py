@@ -8,13 +8,13 @@ import math
 
 import numpy as np
 import pytest
-from contact_oracles import PlainPlaces
+from contact_oracles import PlainBudgets, PlainPlaces, filter_cycle
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact import location as contact_location
 from continuum_robot.estimation.contact import monitor as contact_monitor
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms, filter_cycle
-from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, CompiledBudgets
+from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
+from continuum_robot.estimation.contact.error_budget import BudgetAlgebra
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS, MonitorSettings
@@ -546,7 +546,7 @@ def monitors(request):
     robot = load_robot(request.param)
     quick = ContactMonitor(robot)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contact_monitor, "budget_algebra", BudgetAlgebra)
+        patch.setattr(contact_monitor, "BudgetAlgebra", PlainBudgets)
         patch.setattr(contact_location, "LocationAlgebra", PlainPlaces)
         yield quick, ContactMonitor(robot, functions=quick.functions)
 
@@ -570,9 +570,9 @@ def test_machine_code_gives_what_numpy_gives(method, monitors, dt, contact_type)
     for monitor in monitors:
         monitor.with_settings(settings)
         monitor.reset()
-    assert type(plain._budgets) is BudgetAlgebra
+    assert type(plain._budgets) is PlainBudgets
     assert isinstance(plain.locator.algebra, PlainPlaces)
-    assert type(quick._budgets) is CompiledBudgets
+    assert type(quick._budgets) is BudgetAlgebra
     generator, n = np.random.default_rng(3), quick.size
     wave, push = 0.3 * generator.normal(size=n), generator.normal(size=n)
     noise = 1e-6 * np.diag(generator.uniform(0.5, 2.0, n))

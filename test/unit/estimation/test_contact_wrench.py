@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.error_budget import ResidualSensitivity, budget_algebra
+from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, ResidualSensitivity
 from continuum_robot.estimation.contact.free_motion import NoiseFloor
 from continuum_robot.estimation.contact.location import ContactLocator, LocationAlgebra, LocationSettings
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
@@ -169,7 +169,7 @@ def budget_of(sensitivity, momentum, force, dt, noise=None):
 
 @lru_cache
 def algebra_of(n):
-    return budget_algebra(1e-9 * np.eye(n), 1)
+    return BudgetAlgebra(1e-9 * np.eye(n), 1)
 
 
 @settings(deadline=None, max_examples=20)

@@ -17,6 +17,7 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.tendons import String
+from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -55,6 +56,24 @@ def test_rates_and_covariance_are_the_slope_by_the_displacements():
     assert found.coefficient_rates == pytest.approx(slope, abs=1e-3 * np.abs(slope).max())
     assert np.linalg.eigvalsh(found.covariance)[-1] > 0
     assert found.covariance == pytest.approx(found.covariance.T)
+
+
+@pytest.mark.parametrize("name", ["rucker_helical", "ftdcr_v6"])
+def test_displacements_alone_leave_open_what_a_contact_may_do(name):
+    """Of tendons fewer than coefficients the readings' errors alone have a covariance without an inverse."""
+    robot = replace(load_robot(name), strings=(), fiber=None)
+    estimator, count = ShapeEstimator(robot), robot.tendon_count
+    reading = np.linspace(1.0, 2.0, count) * 1e-3
+    free = estimator.update(reading, np.zeros(count))
+    assert np.linalg.eigvalsh(free.covariance)[0] > 0
+    push = PointWrench(s_m=robot.length_m, force_n=(2e-3, 1e-3, 0.0))
+    tendons, rod = HeldTendons.of(robot), Rod(robot, loads=(push,))
+    held = {"stiffness": tendons.stiffness_n_per_m, "spooled": tendons.spooled(reading)}
+    moved = rod.equilibrium(**held).c - Rod(robot).equilibrium(**held).c
+    pose, body = estimator.fit.rod.moved(free.coefficients)
+    force = (pose[:3, :3] @ body[:3]).T @ push.force_n
+    likely = force @ np.linalg.solve(rod.arrays.stiffness, force) / estimator.fit.modes.energy_j
+    assert 0.5 * likely < moved @ np.linalg.solve(free.covariance, moved) < 1.1 * likely
 
 
 def test_without_tensions_and_velocities_the_shape_is_found_and_its_rates_are_not():

@@ -35,6 +35,7 @@ def test_the_section_is_read():
         ("mechanics", "hold_tension", "one of release, brake: a motor whose tendon snapped"),
         ("devices", "hold_place", "one of release, brake: a motor may be off"),
         ("motor_hot", "hold_tension", "one of release, brake: the motor must cool"),
+        ("deactivation", "torque_off", "one of release: without torque a bent robot springs back"),
         ("operator", "freeze", "one of release, hold_tension, hold_place, brake, torque_off"),
     ],
 )

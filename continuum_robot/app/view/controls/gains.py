@@ -52,7 +52,7 @@ class Gains:
             what = (
                 "The servos have gains of their own. Here is the pretension that keeps tendons taut, and how fast the"
             )
-            what += " error of a measured shape is corrected."
+            what += " error of a measured shape or tip is corrected."
         server.gui.add_html(
             note(
                 f"{what} A change acts at the controller's next cycle. The ranges are the node's own, for gains at most"
@@ -75,7 +75,7 @@ class Gains:
             if self._robot.limits is not None:
                 high = min(high, self._robot.limits.maximum_n)
             pretension = self._slider("pretension, N", "pretension_n", low, high, found["pretension_n"])
-            if _INTEGRAL in found and (self._robot.strings or self._robot.fiber is not None):
+            if _INTEGRAL in found and (self._robot.sees_shape or self._robot.sees_tip):
                 low, high = found[_INTEGRAL].range or (0.0, math.inf)
                 gains[_INTEGRAL] = self._slider("integral, 1/s", _INTEGRAL, low, high, found[_INTEGRAL])
             for part in self._robot.part_names:
