@@ -66,7 +66,6 @@ class CalibrationRecord:
     time_s : of the rests, shape (T,), s
     labels : what was pulled, T
     displacement_m, load_n : means of each rest, shape (T, N), m and N
-    direction : into which each tendon's servo moved last, -1, 0 or 1, shape (T, N)
     measured : whether the loads are measured, or follow from how far the servos are behind
     tip : mean pose of each rest, shape (T, 4, 4); NaN where none came
     slow_time_s, slow_displacement_m : readings of the slow motion, shape (C,), s, and (C, N), m
@@ -79,7 +78,6 @@ class CalibrationRecord:
     labels: tuple[str, ...]
     displacement_m: Array
     load_n: Array
-    direction: Array
     measured: bool
     tip: Array
     slow_time_s: Array
@@ -133,7 +131,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         self._place, self._time_s, self._blind = 0, 0.0, 0
         self._looked: list[tuple[Array, Array]] = []
         self._seen: list[TrackedPose] = []
-        self._rests: list[tuple[float, Array, Array, Array, Array]] = []
+        self._rests: list[tuple[float, Array, Array, Array]] = []
         self._slow: list[tuple[float, float, Array]] = []
         self._poses: list[TrackedPose] = []
         self._measured = True
@@ -257,7 +255,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             tips = [pose.tip for pose in self._seen]
             displacement, load = np.mean(self._looked, axis=0)
             tip = np.mean(tips, axis=0) if tips else np.full((4, 4), np.nan)
-            self._rests.append((reading.stamp_s, displacement, load, np.sign(target - self._from_m), tip))
+            self._rests.append((reading.stamp_s, displacement, load, tip))
             self._place, self._time_s, self._from_m = self._place + 1, 0.0, target
             self._looked, self._seen = [], []
         return label
@@ -266,7 +264,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         assert self._homing.result is not None
         if len(self._poses) < 2 * _BLIND_PLACES:
             raise ProcedureError("the tracker did not see the tip in the slow motion", "See what stands between.")
-        time_s, displacement, load, direction, tip = (np.array(column) for column in zip(*self._rests, strict=True))
+        time_s, displacement, load, tip = (np.array(column) for column in zip(*self._rests, strict=True))
         slow_s, way_s, slow = (np.array(column) for column in zip(*self._slow, strict=True))
         return CalibrationRecord(
             self._homing.result,
@@ -274,7 +272,6 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             self._labels,
             displacement,
             load,
-            direction,
             self._measured,
             tip,
             slow_s,

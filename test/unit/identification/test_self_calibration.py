@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,9 @@ from continuum_robot.drivers.mounted_tracker import MountedTracker, pose_of
 from continuum_robot.drivers.protocols import TendonReading, TrackedPose
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import so3
+from continuum_robot.identification.displaced.fit import slid_by
+from continuum_robot.identification.displaced.model import STEPS, DisplacedModel
+from continuum_robot.identification.fit import by_differences
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.procedures.self_calibration import (
@@ -124,6 +128,35 @@ def test_the_record_is_written_as_a_recording(tmp_path: Path):
     assert set(whole.labels[len(rests) :]) == {"slow"}
     assert rests.displacement_m == pytest.approx(record.displacement_m, abs=1e-9)
     assert rests.sha256 == whole.sha256
+    # Of simulated servos all loads are measured; the slow motion has none.
+    assert rests.load_n == pytest.approx(record.load_n)
+    assert np.isnan(whole.load_n[len(rests) :]).all()
+
+
+def test_motors_slide_where_they_went_far_enough():
+    way_m = 1e-4 * np.array([[0.0], [3.0], [6.0], [5.5], [0.0], [0.0], [1.0], [9.0]])
+    assert slid_by(way_m, 1e-4)[:, 0] == pytest.approx(
+        [math.nan, math.nan, 1, math.nan, -1, -1, math.nan, 1], nan_ok=True
+    )
+    # Friction that is there at once, but for readings' noise.
+    assert slid_by(way_m, 0.0)[:, 0] == pytest.approx([math.nan, 1, 1, math.nan, -1, -1, math.nan, 1], nan_ok=True)
+
+
+def test_slopes_of_marker_and_loads_are_derivatives():
+    robot, rng = fitted_robot(), np.random.default_rng(4)
+    model = DisplacedModel(robot, STEPS, loaded=True)
+    way_m = np.cumsum(4e-4 * rng.standard_normal((4, N)), axis=0) + 4e-4
+    slid, x = (
+        np.sign(rng.standard_normal((4, N))),
+        model.parameters.expected
+        + 0.01 * rng.standard_normal(len(model.parameters)) * np.minimum(model.parameters.deviation, 0.1),
+    )
+    marker, marker_slope, load, load_slope = model.shown(x, way_m, slid)
+    found = by_differences(lambda at: np.concatenate([one.ravel() for one in model.shown(at, way_m, slid)[::2]]))(x)
+    assert found[0] == pytest.approx(np.concatenate([marker.ravel(), load.ravel()]))
+    for exact, numeric in zip((marker_slope, load_slope), np.split(found[1], [marker.size]), strict=True):
+        wrong = np.abs(exact.reshape(numeric.shape) - numeric).max(axis=0)
+        assert (wrong <= 1e-3 * np.abs(numeric).max(axis=0) + 1e-6).all()
 
 
 def fitted_robot():
