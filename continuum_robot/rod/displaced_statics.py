@@ -28,7 +28,7 @@ from continuum_robot.rod.statics import RESIDUAL_TOLERANCE, Balance, Held, Stops
 
 Array = NDArray[np.float64]
 
-_LONGEST_STEP_M = 2e-3
+_LONGEST_STEP_M = 1e-3  # friction goes by the tension of the step before
 
 
 @dataclass(frozen=True)

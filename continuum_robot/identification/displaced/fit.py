@@ -5,11 +5,13 @@
    are slack.
 2. ``statics``: bending stiffness against the robot's weight, stretch and zeros of the tendons, direction of gravity.
 3. ``friction``: Coulomb friction of the tendons in the robot, with its memory.
-4. ``tendons``: stiffness of each segment's tendons, zero and spool of each tendon, about what they have in common.
+4. ``tendons``: stiffness and friction of each segment's tendons, zero and spool of each tendon, about what they have
+   in common.
 
-Every step is judged on blocks of the recording that were left out of its fit, and kept where this error falls.
-Parameters have weak priors, so that one which the data do not identify stays where it was and is named. Forces are
-known through the weight alone: stiffnesses and friction are as good as the masses of the file.
+Loads of the servos, where they are measured, are fitted from the second step on. Every step is judged on blocks of the
+recording that were left out of its fit, and kept where this error falls. Parameters have weak priors, so that one which
+the data do not identify stays where it was and is named. Without loads forces are known through the weight alone:
+stiffnesses are as good as the masses of the file then.
 """
 
 from __future__ import annotations
