@@ -159,17 +159,19 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         part = 1.0
         while part >= _LEAST_PART:
             amplitude = part * settings.bend_rad * each
-            found = self._solved(robot, amplitude * np.vstack([np.zeros(len(C)), directions, slow]))
+            wanted = amplitude * np.vstack([np.zeros(len(C)), directions, slow])
+            found = self._solved(robot, wanted, most_m, _LOAD_PART * self.stop_n)
             if found is not None:
                 readings, loads = found
-                slow_way = CubicSpline(time_s, readings[1 + len(places) :])
-                between = slow_way(np.linspace(0, settings.slow_s, _BETWEEN * len(time_s)))
-                self.most_m = float(max(np.abs(readings).max(), np.abs(between).max()))
-                self.most_load_n = float(loads.max())
-                if self.most_m <= most_m and self.most_load_n <= _LOAD_PART * self.stop_n:
-                    self._straight_m = readings[0]
-                    self._targets_m, self._slow_way = readings[1 : 1 + len(places)], slow_way
-                    return
+                self.most_m, self.most_load_n = float(np.abs(readings).max()), float(loads.max())
+                if len(readings) == len(wanted):
+                    slow_way = CubicSpline(time_s, readings[1 + len(places) :])
+                    between = slow_way(np.linspace(0, settings.slow_s, _BETWEEN * len(time_s)))
+                    self.most_m = max(self.most_m, float(np.abs(between).max()))
+                    if self.most_m <= most_m:
+                        self._straight_m = readings[0]
+                        self._targets_m, self._slow_way = readings[1 : 1 + len(places)], slow_way
+                        return
             part *= _SHRUNK
         raise ParameterError(
             "limits",
@@ -181,8 +183,11 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         )
 
     @staticmethod
-    def _solved(robot: Robot, places: Array) -> tuple[Array, Array] | None:
-        """Readings and loads, shape (T, N), that the file's statics have at places one after the other."""
+    def _solved(robot: Robot, places: Array, most_m: float, most_n: float) -> tuple[Array, Array] | None:
+        """Readings and loads, shape (T, N), that the file's statics have at places one after the other.
+
+        The last is the first that needs more than ``most_m`` or ``most_n``.
+        """
         controller, count = DisplacementController(robot), robot.tendon_count
         still, nothing = [0.0] * places.shape[1], [0.0] * count
         readings, loads, last = [], [], np.zeros(places.shape[1])
@@ -195,6 +200,8 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             last = place
             readings.append(np.array(controller.command))
             loads.append(np.maximum(controller.load, controller.tension))
+            if np.abs(readings[-1]).max() > most_m or loads[-1].max() > most_n:
+                break
         return None if controller.unsolved else (np.array(readings), np.array(loads))
 
     def take_pose(self, pose: TrackedPose) -> None:

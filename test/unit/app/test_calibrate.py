@@ -134,7 +134,7 @@ def test_truths_that_it_does_not_know_are_found_within_two_deviations(
     within = {kind: float(np.mean(np.abs(each) < 2)) for kind, each in errors.items()}
     sizes = {kind: float(np.sqrt(np.mean(np.square(each)))) for kind, each in errors.items()}
     assert min(within.values()) >= 0.9, within
-    assert 0.2 < min(sizes.values()) < max(sizes.values()) < 1.5, sizes
+    assert 0.3 < min(sizes.values()) < max(sizes.values()) < 1.5, sizes
 
 
 @pytest.mark.parametrize(

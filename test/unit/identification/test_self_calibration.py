@@ -17,7 +17,6 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import so3
 from continuum_robot.identification.displaced.fit import slid_by
 from continuum_robot.identification.displaced.model import STEPS, DisplacedModel
-from continuum_robot.identification.fit import by_differences
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.procedures.self_calibration import (
@@ -143,20 +142,17 @@ def test_motors_slide_where_they_went_far_enough():
 
 
 def test_slopes_of_marker_and_loads_are_derivatives():
-    robot, rng = fitted_robot(), np.random.default_rng(4)
-    model = DisplacedModel(robot, STEPS, loaded=True)
+    model, rng = DisplacedModel(fitted_robot(), STEPS, loaded=True), np.random.default_rng(4)
+    parameters = model.parameters
+    sizes = np.minimum(parameters.deviation, 0.1)
     way_m = np.cumsum(4e-4 * rng.standard_normal((4, N)), axis=0) + 4e-4
-    slid, x = (
-        np.sign(rng.standard_normal((4, N))),
-        model.parameters.expected
-        + 0.01 * rng.standard_normal(len(model.parameters)) * np.minimum(model.parameters.deviation, 0.1),
-    )
-    marker, marker_slope, load, load_slope = model.shown(x, way_m, slid)
-    found = by_differences(lambda at: np.concatenate([one.ravel() for one in model.shown(at, way_m, slid)[::2]]))(x)
-    assert found[0] == pytest.approx(np.concatenate([marker.ravel(), load.ravel()]))
-    for exact, numeric in zip((marker_slope, load_slope), np.split(found[1], [marker.size]), strict=True):
-        wrong = np.abs(exact.reshape(numeric.shape) - numeric).max(axis=0)
-        assert (wrong <= 1e-3 * np.abs(numeric).max(axis=0) + 1e-6).all()
+    slid, x = np.sign(rng.standard_normal((4, N))), parameters.expected + 0.01 * sizes * rng.standard_normal(len(sizes))
+    _, marker_slope, _, load_slope = model.shown(x, way_m, slid)
+    for way in sizes * rng.standard_normal((4, len(sizes))):
+        ahead, back = (model.shown(x + step * way, way_m, slid)[::2] for step in (1e-4, -1e-4))
+        for more, less, slope in zip(ahead, back, (marker_slope, load_slope), strict=True):
+            numeric = (more - less) / 2e-4
+            assert slope @ way == pytest.approx(numeric, abs=1e-3 * np.abs(numeric).max())
 
 
 def fitted_robot():
