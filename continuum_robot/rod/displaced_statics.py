@@ -41,7 +41,6 @@ class DisplacedReplay:
     tip : pose of the tip in the base frame, (T, 4, 4)
     path : what the tendons' paths shorten by, (T, N), m
     tension : at the servos, (T, N), N
-    friction : tension that friction takes up on the way, positive where the tendon was pulled in last, (T, N), N
     point : of the tip's frame, in the base frame, (T, 3), m
     sensitivity : derivative of ``point`` with respect to the parameters, (T, 3, P), in the order of
         :attr:`DisplacedStatics.parameters`; None where not asked for
@@ -52,7 +51,6 @@ class DisplacedReplay:
     tip: Array
     path: Array
     tension: Array
-    friction: Array
     point: Array
     sensitivity: Array | None
     tension_slope: Array | None
@@ -115,7 +113,7 @@ class DisplacedStatics:
 
         Returns
         -------
-        shapes, tensions, friction
+        shapes and tensions
 
         Raises
         ------
@@ -127,12 +125,9 @@ class DisplacedStatics:
             raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
         samples, rod = len(readings), self.rod
         c, pose = np.zeros((samples, rod.n)), np.tile(np.eye(4), (samples, 1, 1))
-        path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
+        path, tension = np.zeros((2, samples, count))
         step = _Step(self, point_m, sensitivities=sensitivities)
-        sensitivity, slope = None, None
-        if sensitivities:
-            sensitivity = np.zeros((samples, *step.point_by.shape))
-            slope = np.zeros((samples, count, step.point_by.shape[1]))
+        each = [np.zeros((samples, rows, step.point_by.shape[1])) for rows in (3, count)] if sensitivities else None
         last = readings[0] if samples else np.zeros(count)
         for t, reading in enumerate(readings):
             steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._tendon[3].any() else 1
@@ -144,11 +139,10 @@ class DisplacedStatics:
             rod.checked(step.c)
             pose[t, :3, :3], pose[t, :3, 3] = step.tip[:9].reshape(3, 3), step.tip[9:]
             c[t], path[t], tension[t] = step.c, step.shorter, step.tension
-            friction[t] = step.tension - step.pull
-            if sensitivity is not None and slope is not None:
-                sensitivity[t], slope[t] = step.point_by, self._tension_slope(step, reading)
+            if each is not None:
+                each[0][t], each[1][t] = step.point_by, self._tension_slope(step, reading)
         at = pose[:, :3, 3] + pose[:, :3, :3] @ np.asarray(point_m, dtype=float)
-        return DisplacedReplay(c, pose, path, tension, friction, at, sensitivity, slope)
+        return DisplacedReplay(c, pose, path, tension, at, *(each or (None, None)))
 
     def _tension_slope(self, step: _Step, reading: Array) -> Array:
         """Of k (gain q + zero - path) where it is taut, (N, P)."""

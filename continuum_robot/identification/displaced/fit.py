@@ -43,7 +43,6 @@ Progress = Callable[[str], None]
 
 _LEAST_SAMPLES = 60
 _LEAST_TRAVEL_M = 2e-4
-_LEAST_GAIN = 0.01  # of the cross-validated error, for a step to be kept
 _EVALUATIONS = 30  # most; a fit without a block starts from that of all, and is to forget it
 # Without friction samples are independent; with it they are a way, which has to be followed more closely.
 _SAMPLES = {False: 500, True: 1000}
@@ -326,7 +325,7 @@ def _take(
     by_block = [rmse_m(marker_errors(one, np.zeros(3))) for one in seen]
     counts = [int(np.isfinite(one).all(axis=1).sum()) for one in seen]
     judged_m = math.sqrt(float(np.average(np.square(by_block), weights=counts)))
-    gains = before is None or judged_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
+    gains = before is None or judged_m < before.worth.held_out_rmse_m
     worth = FitStep(name, train_m, judged_m, tuple(by_block), gains)
     report(f"{1e3 * train_m:.2f} mm, {1e3 * judged_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
     return _Taken(worth, model, found, np.array([x for x, _ in own]), error)
