@@ -220,7 +220,7 @@ def draw_fit(fit: DisplacedFit, file: Path) -> Path:
             (COLOURS[0], "all kept steps", fit.held_out_m),
         ):
             axes[1].plot(sample, np.linalg.norm(error, axis=1), color=colour, linewidth=0.9, label=name)
-        for edge in np.cumsum([count for _, _, count in fit.blocks])[:-1]:
+        for edge in np.flatnonzero(np.diff(fit.block)) + 1:
             axes[1].axvline(edge, color=REFERENCE, linewidth=0.5, linestyle=":")
         axes[1].set(xlabel="sample", ylabel="error when its block was left out, in m")
         axes[1].legend()

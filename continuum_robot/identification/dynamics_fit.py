@@ -34,7 +34,6 @@ from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg, usual_damping_nms, value_of
 from continuum_robot.identification.smoothed_record import SMOOTHING_S, SmoothedRecord
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.rod.friction.capstans import driven_segments
 from continuum_robot.rod.tendons import coefficient_slices
@@ -44,29 +43,13 @@ Array = NDArray[np.float64]
 MASSES = "mass_kg", "capstan_inertia_kg_m2", "bending_damping_nms"
 """What johnston takes as known: all masses of a segment, inertia of each of its capstans, damping of its backbone."""
 _LEAST_FACTOR = 0.02  # on the file's values, for one that has none
+# Upper bounds, johnston below (72); of stiffnesses, N.m^2, or twice the file's where that is more.
+_LARGEST_STIFFNESS_NM2, _LARGEST_FRICTION = 2.5, 0.99
+_WINDOW_S = 0.75
+_START_RATE_SIGMA = 0.5  # standard deviation of a window's first rates about the smoothed ones, 1/(m.s)
+_PRIOR = 1.0  # of masses, inertia and damping, relative to the file's
+_EVALUATIONS = 30
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicsFitSettings:
-    """Bounds of the parameters (johnston below (72)), and how the record is used."""
-
-    largest_stiffness_nm2: float = quantity(
-        "upper bound of the stiffnesses, or twice the file's where that is more", "N.m^2", default=2.5, gt=0, le=1e6
-    )
-    largest_friction: float = quantity("upper bound of the friction coefficients", "", default=0.99, gt=0, lt=1)
-    window_s: float = quantity("length of a simulated window", "s", default=0.75, gt=0.02, le=600)
-    tendon_sigma_m: float = quantity("standard deviation of a tendon's displacement", "m", default=2e-4, gt=0, le=1)
-    string_sigma_m: float = quantity("standard deviation of a string's extension", "m", default=1.2e-4, gt=0, le=1)
-    start_rate_sigma: float = quantity(
-        "standard deviation of a window's first rates about the smoothed ones", "1/(m.s)", default=0.5, gt=0, le=1e6
-    )
-    masses: bool = quantity(
-        "whether the masses, the capstans' inertia and the damping are found, too; johnston takes them as known",
-        default=False,
-    )
-    prior: float = quantity("deviation of these before the record, relative to the file's", "", default=1.0, gt=0)
-    iterations: int = quantity("largest number of evaluations of the second step", default=30, ge=1, le=10000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +93,7 @@ class DynamicsFit(FoundValues):
         return names_of(self.keys)
 
     def of_segment(self, index: int, deviations: bool = False) -> tuple[list[float], list[float], dict[str, float]]:
-        """Stiffnesses, friction coefficients, and those of MASSES that were looked for, by name, of one segment.
+        """Stiffnesses, friction coefficients, and those of MASSES by name, of one segment.
 
         Parameters
         ----------
@@ -121,7 +104,7 @@ class DynamicsFit(FoundValues):
         own = {key: value for key, value in named if key.startswith(f"segments[{index}].")}
         both = [[value for key, value in own.items() if word in key] for word in ("stiffness", "friction")]
         rest = [value for key, value in own.items() if "stiffness" not in key and "friction" not in key]
-        return both[0], both[1], dict(zip(MASSES, rest, strict=False))
+        return both[0], both[1], dict(zip(MASSES, rest, strict=True))
 
     def numbers(self) -> dict[str, object]:
         """The result as plain numbers for a file of results."""
@@ -136,13 +119,12 @@ class DynamicsFit(FoundValues):
         }
 
 
-def kinds_in_file(robot: Robot, settings: DynamicsFitSettings | None = None) -> dict[str, Parameter]:
-    """What may be looked for, of each segment with capstans: what the paper looks for first.
+def kinds_in_file(robot: Robot) -> dict[str, Parameter]:
+    """What is looked for, of each segment with capstans: what the paper looks for first.
 
     Parameters
     ----------
     robot : with capstans
-    settings : bounds, and how well the file is known
 
     Raises
     ------
@@ -150,7 +132,6 @@ def kinds_in_file(robot: Robot, settings: DynamicsFitSettings | None = None) -> 
     """
     if not (segments := driven_segments(robot)):
         raise ParameterError("robot", robot.name, "a robot with capstans")
-    settings = settings or DynamicsFitSettings()
 
     def of(*keys: str, **others: Any) -> Parameter:
         each = tuple(f"segments[{index}].{key}" for index in segments for key in keys)
@@ -158,7 +139,7 @@ def kinds_in_file(robot: Robot, settings: DynamicsFitSettings | None = None) -> 
 
     def known(key: str, usual: Callable[[Segment], float]) -> Parameter:
         sizes = [usual(robot.segments[index]) for index in segments]
-        return of(key, deviation=settings.prior, scale=sizes, low=0.5 * _LEAST_FACTOR)
+        return of(key, deviation=_PRIOR, scale=sizes, low=0.5 * _LEAST_FACTOR)
 
     stiffnesses = np.array([robot.segments[index].backbone.bending_stiffnesses_nm2 for index in segments]).ravel()
     friction = (f"capstans.friction_coefficients[{k}]" for k in range(2))
@@ -166,9 +147,9 @@ def kinds_in_file(robot: Robot, settings: DynamicsFitSettings | None = None) -> 
         "stiffness": dataclasses.replace(
             of(*(f"backbone.bending_stiffness_{axis}_nm2" for axis in "xy"), low=0.0),
             expected=stiffnesses,
-            high=np.maximum(settings.largest_stiffness_nm2, 2 * stiffnesses),
+            high=np.maximum(_LARGEST_STIFFNESS_NM2, 2 * stiffnesses),
         ),
-        "friction": of(*friction, low=0.0, high=settings.largest_friction),
+        "friction": of(*friction, low=0.0, high=_LARGEST_FRICTION),
         "mass": known(MASS, mass_kg),
         "inertia": known("capstans.inertia_kg_m2", lambda one: one.capstans.inertia_kg_m2 if one.capstans else 1.0),
         "damping": known(DAMPING, usual_damping_nms),
@@ -205,14 +186,10 @@ def dynamics_in_file(robot: Robot) -> Array:
     return parameters.values(parameters.expected)
 
 
-def fit_dynamics(
-    robot: Robot,
-    recording: RecordedMotion,
-    progress: Progress | None = None,
-    *,
-    settings: DynamicsFitSettings | None = None,
-) -> DynamicsFit:
+def fit_dynamics(robot: Robot, recording: RecordedMotion, progress: Progress | None = None) -> DynamicsFit:
     """Fit the stiffnesses of the backbone and the friction coefficients of the capstans, of all segments at once.
+
+    johnston takes masses, the capstans' inertia and the damping as known; they are found, too.
 
     A string encoder's drum is off its axis, a tendon stretches under its tension: what is wrong with a reading stays so
     wherever the robot comes by, and a longer record does not average it out. For the deviations each sensor's error is
@@ -224,7 +201,6 @@ def fit_dynamics(
     robot : with capstans; all but the fitted values is taken as it is
     recording : of that robot, moving in both planes
     progress : receives a line for each step
-    settings : bounds and use of the record
 
     Returns
     -------
@@ -236,26 +212,19 @@ def fit_dynamics(
     RecordingError : a record shorter than two windows, or without motion
     ConvergenceError : no fit was found
     """
-    settings = settings or DynamicsFitSettings()
     say = progress or (lambda _: None)
-    kinds = kinds_in_file(robot, settings)
+    kinds = kinds_in_file(robot)
     paper = {kind: kinds[kind] for kind in ("stiffness", "friction")}
-    record = SmoothedRecord.of(
-        robot,
-        recording,
-        tendon_sigma_m=settings.tendon_sigma_m,
-        string_sigma_m=settings.string_sigma_m,
-        least_s=2 * settings.window_s,
-    )
+    record = SmoothedRecord.of(robot, recording, 2 * _WINDOW_S)
     rod = CapstanRod(robot, Parameters(kinds))
     first = _fit_forces(rod, record, Parameters(paper))
     say("from forces: " + _line(names_of(first.parameters.keys), first.values))
-    windows = Windows(rod, record, settings, kinds if settings.masses else paper, say)
+    windows = Windows(rod, record, kinds, say)
     parameters, count = windows.parameters, len(windows.parameters) - windows.starts.size
     start, high = parameters.expected.copy(), first.parameters.high
     start[:count] = np.maximum(start[:count], _LEAST_FACTOR)
     start[: len(high)] = np.clip(first.x, 0.01 * high, 0.99 * high)
-    found = fit(parameters, windows, start=start, tolerance=3e-3, evaluations=settings.iterations)
+    found = fit(parameters, windows, start=start, tolerance=3e-3, evaluations=_EVALUATIONS)
     rows, _ = windows(found.x)
     window_c = windows.trajectory
     errors = max(1.0, math.sqrt(float(np.mean(rows**2)))) * record.reading_errors[windows.samples]
@@ -300,7 +269,6 @@ class Windows:
     ----------
     rod : of a robot with n coefficients
     record : of that robot
-    settings : length of a window, and how well its first rates are known
     kinds : that are looked for
     progress : receives a line for each evaluation
 
@@ -313,12 +281,11 @@ class Windows:
     """
 
     def __init__(
-        self, rod: CapstanRod, record: SmoothedRecord, settings: DynamicsFitSettings, kinds: dict[str, Parameter],
-        progress: Progress,
-    ) -> None:  # fmt: skip
+        self, rod: CapstanRod, record: SmoothedRecord, kinds: dict[str, Parameter], progress: Progress
+    ) -> None:
         self._rod, self._record, self._say = rod, record, progress
         self._steps = steps_of(record.time_s, STEP_S)
-        count = max(1, int(record.time_s[-1] / settings.window_s))
+        count = max(1, int(record.time_s[-1] / _WINDOW_S))
         edges = np.searchsorted(record.time_s, np.linspace(0, record.time_s[-1], count + 1) - 1e-9)
         edges[-1] = len(record.time_s) - 1
         self._edges = edges
@@ -326,7 +293,7 @@ class Windows:
         self.samples = np.concatenate([np.arange(first, last + 1) for first, last in pairwise(edges)])
         self.starts = np.hstack([record.smooth_c[edges[:-1]], record.smooth_rate[edges[:-1]]])
         n = rod.size
-        deviation = np.tile(np.repeat([np.inf, settings.start_rate_sigma], n), len(self.starts))
+        deviation = np.tile(np.repeat([np.inf, _START_RATE_SIGMA], n), len(self.starts))
         keys = tuple(f"start {k + 1}" for k in range(self.starts.size))
         self.parameters = Parameters({**kinds, "start": Parameter(keys, self.starts.ravel(), deviation)})
         self._evaluations = 0

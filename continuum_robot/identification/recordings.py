@@ -42,6 +42,7 @@ class TendonRecording:
     columns : K names of the displacement columns, as in the file
     displacement_m : shape (T, K), m, with the sign of the file
     marker_m : shape (T, 3), m, in the tracker's frame; NaN where the marker was not seen
+    load_n : of the same servos, shape (T, K), N, pulling positive; NaN where it is not known; None: nowhere
     """
 
     file: Path
@@ -51,6 +52,7 @@ class TendonRecording:
     columns: tuple[str, ...]
     displacement_m: Array
     marker_m: Array
+    load_n: Array | None = None
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -86,6 +88,11 @@ def read_recording(file: Path | str) -> TendonRecording:
     if not columns:
         raise RecordingError(table.file, "line 1: no column servo_<id>_mm", "Expected one for each tendon")
     table.check_length(1)
+    load_n = None
+    loads = [_load_column(name) for name in columns]
+    if loaded := [k for k, name in enumerate(loads) if name in table.header]:
+        load_n = np.full((len(table.numbers([TIME_COLUMN])), len(columns)), np.nan)
+        load_n[:, loaded] = table.numbers([loads[k] for k in loaded], lost=True)
     return TendonRecording(
         table.file,
         table.sha256,
@@ -94,24 +101,25 @@ def read_recording(file: Path | str) -> TendonRecording:
         columns,
         1e-3 * table.numbers(columns),
         1e-3 * table.numbers(MARKER_COLUMNS, lost=True),
+        load_n,
     )
 
 
-def write_recording(recording: TendonRecording, load_n: Array) -> TendonRecording:
-    """Write a recording to its file, with loads, and read it back.
+def _load_column(servo_column: str) -> str:
+    return f"load_{servo_column.removeprefix('servo_').removesuffix('_mm')}_n"
 
-    Parameters
-    ----------
-    recording : to write
-    load_n : of its tendons, shape (T, K), N; NaN where unknown
+
+def write_recording(recording: TendonRecording) -> TendonRecording:
+    """Write a recording with loads to its file, and read it back.
 
     Raises
     ------
     RecordingError : it cannot be written
     """
-    loads = [f"load_{name.removeprefix('servo_').removesuffix('_mm')}_n" for name in recording.columns]
+    assert recording.load_n is not None
+    loads = map(_load_column, recording.columns)
     head = ",".join([TIME_COLUMN, LABEL_COLUMN, *recording.columns, *MARKER_COLUMNS, *loads])
-    numbers = np.hstack([1e3 * recording.displacement_m, 1e3 * recording.marker_m, load_n])
+    numbers = np.hstack([1e3 * recording.displacement_m, 1e3 * recording.marker_m, recording.load_n])
     lines = [
         f"{time_s:.9g},{label}," + ",".join(f"{value:.9g}" for value in row)
         for time_s, label, row in zip(recording.time_s, recording.labels, numbers, strict=True)
@@ -159,5 +167,17 @@ def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:
             f"no column {', '.join(missing)}; it has {', '.join(recording.columns)}",
             f"Was it recorded on another robot? {robot.name} is fitted to {fitted or 'other columns'}",
         )
-    order = [recording.columns.index(name) for name in mapping.displacement_columns]
+    order = _order(robot, recording)
     return np.asarray(recording.displacement_m[:, order] * np.array(mapping.displacement_signs))
+
+
+def tendon_loads(robot: Robot, recording: TendonRecording) -> Array:
+    """Recorded loads in the order of the robot's tendons, as :func:`tendon_displacements`, shape (T, tendons), N."""
+    if recording.load_n is None:
+        return np.full((len(recording), robot.tendon_count), np.nan)
+    return recording.load_n[:, _order(robot, recording)]
+
+
+def _order(robot: Robot, recording: TendonRecording) -> list[int]:
+    assert robot.recording is not None
+    return [recording.columns.index(name) for name in robot.recording.displacement_columns]

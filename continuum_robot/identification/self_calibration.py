@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a robot of servos is, by the record of its self-calibration and the fits for recordings.
 
-1. ``identify_displaced`` on the rests: tendon angles, gain (spool), zero and stiffness of each tendon, friction,
-   registration of base and marker, and all stiffnesses by their ratios.
-2. The loads give the scale of all forces: load = scale x modelled tension, with an offset of each motor and its
-   friction against the last motion. The bending stiffness of the file counts beside it, as known to 30 %, where the
-   robot's weight does not show it.
-3. The slow motion gives the latency: ``StampDelay`` with the fitted model.
+1. ``identify_displaced`` on the rests, marker and loads: tendon angles, gain (spool), zero and stiffness of each
+   tendon, friction, bending stiffness, registration of base and marker, gain, offset and friction of each motor.
+2. The slow motion gives the latency: how far the poses of a place, passed at two speeds, are apart.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.mounted_tracker import MountedTracker, pose_of
-from continuum_robot.errors import RecordingError
-from continuum_robot.estimation.stamp_delay import DelayPrior, StampDelay
 from continuum_robot.geometry import so3
 from continuum_robot.identification.displaced.fit import identify_displaced
 from continuum_robot.identification.displaced.result import DisplacedFit
-from continuum_robot.identification.fit import linear
+from continuum_robot.identification.fit import ROBUST, Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.procedures.self_calibration import SLOW, CalibrationRecord
 from continuum_robot.identification.recordings import TendonRecording, write_recording
 from continuum_robot.identification.replay import in_tracker
@@ -39,12 +33,14 @@ Array = NDArray[np.float64]
 Progress = Callable[[str], None]
 
 COMMAND = "continuum-robot calibrate"
-_BENDING, _STRAIGHT = "log_bending_stiffness_segment_1", "log_straight_over_disk_distance"
 _LATENCY_DEVIATION_S = 0.1  # before the data
 # What is known of a robot that somebody described and set up: how it stands, and about how stiff it is.
 _KNOWN = {"gravity_turn_rad": 0.1, "bending": 0.3}
 _SETTLED = 0.2  # of the slow path, after which friction no longer remembers what was before it
-_LEAST_TENDONS = 3  # whose loads show a scale
+_BLOCKS, _PIECES = 5, 10  # of the rests, and of the slow path, that are left out
+_APART_M = 3e-4  # of a place seen twice, an error that counts as ordinary
+_LATENCY_STEP_S = 1e-3  # of differences
+_LAG_S = 2e-4  # of the rod behind its tendons, which looks the same
 
 
 @dataclass(frozen=True)
@@ -53,26 +49,21 @@ class SelfCalibrationFit:
 
     Attributes
     ----------
-    robot : with ``recording`` and ``displaced_tendons``, forces by the loads
-    fit : of the rests; forces by their ratios
+    fit : of the rests
     provenance : every value with its deviation
-    zero_m, zero_deviation_m : reading of each servo, before any zero, at which its tendon is just taut on the straight
-        robot, shape (N,), m
-    latency_s, latency_deviation_s : from a pose to its stamp, s
-    force_scale, force_scale_deviation : forces by the loads over those of ``fit``; NaN where no load is measured
+    latency_s : from a pose to its stamp, s
     tip_turn : of the frame that the tracker reports, in the tip's, a rotation matrix, shape (3, 3)
     """
 
-    robot: Robot
     fit: DisplacedFit
     provenance: Provenance
-    zero_m: Array
-    zero_deviation_m: Array
     latency_s: float
-    latency_deviation_s: float
-    force_scale: float
-    force_scale_deviation: float
     tip_turn: Array
+
+    @property
+    def robot(self) -> Robot:
+        """With ``recording`` and ``displaced_tendons``."""
+        return self.fit.robot
 
     def numbers(self) -> dict[str, object]:
         """Everything as a flat mapping for JSON, units in the keys."""
@@ -129,35 +120,27 @@ def fit_calibration(
     ------
     RecordingError, ConvergenceError : as of ``identify_displaced``
     """
-    fit = identify_displaced(in_order(robot), recording, say, deviations=_KNOWN, runner=runner)
-    fitted, tendons = fit.robot, fit.robot.displaced_tendons
-    assert tendons is not None
-    shown = {one.key: one for one in fit.provenance.values}
-    values = list(fit.provenance.values)
-    # Logarithm of the factor on all forces, and its deviation, by the weight or else the file, and by the loads.
-    bending = shown.get(_BENDING)
-    if bending is None or _BENDING in fit.unidentified:
-        own = [one.segments[0].backbone.bending_stiffness_nm2 for one in (robot, fitted)]
-        known = [(math.log(own[0] / own[1]), _KNOWN["bending"])]
-    else:
-        known = [(0.0, bending.deviation)]
-    scale, scale_deviation = math.nan, math.nan
-    if record.measured:
-        say("forces by the loads")
-        scale, scale_deviation = force_scale(fitted, record, {key: one.deviation for key, one in shown.items()})
-        known.append((math.log(scale), scale_deviation / scale))
-    logs, deviations = np.array(known).T
-    deviation = 1 / math.sqrt(float(np.sum(deviations**-2.0)))
-    factor = math.exp(float(np.sum(logs / deviations**2)) * deviation**2)
-    if bending is not None:
-        by_all = replace(bending, value=bending.value + math.log(factor), deviation=deviation)
-        values[values.index(bending)] = by_all
+    # Each rest is a place of its own: those left out are taken from all that was done.
+    block = np.arange(len(recording)) % _BLOCKS
+    rests = identify_displaced(in_order(robot), recording, say, blocks=block, deviations=_KNOWN, runner=runner)
+    fitted, values = rests.robot, list(rests.provenance.values)
     say("the tracker's latency")
     latency_s, latency_deviation_s = latency(fitted, record)
-    zero_m, zero_deviation_m = _zeros(fit, record)
+    tendons, deviations = fitted.displaced_tendons, rests.tendon_deviations
+    assert tendons is not None
+    # Readings at which tendons are just taut.
+    zero_m = record.homed.zero_m - np.array(tendons.zero_m) / np.array(tendons.gain)
+    found = [("servo_zero_{}_m", name, zero_m[j], deviations["zero_m"][j]) for j, name in enumerate(robot.tendon_names)]
+    for segment, rows in zip(robot.segments, robot.tendon_slices, strict=True):
+        j = rows.start
+        for title, value, relative in (
+            ("tendon_stiffness_{}_n_per_m", tendons.stiffness_n_per_m[j], deviations["log_tendon_stiffness"][j]),
+            ("friction_fraction_{}", tendons.friction_fraction[j], deviations["friction_fraction"][j]),
+        ):
+            found.append((title, segment.name, value, value * relative))
     values += [
-        FoundValue(key=f"servo_zero_{name}_m", value=float(zero), deviation=float(sigma))
-        for name, zero, sigma in zip(robot.tendon_names, zero_m, zero_deviation_m, strict=True)
+        FoundValue(key=title.format(name), value=float(value), deviation=float(sigma))
+        for title, name, value, sigma in found
     ]
     values.append(
         FoundValue(
@@ -168,70 +151,17 @@ def fit_calibration(
         )
     )
     return SelfCalibrationFit(
-        with_forces(fitted, factor),
-        fit,
-        replace(fit.provenance, command=COMMAND, values=tuple(values)),
-        zero_m,
-        zero_deviation_m,
+        rests,
+        replace(rests.provenance, command=COMMAND, values=tuple(values)),
         latency_s,
-        latency_deviation_s,
-        scale,
-        scale_deviation,
         _tip_turn(fitted, record),
     )
-
-
-def force_scale(fitted: Robot, record: CalibrationRecord, deviations: Mapping[str, float]) -> tuple[float, float]:
-    """Measured loads over modelled tensions, and the deviation of it.
-
-    The deviation has the spread of the tendons, and what follows from what the marker hardly shows: stiffness and zero
-    of the tendons, over how much they run straight between disks, and friction, of the paths and of the motors.
-
-    Parameters
-    ----------
-    fitted : to the rests of this record
-    record : with measured loads
-    deviations : of the fit's values, by their keys
-    """
-    tendons = fitted.displaced_tendons
-    assert tendons is not None
-    scales = _scales(fitted, record)
-    if len(scales) < _LEAST_TENDONS or not (scales > 0).all():
-        raise RecordingError(
-            Path("loads"),
-            "the measured loads do not grow with those of the model",
-            "Check `actuators.torque_constant_nm_per_a` and the polarity of the motors",
-        )
-    stiffness, zero = np.array(tendons.stiffness_n_per_m), np.array(tendons.zero_m)
-    shift = np.zeros(len(zero))
-    for segment, rows in zip(fitted.segments, fitted.tendon_slices, strict=True):
-        shift[rows] = deviations.get(f"tendon_zero_{segment.name}_m", 0.0)
-    softer = math.exp(-deviations.get("log_tendon_over_bending_stiffness", 0.0))
-    closer = math.exp(-deviations.get(_STRAIGHT, 0.0))
-    others = (
-        replace(tendons, stiffness_n_per_m=tuple((softer * stiffness).tolist())),
-        replace(tendons, zero_m=tuple((zero - shift).tolist())),
-        replace(tendons, straight_over_m=closer * tendons.straight_over_m),
-        replace(tendons, friction_fraction=(0.0,) * len(zero)),
-    )
-    scale = float(scales.mean())
-    parts = [_scales(fitted.changed(displaced_tendons=other), record).mean() - scale for other in others]
-    parts.append(_scales(fitted, record, motors_rub=False).mean() - scale)
-    parts.append(scales.std(ddof=1) / math.sqrt(len(scales)))
-    return scale, float(np.linalg.norm(parts))
-
-
-def _scales(robot: Robot, record: CalibrationRecord, *, motors_rub: bool = True) -> Array:
-    """Measured load over modelled tension of each tendon, beside its motor's offset and friction, shape (N,)."""
-    modelled = DisplacedStatics(robot).replay(record.displacement_m).tension
-    each = zip(record.load_n.T, modelled.T, motors_rub * record.direction.T, strict=True)
-    return np.array([linear(np.column_stack([model, 0 * model + 1, way]), load)[0][0] for load, model, way in each])
 
 
 def latency(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
     """From a pose to its stamp, and the deviation of it, s.
 
-    The error of the model at a pose is compared with that at the same place the second time, at another speed.
+    The error of the model at a place is compared with that the second time, at another speed.
 
     Parameters
     ----------
@@ -245,42 +175,23 @@ def latency(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
     way = np.vstack([record.displacement_m, record.slow_displacement_m[::every]])
     shown = DisplacedStatics(fitted).replay(way, point_m=place.marker_in_tip_m).point[len(record.displacement_m) :]
     marker, time_s, way_s = in_tracker(place, shown), record.slow_time_s[::every], record.slow_way_s[::every]
-    velocity, seen = np.gradient(marker, time_s, axis=0), record.pose_tip[:, :3, 3]
     again = int(np.argmin(np.diff(way_s))) + 1
-    delay = StampDelay(DelayPrior(0.0, _LATENCY_DEVIATION_S, stated_odds=0.0))
-    settled_s = np.interp(_SETTLED * way_s[again - 1], way_s[:again], time_s[:again])
-    stamps_s = record.pose_time_s
-    for stamp_s in stamps_s[(stamps_s > settled_s) & (stamps_s < time_s[again - 1])]:
-        residual, rate = [], []
-        at_s = stamp_s - delay.delay_s
-        place_s = np.interp(at_s, time_s[:again], way_s[:again])
-        for moment_s in (at_s, np.interp(place_s, way_s[again:], time_s[again:])):
-            here, speed, there = (
-                np.array([np.interp(at, of, axis) for axis in values.T])
-                for at, of, values in (
-                    (moment_s, time_s, marker),
-                    (moment_s, time_s, velocity),
-                    (moment_s + delay.delay_s, record.pose_time_s, seen),
-                )
-            )
-            residual.append(there - here)
-            rate.append(speed)
-        dt = float(np.median(np.diff(record.pose_time_s)))
-        delay.update(residual[0] - residual[1], np.zeros(3), rate[0] - rate[1], dt)
-    return delay.delay_s, delay.deviation_s
+    places_s = np.linspace(_SETTLED * way_s[again - 1], way_s[again - 1], len(record.pose_time_s) // 2)
+    first_s, second_s = (np.interp(places_s, way_s[part], time_s[part]) for part in (slice(again), slice(again, None)))
 
+    def at(when_s: Array, times_s: Array, points_m: Array) -> Array:
+        return np.array([np.interp(when_s, times_s, axis) for axis in points_m.T])
 
-def _zeros(fit: DisplacedFit, record: CalibrationRecord) -> tuple[Array, Array]:
-    """Readings at which tendons are just taut, shape (N,), m, and their deviations: of segments and tendons."""
-    robot, tendons = fit.robot, fit.robot.displaced_tendons
-    assert tendons is not None
-    deviation = {one.key: one.deviation for one in fit.provenance.values}
-    zero_m = record.homed.zero_m - np.array(tendons.zero_m) / np.array(tendons.gain)
-    spread = np.zeros(robot.tendon_count)
-    for segment, rows in zip(robot.segments, robot.tendon_slices, strict=True):
-        spread[rows] = deviation.get(f"tendon_zero_{segment.name}_m", 0.0)
-    own = np.array([deviation.get(f"tendon_zero_{name}_m", 0.0) for name in robot.tendon_names])
-    return zero_m, np.hypot(spread, own)
+    def apart(x: Array) -> Array:
+        seen = (at(when_s + x[0], record.pose_time_s, record.pose_tip[:, :3, 3]) for when_s in (first_s, second_s))
+        model = (at(when_s, time_s, marker) for when_s in (first_s, second_s))
+        (one, other), (here, there) = seen, model
+        return ((one - here) - (other - there)).T.ravel() / _APART_M
+
+    key = Parameters({"latency": Parameter(("tracker_latency_s",), 0.0, _LATENCY_DEVIATION_S)})
+    found = fit(key, by_differences(apart, _LATENCY_STEP_S), loss=ROBUST, tolerance=1e-6)
+    pieces = np.repeat(np.arange(len(places_s)) * _PIECES // len(places_s), 3)
+    return float(found.x[0]), float(np.hypot(_LAG_S, np.sqrt(found.covariance(blocks=pieces)[0, 0])))
 
 
 def mounted(fit: SelfCalibrationFit, settings: MountedTracker) -> dict[str, object]:
@@ -341,13 +252,15 @@ def write_record(robot: Robot, record: CalibrationRecord, file: Path) -> TendonR
         columns_of(robot),
         np.vstack([record.displacement_m, np.column_stack(at)]),
         np.vstack([record.tip[:, :3, 3], record.pose_tip[:, :3, 3]]),
+        np.vstack([load_n, np.full((len(record.pose_time_s), load_n.shape[1]), np.nan)]),
     )
-    written = write_recording(whole, np.vstack([load_n, np.full((len(record.pose_time_s), load_n.shape[1]), np.nan)]))
-    rests = len(record.time_s)
+    written, rests = write_recording(whole), len(record.time_s)
+    assert written.load_n is not None
     return replace(
         written,
         time_s=written.time_s[:rests],
         labels=written.labels[:rests],
         displacement_m=written.displacement_m[:rests],
         marker_m=written.marker_m[:rests],
+        load_n=written.load_n[:rests],
     )

@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 
 SMOOTHING_S = 0.25
 
+TENDON_SIGMA_M, STRING_SIGMA_M = 2e-4, 1.2e-4
+"""Standard deviations of a displacement and of a string's extension."""
+
 
 @dataclass(frozen=True)
 class SmoothedRecord:
@@ -45,15 +48,12 @@ class SmoothedRecord:
     reading_errors: Array
 
     @classmethod
-    def of(
-        cls, robot: Robot, recording: RecordedMotion, *, tendon_sigma_m: float, string_sigma_m: float, least_s: float
-    ) -> SmoothedRecord:
+    def of(cls, robot: Robot, recording: RecordedMotion, least_s: float) -> SmoothedRecord:
         """The record of a recording.
 
         Parameters
         ----------
         robot : that was recorded
-        tendon_sigma_m, string_sigma_m : standard deviations of its sensors, m
         least_s : duration that the recording has to have, s
 
         Raises
@@ -62,7 +62,7 @@ class SmoothedRecord:
         RecordingError : too short, or without motion
         """
         matrix = np.vstack([tendon_matrix(robot), string_matrix(robot)])
-        sigma = np.repeat([tendon_sigma_m, string_sigma_m], [robot.tendon_count, len(robot.strings)])
+        sigma = np.repeat([TENDON_SIGMA_M, STRING_SIGMA_M], [robot.tendon_count, len(robot.strings)])
         weighted = matrix / sigma[:, None]
         if unseen_coefficients(weighted).any():
             raise ParameterError("robot.strings", len(robot.strings), "strings that show all coefficients")
@@ -75,7 +75,7 @@ class SmoothedRecord:
             raise RecordingError(
                 recording.file,
                 f"{time_s[-1]:.2f} s long",
-                f"Give a record of at least {least_s:g} s, or shorter windows",
+                f"Give a record of at least {least_s:g} s, which is two windows",
             )
         if np.ptp(c, axis=0).max() < 10 / np.sqrt(np.diag(weighted.T @ weighted)).max():
             raise RecordingError(recording.file, "the robot does not move", "Record a motion in both planes")

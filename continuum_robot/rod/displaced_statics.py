@@ -28,7 +28,7 @@ from continuum_robot.rod.statics import RESIDUAL_TOLERANCE, Balance, Held, Stops
 
 Array = NDArray[np.float64]
 
-_LONGEST_STEP_M = 2e-3
+_LONGEST_STEP_M = 1e-3  # friction goes by the tension of the step before
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class DisplacedReplay:
     tip : pose of the tip in the base frame, (T, 4, 4)
     path : what the tendons' paths shorten by, (T, N), m
     tension : at the servos, (T, N), N
-    friction : tension that friction takes up on the way, positive where the tendon was pulled in last, (T, N), N
     point : of the tip's frame, in the base frame, (T, 3), m
     sensitivity : derivative of ``point`` with respect to the parameters, (T, 3, P), in the order of
         :attr:`DisplacedStatics.parameters`; None where not asked for
+    tension_slope : derivative of ``tension`` likewise, (T, N, P)
     """
 
     c: Array
     tip: Array
     path: Array
     tension: Array
-    friction: Array
     point: Array
     sensitivity: Array | None
+    tension_slope: Array | None
 
 
 class DisplacedStatics:
@@ -113,7 +113,7 @@ class DisplacedStatics:
 
         Returns
         -------
-        shapes, tensions, friction
+        shapes and tensions
 
         Raises
         ------
@@ -125,9 +125,9 @@ class DisplacedStatics:
             raise ParameterError("displacement", np.shape(displacement), f"finite values, shape (T, {count})")
         samples, rod = len(readings), self.rod
         c, pose = np.zeros((samples, rod.n)), np.tile(np.eye(4), (samples, 1, 1))
-        path, tension, friction = (np.zeros((samples, count)) for _ in range(3))
+        path, tension = np.zeros((2, samples, count))
         step = _Step(self, point_m, sensitivities=sensitivities)
-        sensitivity = np.zeros((samples, *step.point_by.shape)) if sensitivities else None
+        each = [np.zeros((samples, rows, step.point_by.shape[1])) for rows in (3, count)] if sensitivities else None
         last = readings[0] if samples else np.zeros(count)
         for t, reading in enumerate(readings):
             steps = max(1, int(np.ceil(np.abs(reading - last).max() / _LONGEST_STEP_M))) if self._tendon[3].any() else 1
@@ -139,11 +139,19 @@ class DisplacedStatics:
             rod.checked(step.c)
             pose[t, :3, :3], pose[t, :3, 3] = step.tip[:9].reshape(3, 3), step.tip[9:]
             c[t], path[t], tension[t] = step.c, step.shorter, step.tension
-            friction[t] = step.tension - step.pull
-            if sensitivity is not None:
-                sensitivity[t] = step.point_by
+            if each is not None:
+                each[0][t], each[1][t] = step.point_by, self._tension_slope(step, reading)
         at = pose[:, :3, 3] + pose[:, :3, :3] @ np.asarray(point_m, dtype=float)
-        return DisplacedReplay(c, pose, path, tension, friction, at, sensitivity)
+        return DisplacedReplay(c, pose, path, tension, at, *(each or (None, None)))
+
+    def _tension_slope(self, step: _Step, reading: Array) -> Array:
+        """Of k (gain q + zero - path) where it is taut, (N, P)."""
+        stiffness, own = self._tendon[0], np.diag_indices(len(reading))
+        slope = -step.path_by
+        slope[:, self.parameters["log_tendon_stiffness"]][own] += step.tension / stiffness
+        slope[:, self.parameters["zero_m"]][own] += 1.0
+        slope[:, self.parameters["gain"]][own] += reading
+        return np.asarray(np.where(step.tension > 0, stiffness, 0.0)[:, None] * slope)
 
 
 class _Step:
@@ -165,7 +173,9 @@ class _Step:
         kept += [None] * (5 - len(kept))
         kept += [model._stiffness_by, np.array(point_m, dtype=float), self.c, self._reading, np.zeros((n, n))]
         kept += [np.zeros((count, n)), self.shorter, self.tension, self.pull, self._anchor]
-        kept += [np.zeros((3, count, parameters)), self.tip, self.point_by]
+        memory = np.zeros((3, count, parameters))
+        self.path_by = memory[0]
+        kept += [memory, self.tip, self.point_by]
         self._kept = kept
         held = kernel.Held(len(changes), len(model._stiffness_by), rod.conservative, *map(kernel.at, kept))
         given = (kernel.at(rod.scale), ct.addressof(held), kernel.at(self._given))

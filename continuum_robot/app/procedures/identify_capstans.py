@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from continuum_robot.app.procedures.identify_motion import leave
 from continuum_robot.app.procedures.pictures import draw_dynamics_fit
-from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, fit_dynamics
+from continuum_robot.identification.dynamics_fit import fit_dynamics
 from continuum_robot.identification.recorded_motion import (
     RecordedMotion,
     read_recorded_motion,
@@ -66,7 +66,7 @@ def run_identify_capstans(
             recording = write_recorded_motion(robot, motion, out.with_suffix(".csv"))
         else:
             recording = read_recorded_motion(robot, data)
-        fit = fit_dynamics(robot, recording, show, settings=DynamicsFitSettings(masses=True))
+        fit = fit_dynamics(robot, recording, show)
     lines = [f"simulated recording: {recording.file}"] if data is None else []
     if fit.limited:
         lines.append(f"at the bounds of the fit, so that nothing here is to be trusted: {', '.join(fit.limited)}")

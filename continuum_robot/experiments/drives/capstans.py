@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.identification.dynamics_fit import DynamicsFitSettings, dynamics_in_file, fit_dynamics
+from continuum_robot.identification.dynamics_fit import dynamics_in_file, fit_dynamics
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.robot_keys import DAMPING, MASS, with_factor
 from continuum_robot.robot.description import Robot
@@ -73,9 +73,7 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     progress(f"robot {seed}: the chirp")
     run = simulate_calibration(_unlike(robot, factors), rng)
     recording = RecordedMotion(run.time_s, run.tendon_displacement_m, run.capstan_torque_nm, run.string_extension_m)
-    fit = fit_dynamics(
-        robot, recording, lambda text: progress(f"robot {seed}: {text}"), settings=DynamicsFitSettings(masses=True)
-    )
+    fit = fit_dynamics(robot, recording, lambda text: progress(f"robot {seed}: {text}"))
     return FoundValues(ROD, seed, fit.names, before, factors * before, fit.values, fit.deviations, fit.shown)
 
 

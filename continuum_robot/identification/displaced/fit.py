@@ -5,11 +5,13 @@
    are slack.
 2. ``statics``: bending stiffness against the robot's weight, stretch and zeros of the tendons, direction of gravity.
 3. ``friction``: Coulomb friction of the tendons in the robot, with its memory.
-4. ``tendons``: stiffness of each segment's tendons, zero and spool of each tendon, about what they have in common.
+4. ``tendons``: stiffness and friction of each segment's tendons, zero and spool of each tendon, about what they have
+   in common.
 
-Every step is judged on blocks of the recording that were left out of its fit, and kept where this error falls.
-Parameters have weak priors, so that one which the data do not identify stays where it was and is named. Forces are
-known through the weight alone: stiffnesses and friction are as good as the masses of the file.
+Loads of the servos, where they are measured, are fitted from the second step on. Every step is judged on blocks of the
+recording that were left out of its fit, and kept where this error falls. Parameters have weak priors, so that one which
+the data do not identify stays where it was and is named. Without loads forces are known through the weight alone:
+stiffnesses are as good as the masses of the file then.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from continuum_robot.identification.displaced.result import DisplacedFit, FitSte
 from continuum_robot.identification.fit import ROBUST, Fit, fit, jackknife
 from continuum_robot.identification.found_values import today
 from continuum_robot.identification.geometry_fit import identify_geometry
-from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
+from continuum_robot.identification.recordings import TendonRecording, tendon_displacements, tendon_loads
 from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import marker_errors, rmse_m
 from continuum_robot.robot.description import Robot
@@ -41,11 +43,13 @@ Progress = Callable[[str], None]
 
 _LEAST_SAMPLES = 60
 _LEAST_TRAVEL_M = 2e-4
-_LEAST_GAIN = 0.01  # of the cross-validated error, for a step to be kept
 _EVALUATIONS = 30  # most; a fit without a block starts from that of all, and is to forget it
 # Without friction samples are independent; with it they are a way, which has to be followed more closely.
 _SAMPLES = {False: 500, True: 1000}
-_POINT_SCALE_M = 0.005  # an error that counts as ordinary; larger ones weigh less and less
+# Errors that count as ordinary: larger ones weigh less and less. Of the marker in the first step; in others, if that is
+# less, what the step before left.
+_ORDINARY_M, _ORDINARY_N = 0.005, 0.5
+_SLIDES = 5  # travels of a motor's friction, behind which all of it is there
 _IDENTIFIED = 0.7  # largest fraction of the prior's deviation that may be left
 
 
@@ -55,7 +59,7 @@ def identify_displaced(
     progress: Progress | None = None,
     *,
     steps: Sequence[str] = STEPS,
-    blocks: int = 5,
+    blocks: int | Blocks = 5,
     deviations: Mapping[str, float] | None = None,
     runner: Tasks = IN_TURN,
 ) -> DisplacedFit:
@@ -68,7 +72,7 @@ def identify_displaced(
     recording : readings of the servos and the marker, in the order of time
     progress : called with a line of text now and then
     steps : which to take, in the order of :data:`STEPS` and from its first on
-    blocks : into how many the recording is cut, 2 or more
+    blocks : into how many the recording is cut, 2 or more; or the number of the block of every sample, (T,), from 0
     deviations : before the data, of kinds of parameters (:mod:`~continuum_robot.identification.displaced.model`) of
         which more is known than of others' robots; with one of ``gravity_turn_rad`` the robot stands as its file states
     runner : does the fits without a block
@@ -87,7 +91,8 @@ def identify_displaced(
     say = progress or (lambda _: None)
     if not steps or tuple(steps) != tuple(name for name in STEPS if name in steps) or steps[0] != STEPS[0]:
         raise ParameterError("steps", steps, f"some of {', '.join(STEPS)}, in this order, the first among them")
-    if blocks <= 1:
+    block = blocks_of(recording.labels, blocks) if isinstance(blocks, int) else blocks
+    if block.max() < 1:
         raise ParameterError("blocks", blocks, "2 or more")
     _check(robot, recording)
     if robot.recording is None:
@@ -100,8 +105,9 @@ def identify_displaced(
         # A base off its axis and a turned base are what the marker shows at rest: sought again with elastic tendons.
         place = replace(geometry.recording, base_in_tracker_m=(0.0,) * 3, base_rotation_in_tracker_rad=(0.0,) * 3)
         robot = robot.changed(segments=segments, recording=place)
-    samples = _Samples(tendon_displacements(robot, recording), recording.marker_m, recording.seen)
-    block = blocks_of(recording.labels, blocks)
+    displacement_m, load_n = tendon_displacements(robot, recording), tendon_loads(robot, recording)
+    slid = slid_by(displacement_m, 0.0 if robot.actuators is None else robot.actuators.friction_travel_m)
+    samples = _Samples(displacement_m, recording.marker_m, recording.seen, slid, load_n, _ORDINARY_M)
     taken: list[_Taken] = []
     for name in steps:
         kept = [one for one in taken if one.worth.kept]
@@ -160,16 +166,46 @@ def blocks_of(labels: tuple[str, ...], count: int = 5) -> Blocks:
     return block
 
 
+def slid_by(displacement_m: Array, travel_m: float) -> Array:
+    """Direction into which each motor slid last: 1 where it pulled in, -1; NaN where its friction is not all there.
+
+    Parameters
+    ----------
+    displacement_m : in the order of time, (T, N), m
+    travel_m : over which friction grows to 63 % from rest, m
+    """
+    slid, way_m = np.full_like(displacement_m, np.nan), np.zeros(displacement_m.shape[1])
+    for t, step_m in enumerate(np.diff(displacement_m, axis=0), 1):
+        way_m = np.where(way_m * step_m < 0, 0.0, way_m) + step_m
+        slides = np.abs(way_m) > max(_SLIDES * travel_m, _LEAST_TRAVEL_M)
+        slid[t, slides] = np.sign(way_m[slides])
+    return slid
+
+
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """In the order of time, all of which the robot goes through: pulls (T, N), m, and markers (T, 3), m, that count."""
+    """In the order of time, all of which the robot goes through.
+
+    Attributes
+    ----------
+    displacement_m : pulls, (T, N), m
+    marker_m : (T, 3), m
+    counted : of which marker and loads count, (T,)
+    slid : direction into which each motor slid last, 1 where it pulled in, -1; NaN where that is not known, (T, N)
+    load_n : (T, N), N; NaN where none is measured
+    ordinary_m : error of the marker that counts as ordinary, m
+    """
 
     displacement_m: Array
     marker_m: Array
     counted: NDArray[np.bool_]
+    slid: Array
+    load_n: Array
+    ordinary_m: float
 
     def thinned(self, every: int) -> _Samples:
-        return _Samples(self.displacement_m[::every], self.marker_m[::every], self.counted[::every])
+        each = (self.displacement_m, self.marker_m, self.counted, self.slid, self.load_n)
+        return _Samples(*(one[::every] for one in each), self.ordinary_m)
 
     def without(self, left_out: NDArray[np.bool_]) -> _Samples:
         return replace(self, counted=self.counted & ~left_out)
@@ -195,22 +231,26 @@ class _Taken:
 
 
 def _solved(model: DisplacedModel, start: Array, samples: _Samples, say: Progress = lambda _: None) -> Fit:
-    use = samples.counted
+    use, scale_m, elastic = samples.counted, samples.ordinary_m, "statics" in model.steps
+    loaded = np.isfinite(samples.load_n + samples.slid) & use[:, None] & elastic
 
     def residuals(x: Array) -> tuple[Array, Array]:
         try:
-            marker, slope = model.marker_and_slope(x, samples.displacement_m)
+            marker, slope, load, load_slope = model.shown(x, samples.displacement_m, np.nan_to_num(samples.slid))
         except ParameterError as error:  # a robot that no file may say: the search goes back
             raise ConvergenceError(f"equilibria with {error}", math.inf, 0.0, 0) from error
         error = marker[use] - samples.marker_m[use]
-        return error.ravel() / _POINT_SCALE_M, slope[use].reshape(-1, x.size) / _POINT_SCALE_M
+        rows = [error.ravel() / scale_m, (load[loaded] - samples.load_n[loaded]) / _ORDINARY_N]
+        slopes = [slope[use].reshape(-1, x.size) / scale_m, load_slope[loaded] / _ORDINARY_N]
+        return np.concatenate(rows), np.vstack(slopes)
 
+    markers = 3 * int(use.sum())
     # What a step adds begins where it is expected.
     start = np.append(start, model.parameters.expected[len(start) :])
     return fit(
         model.parameters, residuals, start=start, loss=ROBUST, tolerance=1e-4, x_tolerance=1e-4,
         evaluations=_EVALUATIONS,
-        progress=lambda one: say(f"{1e3 * _POINT_SCALE_M * rmse_m(one.rows.reshape(-1, 3)):.2f} mm"),
+        progress=lambda one: say(f"{1e3 * scale_m * rmse_m(one.rows[:markers].reshape(-1, 3)):.2f} mm"),
     )  # fmt: skip
 
 
@@ -250,7 +290,10 @@ def _take(
 ) -> _Taken:
     """Fit what a step adds beside all that was kept before it, and judge it on blocks left out."""
     robot, steps = (before.model.start, before.model.steps) if before else (robot, ())
-    model = DisplacedModel(robot, (*steps, name), deviations)
+    loaded = bool(np.isfinite(samples.load_n).any())
+    model = DisplacedModel(robot, (*steps, name), deviations, loaded=loaded)
+    if before:
+        samples = replace(samples, ordinary_m=min(_ORDINARY_M, before.worth.held_out_rmse_m / math.sqrt(3)))
     every = max(1, len(block) // _SAMPLES["friction" in model.steps])
     thin = samples.thinned(every)
 
@@ -264,7 +307,7 @@ def _take(
     if "gravity_turn_rad" in model.parameters.at and name == "statics" and not stands:
         # Whether the robot stands or hangs: the file's gravity, or the opposite, whichever fits better.
         x, y, z = robot.gravity_m_per_s2
-        models.append(DisplacedModel(robot.changed(gravity_m_per_s2=(-x, -y, -z)), model.steps))
+        models.append(DisplacedModel(robot.changed(gravity_m_per_s2=(-x, -y, -z)), model.steps, loaded=loaded))
     fits = [(one, _solved(one, start, thin, report)) for one in models]
     model, found = min(fits, key=lambda one: one[1].cost)
     train_m = rmse_m(marker_errors(_error_m(model, found.x, samples), np.zeros(3)))
@@ -282,7 +325,7 @@ def _take(
     by_block = [rmse_m(marker_errors(one, np.zeros(3))) for one in seen]
     counts = [int(np.isfinite(one).all(axis=1).sum()) for one in seen]
     judged_m = math.sqrt(float(np.average(np.square(by_block), weights=counts)))
-    gains = before is None or judged_m < (1 - _LEAST_GAIN) * before.worth.held_out_rmse_m
+    gains = before is None or judged_m < before.worth.held_out_rmse_m
     worth = FitStep(name, train_m, judged_m, tuple(by_block), gains)
     report(f"{1e3 * train_m:.2f} mm, {1e3 * judged_m:.2f} mm on blocks left out" + ("" if gains else ": not kept"))
     return _Taken(worth, model, found, np.array([x for x, _ in own]), error)
@@ -301,7 +344,8 @@ def _result(
     parameters, found = last.model.parameters, last.found
     # What the data leave of what was expected, and what the blocks do not agree about.
     open_ = found.covariance()
-    deviation = np.sqrt(np.diag(open_ + jackknife(last.left_out)))
+    covariance = found.covariance(variance=float(np.mean(found.rows**2))) + jackknife(last.left_out)
+    deviation = np.sqrt(np.diag(covariance))
     unseen = np.sqrt(np.diag(open_)) > _IDENTIFIED * parameters.deviation
     # A robot whose segments did not bend has no angles.
     lost = [name for name in np.array(parameters.keys)[unseen] if name.startswith("angle_offset")]
@@ -342,7 +386,12 @@ def _result(
         recording,
         provenance,
         steps=tuple(one.worth for one in taken),
-        blocks=tuple((recording.labels[own[0]], recording.labels[own[-1]], len(own)) for own in rows),
+        block=block,
+        tendon_deviations={
+            name: np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance, slope))
+            for name in ("log_tendon_stiffness", "zero_m", "friction_fraction")
+            for slope in (last.model.slope(name),)
+        },
         held_out_m=last.error_m,
         held_out_first_m=taken[0].error_m,
         pulls=pulls,

@@ -41,10 +41,14 @@ _KINDS: Mapping[str, tuple[str, float, str, str]] = {
     "straight_over": ("statics", 0.5, "robot", "log_straight_over_disk_distance"),
     "zero_m": ("statics", 0.002, "segment", "tendon_zero_{}_m"),
     "gravity_turn_rad": ("statics", 1.5, "xy", "gravity_turn_{}_rad"),
+    "load_gain": ("statics", 0.1, "tendon", "load_gain_{}"),
+    "load_offset_n": ("statics", 1.0, "tendon", "load_offset_{}_n"),
+    "load_friction_n": ("statics", 2.0, "tendon", "load_friction_{}_n"),
     "friction": ("friction", 2.0, "robot", "log_friction_fraction"),
     "tendon_of_segment": ("tendons", 0.3, "segment", "log_tendon_stiffness_{}"),
     "zero_of_tendon_m": ("tendons", 0.0005, "tendon", "tendon_zero_{}_m"),
     "gain": ("tendons", 0.05, "tendon", "gain_{}"),
+    "friction_of_segment": ("tendons", 0.5, "segment", "log_friction_{}"),
 }
 _TENDON_OVER_ROD = 3.0  # first guess of tendon stiffness against that of a segment
 _INEXTENSIBLE = 300.0  # times that: as good as no stretch
@@ -59,13 +63,21 @@ class DisplacedModel:
     start : that one, with ``recording``
     steps : whose parameters it has, of :data:`STEPS`
     deviations : before the data, of kinds of parameters of which more is known than of others' robots
+    loaded : whether loads are measured: each tendon's with a gain, an offset and friction of its motor
 
     Attributes
     ----------
     parameters : p of them; those of a step more are behind those of one step less
     """
 
-    def __init__(self, start: Robot, steps: Sequence[str], deviations: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        start: Robot,
+        steps: Sequence[str],
+        deviations: Mapping[str, float] | None = None,
+        *,
+        loaded: bool = False,
+    ) -> None:
         self.start, self.steps, known = start, tuple(steps), dict(deviations or {})
         place, segments, count = start.recording, start.segments, start.tendon_count
         assert place is not None
@@ -90,10 +102,14 @@ class DisplacedModel:
             "tendon": _TENDON_OVER_ROD,
             "friction": _FIRST_FRICTION,
             "gain": 1.0,
+            "load_gain": 1.0,
         }
-        # What only the robot's weight would show, where it has none, and straight runs without disks, are not sought.
-        idle = set() if gravity.any() else {"gravity_turn_rad", "bending"}
+        # What neither loads nor the robot's weight show, and straight runs without disks, are not sought.
+        idle = set() if gravity.any() else {"gravity_turn_rad"}
+        idle |= set() if loaded else {"load_gain", "load_offset_n", "load_friction_n"}
+        idle |= set() if loaded or gravity.any() else {"bending"}
         idle |= set() if disks else {"straight_over"}
+        idle |= set() if self._rubs else {"friction_of_segment"}
         each = {"segment": [segment.name for segment in segments], "tendon": start.tendon_names, "robot": [""]}
         kinds = {}
         for name, (step, deviation, of, title) in _KINDS.items():
@@ -120,7 +136,7 @@ class DisplacedModel:
             ),
             "zero_m": (0.0, {"zero_m": owner, "zero_of_tendon_m": np.eye(count)}),
             "gain": (1.0, {"gain": np.eye(count)}),
-            "friction_fraction": (math.log(_FIRST_FRICTION), {"friction": tendons}),
+            "friction_fraction": (math.log(_FIRST_FRICTION), {"friction": tendons, "friction_of_segment": owner}),
         }
 
     def _part(self, x: Array, name: str, size: int = 1) -> Array:
@@ -172,13 +188,29 @@ class DisplacedModel:
     def _gravity(self, turn_rad: Array) -> Array:
         return np.asarray(so3.exp(np.append(turn_rad, 0.0)) @ np.array(self.start.gravity_m_per_s2))
 
-    def marker_and_slope(self, x: Array, displacement_m: Array) -> tuple[Array, Array]:
-        """Marker in the tracker's frame, (T, 3), m, and its derivative by x, (T, 3, p).
+    def slope(self, name: str) -> Array:
+        """Of the numbers of the statics of one name, or of what is linear in x of them, (numbers, p)."""
+        start, by = self._table[name]
+        size = max([np.size(start), *(len(matrix) for matrix in by.values())])
+        slope = np.zeros((size, len(self.parameters)))
+        for of, matrix in by.items():
+            if of in self.parameters.at:
+                slope[:, self.parameters.at[of]] = matrix
+        return slope
+
+    def shown(self, x: Array, displacement_m: Array, slid: Array) -> tuple[Array, Array, Array, Array]:
+        """What is measured, and its derivatives by x.
 
         Parameters
         ----------
         x : parameters, (p,)
         displacement_m : of the tendons, pulled in positive, in the order of time, (T, N), m
+        slid : direction into which each motor slid last, 1 where it pulled in, -1, (T, N)
+
+        Returns
+        -------
+        marker in the tracker's frame, (T, 3), m; its slope, (T, 3, p); loads, (T, N), N, as they are measured where
+        they are; their slope, (T, N, p)
         """
         robot, at = self.robot(x), self.parameters.at
         place, model = robot.recording, DisplacedStatics(robot)
@@ -186,9 +218,8 @@ class DisplacedModel:
         shown = model.replay(displacement_m, point_m=place.marker_in_tip_m, sensitivities=True)
         by = np.zeros((model.parameters["friction_fraction"].stop, len(x)))
         for name, rows in model.parameters.items():
-            for of, matrix in self._table.get(name, (0.0, {}))[1].items():
-                if of in at:
-                    by[rows, at[of]] = matrix
+            if name in self._table:
+                by[rows] = self.slope(name)
         assert robot.displaced_tendons is not None
         by[model.parameters["friction_fraction"]] *= np.array(robot.displaced_tendons.friction_fraction)[:, None]
         if "gravity_turn_rad" in at:
@@ -201,7 +232,15 @@ class DisplacedModel:
         slope[:, :, at["base_m"]] += np.eye(3)
         _, by_tilt = by_differences(lambda xy: so3.exp(np.append(xy, tilt[2])).ravel())(tilt[:2])
         slope[:, :, at["tilt_rad"]] += np.einsum("ijk,tj->tik", by_tilt.reshape(3, 3, 2), shown.point)
-        return in_tracker(place, shown.point), slope
+        load, load_slope = shown.tension, np.asarray(shown.tension_slope) @ by
+        if "load_gain" in at:
+            gain, own = 1.0 + x[at["load_gain"]], np.arange(load.shape[1])
+            load_slope = gain[:, None] * load_slope
+            values = {"load_gain": load, "load_offset_n": np.ones_like(load), "load_friction_n": slid}
+            load = gain * load + x[at["load_offset_n"]] + slid * x[at["load_friction_n"]]
+            for name, slopes in values.items():
+                load_slope[:, own, at[name].start + own] = slopes
+        return in_tracker(place, shown.point), slope, load, load_slope
 
 
 def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool = True) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,9 @@ class DisplacedFit:
     robot : the fitted robot, with ``recording`` and ``displaced_tendons``
     provenance : where its values come from
     steps : what each step was worth
-    blocks : first and last label, and number of samples, of each block
+    tendon_deviations : standard deviations of ``log_tendon_stiffness``, ``zero_m`` (m) and the logarithm of
+        ``friction_fraction`` of each tendon, (N,) each
+    block : number of the block of every sample, (T,)
     held_out_m : error of the kept model at every sample when its block was left out, (T, 3), m; NaN without marker
     held_out_first_m : the same of constant curvature, (T, 3), m
     pulls : what is missing of the pulls on the blocks left out, with the kept model
@@ -62,7 +65,8 @@ class DisplacedFit:
     recording: TendonRecording
     provenance: Provenance
     steps: tuple[FitStep, ...]
-    blocks: tuple[tuple[str, str, int], ...]
+    tendon_deviations: Mapping[str, Array]
+    block: NDArray[np.intp]
     held_out_m: Array
     held_out_first_m: Array
     pulls: MissingPull
@@ -74,9 +78,10 @@ class DisplacedFit:
 
         That is the label without repetition, direction and servo: ``pair12_opp`` for ``rep1_pair12_opp_dir60_hold``.
         """
-        edges = np.cumsum([count for _, _, count in self.blocks])[:-1]
-        centred = [error - np.nanmean(error, axis=0) for error in np.split(self.held_out_m, edges)]
-        squares = (np.concatenate(centred) ** 2).sum(axis=1)
+        centred = self.held_out_m.copy()
+        for number in np.unique(self.block):
+            centred[self.block == number] -= np.nanmean(self.held_out_m[self.block == number], axis=0)
+        squares = (centred**2).sum(axis=1)
         by_pattern: dict[str, list[float]] = {}
         for label, square in zip(self.recording.labels, squares, strict=True):
             if np.isfinite(square):
@@ -95,7 +100,10 @@ class DisplacedFit:
             **self.repeat.numbers(),
             "n_samples": int(self.recording.seen.sum()),
             "steps_kept": [step.name for step in kept],
-            "blocks": [f"{first} .. {last}: {count} samples" for first, last, count in self.blocks],
+            "blocks": [
+                f"{self.recording.labels[own[0]]} .. {self.recording.labels[own[-1]]}: {len(own)} samples"
+                for own in (np.flatnonzero(self.block == number) for number in np.unique(self.block))
+            ],
             "unidentified": list(self.unidentified),
             "tip_rmse_held_out_by_pattern_mm": {name: 1e3 * rmse for name, (_, rmse) in by_pattern.items()},
             "samples_by_pattern": {name: count for name, (count, _) in by_pattern.items()},

@@ -66,7 +66,6 @@ class CalibrationRecord:
     time_s : of the rests, shape (T,), s
     labels : what was pulled, T
     displacement_m, load_n : means of each rest, shape (T, N), m and N
-    direction : into which each tendon's servo moved last, -1, 0 or 1, shape (T, N)
     measured : whether the loads are measured, or follow from how far the servos are behind
     tip : mean pose of each rest, shape (T, 4, 4); NaN where none came
     slow_time_s, slow_displacement_m : readings of the slow motion, shape (C,), s, and (C, N), m
@@ -79,7 +78,6 @@ class CalibrationRecord:
     labels: tuple[str, ...]
     displacement_m: Array
     load_n: Array
-    direction: Array
     measured: bool
     tip: Array
     slow_time_s: Array
@@ -133,7 +131,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         self._place, self._time_s, self._blind = 0, 0.0, 0
         self._looked: list[tuple[Array, Array]] = []
         self._seen: list[TrackedPose] = []
-        self._rests: list[tuple[float, Array, Array, Array, Array]] = []
+        self._rests: list[tuple[float, Array, Array, Array]] = []
         self._slow: list[tuple[float, float, Array]] = []
         self._poses: list[TrackedPose] = []
         self._measured = True
@@ -161,17 +159,19 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         part = 1.0
         while part >= _LEAST_PART:
             amplitude = part * settings.bend_rad * each
-            found = self._solved(robot, amplitude * np.vstack([np.zeros(len(C)), directions, slow]))
+            wanted = amplitude * np.vstack([np.zeros(len(C)), directions, slow])
+            found = self._solved(robot, wanted, most_m, _LOAD_PART * self.stop_n)
             if found is not None:
                 readings, loads = found
-                slow_way = CubicSpline(time_s, readings[1 + len(places) :])
-                between = slow_way(np.linspace(0, settings.slow_s, _BETWEEN * len(time_s)))
-                self.most_m = float(max(np.abs(readings).max(), np.abs(between).max()))
-                self.most_load_n = float(loads.max())
-                if self.most_m <= most_m and self.most_load_n <= _LOAD_PART * self.stop_n:
-                    self._straight_m = readings[0]
-                    self._targets_m, self._slow_way = readings[1 : 1 + len(places)], slow_way
-                    return
+                self.most_m, self.most_load_n = float(np.abs(readings).max()), float(loads.max())
+                if len(readings) == len(wanted):
+                    slow_way = CubicSpline(time_s, readings[1 + len(places) :])
+                    between = slow_way(np.linspace(0, settings.slow_s, _BETWEEN * len(time_s)))
+                    self.most_m = max(self.most_m, float(np.abs(between).max()))
+                    if self.most_m <= most_m:
+                        self._straight_m = readings[0]
+                        self._targets_m, self._slow_way = readings[1 : 1 + len(places)], slow_way
+                        return
             part *= _SHRUNK
         raise ParameterError(
             "limits",
@@ -183,8 +183,11 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         )
 
     @staticmethod
-    def _solved(robot: Robot, places: Array) -> tuple[Array, Array] | None:
-        """Readings and loads, shape (T, N), that the file's statics have at places one after the other."""
+    def _solved(robot: Robot, places: Array, most_m: float, most_n: float) -> tuple[Array, Array] | None:
+        """Readings and loads, shape (T, N), that the file's statics have at places one after the other.
+
+        The last is the first that needs more than ``most_m`` or ``most_n``.
+        """
         controller, count = DisplacementController(robot), robot.tendon_count
         still, nothing = [0.0] * places.shape[1], [0.0] * count
         readings, loads, last = [], [], np.zeros(places.shape[1])
@@ -197,6 +200,8 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             last = place
             readings.append(np.array(controller.command))
             loads.append(np.maximum(controller.load, controller.tension))
+            if np.abs(readings[-1]).max() > most_m or loads[-1].max() > most_n:
+                break
         return None if controller.unsolved else (np.array(readings), np.array(loads))
 
     def take_pose(self, pose: TrackedPose) -> None:
@@ -257,7 +262,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             tips = [pose.tip for pose in self._seen]
             displacement, load = np.mean(self._looked, axis=0)
             tip = np.mean(tips, axis=0) if tips else np.full((4, 4), np.nan)
-            self._rests.append((reading.stamp_s, displacement, load, np.sign(target - self._from_m), tip))
+            self._rests.append((reading.stamp_s, displacement, load, tip))
             self._place, self._time_s, self._from_m = self._place + 1, 0.0, target
             self._looked, self._seen = [], []
         return label
@@ -266,7 +271,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         assert self._homing.result is not None
         if len(self._poses) < 2 * _BLIND_PLACES:
             raise ProcedureError("the tracker did not see the tip in the slow motion", "See what stands between.")
-        time_s, displacement, load, direction, tip = (np.array(column) for column in zip(*self._rests, strict=True))
+        time_s, displacement, load, tip = (np.array(column) for column in zip(*self._rests, strict=True))
         slow_s, way_s, slow = (np.array(column) for column in zip(*self._slow, strict=True))
         return CalibrationRecord(
             self._homing.result,
@@ -274,7 +279,6 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             self._labels,
             displacement,
             load,
-            direction,
             self._measured,
             tip,
             slow_s,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,8 @@ from continuum_robot.drivers.mounted_tracker import MountedTracker, pose_of
 from continuum_robot.drivers.protocols import TendonReading, TrackedPose
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import so3
+from continuum_robot.identification.displaced.fit import slid_by
+from continuum_robot.identification.displaced.model import STEPS, DisplacedModel
 from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.procedures.self_calibration import (
@@ -124,6 +127,32 @@ def test_the_record_is_written_as_a_recording(tmp_path: Path):
     assert set(whole.labels[len(rests) :]) == {"slow"}
     assert rests.displacement_m == pytest.approx(record.displacement_m, abs=1e-9)
     assert rests.sha256 == whole.sha256
+    # Of simulated servos all loads are measured; the slow motion has none.
+    assert rests.load_n == pytest.approx(record.load_n)
+    assert np.isnan(whole.load_n[len(rests) :]).all()
+
+
+def test_motors_slide_where_they_went_far_enough():
+    way_m = 1e-4 * np.array([[0.0], [3.0], [6.0], [5.5], [0.0], [0.0], [1.0], [9.0]])
+    assert slid_by(way_m, 1e-4)[:, 0] == pytest.approx(
+        [math.nan, math.nan, 1, math.nan, -1, -1, math.nan, 1], nan_ok=True
+    )
+    # Friction that is there at once, but for readings' noise.
+    assert slid_by(way_m, 0.0)[:, 0] == pytest.approx([math.nan, 1, 1, math.nan, -1, -1, math.nan, 1], nan_ok=True)
+
+
+def test_slopes_of_marker_and_loads_are_derivatives():
+    model, rng = DisplacedModel(fitted_robot(), STEPS, loaded=True), np.random.default_rng(4)
+    parameters = model.parameters
+    sizes = np.minimum(parameters.deviation, 0.1)
+    way_m = np.cumsum(4e-4 * rng.standard_normal((4, N)), axis=0) + 4e-4
+    slid, x = np.sign(rng.standard_normal((4, N))), parameters.expected + 0.01 * sizes * rng.standard_normal(len(sizes))
+    _, marker_slope, _, load_slope = model.shown(x, way_m, slid)
+    for way in sizes * rng.standard_normal((4, len(sizes))):
+        ahead, back = (model.shown(x + step * way, way_m, slid)[::2] for step in (1e-4, -1e-4))
+        for more, less, slope in zip(ahead, back, (marker_slope, load_slope), strict=True):
+            numeric = (more - less) / 2e-4
+            assert slope @ way == pytest.approx(numeric, abs=1e-3 * np.abs(numeric).max())
 
 
 def fitted_robot():

@@ -183,32 +183,37 @@ def test_sensitivities_are_derivatives():
     model = DisplacedStatics(robot)
     found = model.replay(readings, point_m=(0.001, 0.002, 0.003), sensitivities=True)
 
-    def moved(**change: object) -> np.ndarray:
-        other = robot.changed(displaced_tendons=replace(tendons, **change))
-        return DisplacedStatics(other).replay(readings, point_m=(0.001, 0.002, 0.003)).point
+    def changes(others: list[Robot], width: float) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes of the point and of the tensions by differences of two robots."""
+        both = [DisplacedStatics(one).replay(readings, point_m=(0.001, 0.002, 0.003)) for one in others]
+        return (both[0].point - both[1].point) / width, (both[0].tension - both[1].tension) / width
 
-    for name, key, value, step in (
-        ("zero_m", "zero_m", 3e-4, 1e-7),
-        ("gain", "gain", 1.0, 1e-5),
-        ("friction_fraction", "friction_fraction", 0.1, 1e-5),
+    def changed(key: str, value: object) -> Robot:
+        return robot.changed(displaced_tendons=replace(tendons, **{key: value}))
+
+    # Of tendon 4, or of all; the step is relative for logarithms.
+    stiffness = tendons.stiffness_n_per_m[4]
+    cases = {}
+    for name, key, value, step, unit in (
+        ("zero_m", "zero_m", 3e-4, 1e-7, 1.0),
+        ("gain", "gain", 1.0, 1e-5, 1.0),
+        ("friction_fraction", "friction_fraction", 0.1, 1e-5, 1.0),
+        ("log_tendon_stiffness", "stiffness_n_per_m", stiffness, 1e-4, stiffness),
     ):
-        both = [moved(**{key: (*(value,) * 4, value + s, *(value,) * 4)}) for s in (step, -step)]
-        numeric = (both[0] - both[1]) / (2 * step)
-        exact = found.sensitivity[:, :, model.parameters[name].start + 4]
-        assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
-    for name, key, value, factor in (
+        each = [changed(key, (*(value,) * 4, value + s * unit, *(value,) * 4)) for s in (step, -step)]
+        cases[name] = model.parameters[name].start + 4, changes(each, 2 * step)
+    for name, key, value, unit in (
         ("spiral_rad_per_m", "spiral_rad_per_m", 2.0, 1.0),
         ("log_straight_over", "straight_over_m", 0.02, 0.02),
     ):
-        both = [moved(**{key: value + step * factor}) for step in (1e-4, -1e-4)]
-        numeric = (both[0] - both[1]) / 2e-4
-        exact = found.sensitivity[:, :, model.parameters[name].start]
-        assert np.abs(numeric - exact).max() < 2e-3 * np.abs(numeric).max(), name
-    point = (0.001, 0.002, 0.003)
-    others = [yielding(robot, 3e-6 * (1 + step)) for step in (1e-4, -1e-4)]
-    more, less = (DisplacedStatics(other).replay(readings, point_m=point).point for other in others)
-    exact = found.sensitivity[:, :, model.parameters["log_compliance"].start]
-    assert np.abs((more - less) / 2e-4 - exact).max() < 2e-3 * np.abs(exact).max()
+        each = [changed(key, value + s * unit) for s in (1e-4, -1e-4)]
+        cases[name] = model.parameters[name].start, changes(each, 2e-4)
+    each = [yielding(robot, 3e-6 * (1 + step)) for step in (1e-4, -1e-4)]
+    cases["log_compliance"] = model.parameters["log_compliance"].start, changes(each, 2e-4)
+    for name, (column, numeric) in cases.items():
+        for by_differences, exact in zip(numeric, (found.sensitivity, found.tension_slope), strict=True):
+            error = np.abs(by_differences - exact[:, :, column]).max()
+            assert error < 2e-3 * np.abs(by_differences).max(), name
 
 
 @pytest.mark.parametrize("spiral_rad_per_m", [0.0, 1e-3, -3.0, 40.0])
