@@ -106,7 +106,7 @@ def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_
     file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     options = StackOptions(
         robot=str(file),
-        simulation_level="mirror",
+        simulation_level="dynamics",
         controller="topic",
         visualize=False,
         parameters=PATIENT_STACK,

@@ -121,7 +121,7 @@ def run_demo(
     out : the report goes to a folder named by the date in here
     console : where to print
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
-    simulation_level : wire, dynamics, mirror or mujoco; auto: what the machine can do
+    simulation_level : wire, dynamics or mujoco; auto: what the machine can do
     world : file of obstacles, or the name of a shipped one; empty: none
     view : with a page in the browser
     view_only : the page shows and takes no orders

@@ -89,6 +89,4 @@ class SimulatedSensorNode(SensorNode[Seen]):
         # The driver may be at work on the link just now, and a report takes its time or is lost.
         if seen or (last is not None and now_s - last.time_s < PATIENCE_S):
             return self.nothing_yet if last is None else last
-        raise DeviceError(
-            self.device, "sees nothing of a simulated robot", "Bring the node simulator up, not as mirror"
-        )
+        raise DeviceError(self.device, "sees nothing of a simulated robot", "Bring the node simulator up")

@@ -283,7 +283,7 @@ def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) 
         (signal.SIGKILL, -signal.SIGKILL, looked_at, " (view only)"),
     ):
         with Program(
-            tmp_path, "up", "opencr_five_tendon", "--simulation-level", "mirror", "--no-contact", *options
+            tmp_path, "up", "opencr_five_tendon", "--simulation-level", "dynamics", "--no-contact", *options
         ) as up:
             up.wait_for(f"page in the browser{kind}: http://127.0.0.1:", 120.0)
             pid = page_of(up)
