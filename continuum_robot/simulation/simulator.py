@@ -18,7 +18,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.link_server import LinkServer
-from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
 from continuum_robot.simulation.devices.tendon_actuators import LATE, SimulatedTendonActuators
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import PlacedWorld
@@ -104,7 +104,7 @@ class Simulator:
         self._begin_s = self._busy_s = self._skipped_before_s = 0.0
         self._boards: BoardSockets | None = None
         self._link: LinkServer | None = None
-        strings = PlantLink.writer(namespace, linked_count(robot), robot=robot.name, domain_id=domain_id)
+        strings = PlantLinkWriter(link_path(namespace, robot.name, domain_id), linked_count(robot))
         self.hardware: SimulatedHardware | None = None
         self.actuators: SimulatedTendonActuators | None = None
         if level in (WIRE, MUJOCO):

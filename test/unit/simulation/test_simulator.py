@@ -17,7 +17,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.bodies.choosing import linked_count, linked_tip
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
-from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.simulator import Simulator
 
@@ -252,7 +252,7 @@ def test_bytes_that_nobody_knows_are_counted(make):
 
 def test_strings_are_published_for_other_processes(make):
     bench = make("dynamics")
-    reader = PlantLink.reader(bench.namespace, robot=ROBOT.name)
+    reader = PlantLinkReader(link_path(bench.namespace, ROBOT.name))
     bench.pass_time()
     sample = reader.read()
     assert sample.time_s == bench.now_s
