@@ -11,7 +11,8 @@ paths are shorter by and what T stretches the tendons by: muhmann (4), (13) and 
 shifting (28) becomes a common displacement, at which the same tensions hang on the tendons. Friction of the paths is
 added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
 stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
-loop: so much it is told more, and earlier by the reference's velocity.
+loop: so much it is told more, and earlier by the reference's velocity. What its reading still misses is integrated and
+added to the command, because dry friction of the gear and delays of the bus are not in that model.
 
 Where tendons share motors (:class:`~continuum_robot.robot.coupling.Coupling`), these and the preload decide what the
 tendons pull against each other, in place of the strategy: of all tensions with the same generalised force those whose
@@ -53,7 +54,10 @@ Vector = NDArray[np.float64]
 BLEND_S = 1.0
 """In which displacements go from where a start found them to those of the model, s."""
 LARGEST_CORRECTION = 0.2
-"""The integral's bound, a fraction of ``limits.maximum_displacement_m``."""
+"""Bounds of both integrals: that of the shape by this fraction of ``limits.maximum_displacement_m``, that of a servo's
+reading by this fraction of what the servo gives way by at ``limits.maximum_n``."""
+TRIM_OVER_DELAY = 0.25
+"""Rate of the integral of a servo's reading over 1 / delay of the loop: a sixth of pi / 2, which a pure delay bears."""
 LATEST_SEEN_S = 0.5
 """Age up to which a measured shape or tip is integrated, s."""
 LOADS_PER_S = 2.0
@@ -107,7 +111,11 @@ class DisplacementController(CycleController):
         if self._coupling is not None and self._coupling.shares:
             self._balanced = _balancing(robot, self._coupling, np.array(self.manifold.displacement_matrix))
         self._give_m_per_n, self._behind_s = _of_servos(robot)
-        limits = robot.limits
+        limits, actuators = robot.limits, robot.actuators
+        assert actuators is not None
+        self._count_m = actuators.meter_per_count
+        self._trim_per_s = TRIM_OVER_DELAY / (self._behind_s + 2 / actuators.cycle_hz)
+        self._largest_trim_m = LARGEST_CORRECTION * self._give_m_per_n * (0.0 if limits is None else limits.maximum_n)
         self._least_n = 0.0 if limits is None else limits.least_n
         self._largest_n = math.inf if limits is None else limits.maximum_n
         self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
@@ -121,6 +129,8 @@ class DisplacementController(CycleController):
         self._integral, self._short = np.zeros(size), np.zeros(size)
         self._position, self._error = np.full(size, np.nan), np.zeros(size)
         self._wanted: deque[tuple[float, Vector]] = deque(maxlen=512)
+        self._reading, self._trim, self._cut = np.full(count, np.nan), np.zeros(count), np.zeros(count)
+        self._told: deque[tuple[float, Vector]] = deque(maxlen=512)
         self._seen: tuple[float, Vector] | None = None
         self._seen_tip: tuple[float, Vector] | None = None
         self._kinematics = TipKinematics(robot) if robot.sees_tip else None
@@ -174,6 +184,7 @@ class DisplacementController(CycleController):
         reading = np.array(displacement)
         rate = self._C @ (self.tendons.gain * np.array(velocity))
         self.clarke[:], self.clarke_rate[:] = [math.nan] * self.coordinate_count, rate.tolist()
+        self._reading = reading
         if not np.isfinite(reading).all():
             return False
         if (self._measured_n > max(self._least_n, TIGHT * self.forces.pretension_n)).all():
@@ -215,13 +226,15 @@ class DisplacementController(CycleController):
         The integral starts at 0, and what the model would command otherwise goes away within :data:`BLEND_S`.
         """
         self._integral[:], self._short[:], self._blended_s = 0.0, 0.0, 0.0
+        self._trim[:], self._cut[:] = 0.0, 0.0
         self._wanted.clear()
+        self._told.clear()
         self._seen = self._seen_tip = None
         self._common_n[:] = 0.0
         self._solve(np.array(position))
         self._anchor = self._path.copy()
         self.load = self.tension.copy()
-        self._offset = np.array(command) - self._goal()
+        self._offset = np.array(command) - self._goal(self.tendons.reading(self._path, self.load))
 
     def step(
         self,
@@ -254,17 +267,20 @@ class DisplacementController(CycleController):
             at = (self._path, stops.anchor_m, stops.limit_n, stops.stiffness)
             self.load = np.maximum(self.tension + stop_force(*at).force, 0.0)
             self._anchor = moved_anchor(*at)
-        command = self._goal()
+        held, left = self.tendons.reading(self._path, self.load), 0.0
         if self._blended_s < BLEND_S:
-            command = command + (1.0 - quintic(self._blended_s / BLEND_S)) * self._offset
+            left = (1.0 - quintic(self._blended_s / BLEND_S)) * self._offset
             self._blended_s += dt
-        self._short[:] = 0.0
+        self._told.append((self._stamp_s + self._behind_s, held + left))
+        self._reach(dt)
+        command = self._goal(held) + self._trim + left
+        self._short[:], self._cut[:] = 0.0, 0.0
         self.command[:], self.force[:] = command.tolist(), self._u.tolist()
         return True
 
-    def _goal(self) -> Vector:
-        """What the servos are told so that they hold the load on the path, (N,), m."""
-        held, coupling = self.tendons.reading(self._path, self.load), self._coupling
+    def _goal(self, held: Vector) -> Vector:
+        """What the servos are told so that they are at ``held`` under the load, (N,), m."""
+        coupling = self._coupling
         if coupling is None:
             return held + self._give_m_per_n * self.load
         given = coupling.moved(self._give_m_per_n * coupling.forces(self.load))
@@ -272,7 +288,22 @@ class DisplacementController(CycleController):
 
     def realise(self, command: list[float]) -> None:
         """The driver limited the last answer to this ``command`` of all tendons, m: the integral goes no further."""
-        self._short = self._C @ (self.tendons.gain * (np.array(command) - np.array(self.command)))
+        self._cut = np.array(command) - np.array(self.command)
+        self._short = self._C @ (self.tendons.gain * self._cut)
+
+    def _reach(self, dt: float) -> None:
+        """Advance what the servos are told more, by the error of their readings, beyond what an encoder resolves."""
+        told, stamp_s = self._told, self._stamp_s
+        if not self._largest_trim_m or len(told) < 2 or stamp_s < told[0][0]:
+            return
+        at = min(max(bisect_left(told, stamp_s, key=lambda one: one[0]), 1), len(told) - 1)
+        (before_s, before), (after_s, after) = told[at - 1], told[at]
+        way = (stamp_s - before_s) / (after_s - before_s) if after_s > before_s else 1.0
+        error = before + way * (after - before) - self._reading
+        error[(np.abs(error) < self._count_m) | (error * self._cut < 0)] = 0.0
+        further = self._trim + self._trim_per_s * dt * error
+        trim = np.clip(further, -self._largest_trim_m, self._largest_trim_m)
+        self._trim = trim if self._coupling is None else self._coupling.nearest(np.zeros(len(trim)), trim)
 
     def _integrate(self, dt: float) -> None:
         """Advance the integral by the error of the newest shape or tip, against the reference of its time."""

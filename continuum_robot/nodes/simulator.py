@@ -35,7 +35,7 @@ from continuum_robot.simulation.contact_file import load_contacts
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.simulator import MIRROR, STEP_NS, Simulator, SimulatorReport
+from continuum_robot.simulation.simulator import STEP_NS, Simulator, SimulatorReport
 from continuum_robot.simulation.truth import true_robot, truth_file
 from continuum_robot.simulation.truth_ring import TruthRingWriter
 from continuum_robot.srv import InjectFault
@@ -141,7 +141,7 @@ class TrueContacts:
 SLOWEST_FACTOR = 0.98
 """Of real time, below which the robot is reported to fall behind."""
 
-_NO_PLANT = "none: simulation_level mirror and mechanisms have no plant"
+_NO_PLANT = "none: mechanisms have no plant"
 _HARDWARE = "true: the node simulates the robot that others would find on its wires"
 
 
@@ -167,7 +167,7 @@ class SimulatorNode(ManagedNode):
         declare(
             "simulation_level",
             "dynamics",
-            "how much of the robot is simulated: mirror, dynamics, or wire, where the real drivers speak to simulated"
+            "how much of the robot is simulated: dynamics, or wire, where the real drivers speak to simulated"
             " devices; mujoco: as wire, with a robot that MuJoCo moves",
             rules=Quantity("", choices=SIMULATION_LEVELS),
             read_only=True,
@@ -231,10 +231,8 @@ class SimulatorNode(ManagedNode):
         if not self.simulated:
             raise ParameterError("use_fake_hardware", False, _HARDWARE)
         level = str(get("simulation_level"))
-        if get("contacts") and level == MIRROR:
-            raise ParameterError("contacts", get("contacts"), _NO_PLANT)
         robot = self._true_robot()
-        if get("truth") and (level == MIRROR or robot.traits.without_boards):
+        if get("truth") and robot.traits.without_boards:
             raise ParameterError("truth", get("truth"), _NO_PLANT)
         contacts = load_contacts(get("contacts"), robot) if get("contacts") else ()
         world = load_world(get("world")) if get("world") else None
@@ -253,7 +251,7 @@ class SimulatorNode(ManagedNode):
             self._obstacles.publish(obstacle_markers(simulator.plant, str(get("base_frame"))))
         if contacts or world is not None:
             self._contacts = TrueContacts(simulator.plant, str(get("base_frame")), self._truth)
-        if level != MIRROR and not robot.traits.without_boards:
+        if not robot.traits.without_boards:
             self._shape = TrueShape(simulator.plant, str(get("base_frame")), self._shapes)
         if get("truth"):
             self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)

@@ -27,7 +27,7 @@ from continuum_robot.nodes.stack.choices import HOMING_POLICIES, ON_WIRES, SIMUL
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault
@@ -118,7 +118,7 @@ class StringEncoder(SensorNode[StringReading]):
         get = self.parameters.get
         if not self.simulated:
             return backends.string_encoders(robot, str(get("serial_port")))
-        source = PlantLink.reader(self.get_namespace(), robot=robot.name)
+        source = PlantLinkReader(link_path(self.get_namespace(), robot.name))
         if get("simulation_level") in ON_WIRES and LinkedStringBoard.can_read(robot):
             self._device = LinkedStringBoard(robot, source, self.clock)
             self._device.start()

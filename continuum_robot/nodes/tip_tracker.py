@@ -149,7 +149,7 @@ class TipTracker(SimulatedSensorNode[TrackedPose]):
         return found or last or self.nothing_yet
 
     def look(self, time_s: float, linked: Vector) -> bool:
-        """See the tip; False at level mirror, which has none."""
+        """See the tip; False where the simulator does not say where it is."""
         tip = None if self._true_tip is None else self._true_tip(linked)
         if tip is not None and self._tracker is not None:
             self._tracker.look(time_s, tip)

@@ -63,13 +63,27 @@ class SimulationSettings:
     string_largest_error_m: float = quantity("its largest size", default=2.7e-4, ge=0, le=0.1)
     string_stroke_m: float = quantity("stroke of a string, of which home is the middle", default=0.12, gt=0, le=10)
     string_counts_per_turn: int = quantity("positions of a turn of a string's encoder", default=4096, ge=4, le=2**24)
-    reading_delay_s: float = quantity("delay of the actuators' readings", default=0.0, ge=0, le=1)
-    command_delay_s: float = quantity("delay of the commands on the wire", default=0.0, ge=0, le=1)
-    command_jitter_s: float = quantity(
-        "by how much more a command may be late, each by another time; at levels dynamics and mirror",
+    no_load_speed_rad_per_s: float = quantity(
+        "speed at which the supply's voltage drives no more current through a motor that takes tensions: its largest"
+        " current falls linearly to none there; 0: no such limit",
         default=0.0,
         ge=0,
-        le=1,
+        le=1e4,
+    )
+    backlash_m: float = quantity(
+        "play between a motor and the spools that it turns, as tendon; only where motors pull two tendons against each"
+        " other, because a tendon alone keeps its gear on one flank",
+        default=0.0,
+        ge=0,
+        le=0.01,
+    )
+    reading_delay_s: float = quantity("delay of the actuators' readings; at level dynamics", default=0.0, ge=0, le=1)
+    reading_jitter_s: float = quantity(
+        "by how much more a reading may be late, each by another time; at level dynamics", default=0.0, ge=0, le=0.5
+    )
+    command_delay_s: float = quantity("delay of the commands on the bus; at level dynamics", default=0.0, ge=0, le=1)
+    command_jitter_s: float = quantity(
+        "by how much more a command may be late, each by another time; at level dynamics", default=0.0, ge=0, le=1
     )
     truth: str = quantity(
         "robot file of what is simulated in place of this one, beside this file or by name; empty: this one", default=""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
 from continuum_robot.simulation.bodies.rod_body import RodBody
@@ -103,6 +104,7 @@ class Plant:
         if self._wired and robot.transmission is not None:
             expected = "none with a transmission"
             raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
+        self._fastest_m_per_s = _fastest_m_per_s(robot)
         self._no_force = np.zeros(self._size)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
@@ -251,8 +253,11 @@ class Plant:
             return np.maximum(command, 0.0)  # a tendon cannot push
         if self.has_servos:
             return self._wiring.pulled(command) if self._wired else command
-        current = command / self.motor.newton_per_ampere
-        allowed = np.minimum(np.maximum(current, -self.current_limit_a), self.current_limit_a)
+        current, least, most = command / self.motor.newton_per_ampere, -self.current_limit_a, self.current_limit_a
+        if self._fastest_m_per_s:
+            slower = self.velocity * (most / self._fastest_m_per_s)
+            least, most = np.clip((least - slower, most - slower), least, most)
+        allowed = np.minimum(np.maximum(current, least), most)
         self.limited = allowed != current
         return self._wiring.driven(allowed) if self._wired else allowed
 
@@ -349,3 +354,22 @@ class Plant:
     def friction_torque(self) -> Vector:
         """Friction that resists each capstan, shape (capstans,), N.m; empty for a robot without."""
         return self._body.friction_torque(self.tension, self.velocity)
+
+
+def _fastest_m_per_s(robot: Robot) -> float:
+    """Tendon that motors wind at their no-load speed, m/s; 0: without such a limit.
+
+    Raises
+    ------
+    ParameterError : a setting without effect on this robot
+    """
+    settings, actuators = robot.simulation, robot.actuators
+    servos, coupling = actuators is None or actuators.servo is not None, coupling_of(robot)
+    if settings.no_load_speed_rad_per_s and servos:
+        expected = "0 for servos, which have actuators.servo.maximum_speed_rad_per_s"
+        raise ParameterError("simulation.no_load_speed_rad_per_s", settings.no_load_speed_rad_per_s, expected)
+    against = coupling is not None and ((coupling.matrix > 0).any(axis=0) & (coupling.matrix < 0).any(axis=0)).any()
+    if settings.backlash_m and not against:
+        expected = "0 without motors that pull tendons against each other: one tendon keeps its gear on one flank"
+        raise ParameterError("simulation.backlash_m", settings.backlash_m, expected)
+    return 0.0 if actuators is None else settings.no_load_speed_rad_per_s / actuators.motor_rad_per_m

@@ -30,6 +30,7 @@ class SharedMotors:
     motor : with a servo
     stiffness_n_per_m : of the tendons, (N,)
     wires : tensions for the torque of each capstan whose wires rub in the disks, (N, k), N/(N.m)
+    backlash_m : play of each motor's gear, as tendon, m
 
     Attributes
     ----------
@@ -40,7 +41,9 @@ class SharedMotors:
     ParameterError : motors whose friction has a memory, or with cogging
     """
 
-    def __init__(self, coupling: Coupling, motor: MotorModel, stiffness_n_per_m: Vector, wires: Vector) -> None:
+    def __init__(
+        self, coupling: Coupling, motor: MotorModel, stiffness_n_per_m: Vector, wires: Vector, backlash_m: float = 0.0
+    ) -> None:
         for name, value in (("friction_travel_m", motor.friction_travel_m), ("cogging_amplitude_nm", motor.cogging_n)):
             if value:
                 raise ParameterError(f"actuators.{name}", value, "0 in simulation, where tendons share motors")
@@ -48,13 +51,14 @@ class SharedMotors:
         motors = coupling.matrix.shape[1]
         self._wires = coupling.matrix.T @ wires
         self._moves, self._unmoving = (coupling.matrix != 0).T, np.zeros((0, motors))
-        self.wound_m, self.speed_m_per_s, self.force_n = np.zeros((3, motors))
+        self.wound_m, self.speed_m_per_s, self.force_n, self._behind_m = np.zeros((4, motors))
+        self._play_m = backlash_m / 2
 
     def reset(self, displacement_m: Vector) -> None:
         """Be at rest nearest to displacements of the tendons, (N,), m."""
         coupling = self._coupling
         self.wound_m = coupling.inverse @ (displacement_m - coupling.offset_m)
-        self.speed_m_per_s, self.force_n = np.zeros((2, len(self.wound_m)))
+        self.speed_m_per_s, self.force_n, self._behind_m = np.zeros((3, len(self.wound_m)))
 
     @property
     def spools(self) -> Vector:
@@ -68,6 +72,11 @@ class SharedMotors:
                 load_n / self._motor.newton_per_ampere,
             ]
         )
+
+    @property
+    def spooled_m(self) -> Vector:
+        """Tendon on each spool, (N,), m: behind what the encoder shows by the play of the gear."""
+        return self._coupling.tendons(self.wound_m - self._behind_m)
 
     def move(self, drive: Drive, tension_n: Vector, rubbed_nm: Vector, duration_s: float) -> None:
         """Go on for a time.
@@ -99,6 +108,10 @@ class SharedMotors:
         taut = coupling.matrix * (self._stiffness * (tension_n > 0))[:, None]
         springs = h**2 * coupling.matrix.T @ taut
         pulled, before, speed = coupling.forces(tension_n), self.speed_m_per_s, self.speed_m_per_s
+        if self._play_m:  # within it the spool goes to where its tendons balance
+            stiff = np.diag(coupling.matrix.T @ taut)
+            further = np.divide(pulled, stiff, out=np.zeros_like(pulled), where=stiff > 0)
+            self._behind_m = np.clip(self._behind_m + further, -self._play_m, self._play_m)
 
         def missed(speed: Vector) -> tuple[Vector, Vector]:
             """By how much the momenta miss these speeds at the end, N.s, and its slope, kg."""

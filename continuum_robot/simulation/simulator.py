@@ -18,8 +18,8 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.link_server import LinkServer
-from continuum_robot.simulation.devices.plant_link import PlantLink
-from continuum_robot.simulation.devices.tendon_actuators import LEVELS, SimulatedTendonActuators
+from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
+from continuum_robot.simulation.devices.tendon_actuators import LATE, SimulatedTendonActuators
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
@@ -27,7 +27,7 @@ from continuum_robot.simulation.wire.frame_sockets import BoardSockets
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
 
-WIRE, MIRROR, MUJOCO = "wire", "mirror", "mujoco"
+WIRE, DYNAMICS, MUJOCO = LEVELS = "wire", "dynamics", "mujoco"
 STEP_NS = 1_000_000
 """Longest step in lock-step, and the period in real time, ns."""
 
@@ -60,7 +60,7 @@ class Simulator:
     ----------
     robot : with ``actuators``
     level : "wire": motor boards on CAN channels, or servos on a serial bus; "mujoco": the same, and the robot is
-        MuJoCo's; "dynamics" or "mirror": see :class:`SimulatedTendonActuators`
+        MuJoCo's; "dynamics": see :class:`SimulatedTendonActuators`
     namespace, domain_id : as of :func:`continuum_robot.drivers.simulated_wires.robot_key`
     contacts : what touches the robot; of a rod at levels "wire", "mujoco" and "dynamics"
     world : what stands around the robot; at level "mujoco"
@@ -90,11 +90,11 @@ class Simulator:
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if level not in (WIRE, MUJOCO) and level not in LEVELS:
-            raise ParameterError("level", level, ", ".join((WIRE, MUJOCO, *LEVELS)))
-        late_s = robot.simulation.command_jitter_s
-        if late_s and level in (WIRE, MUJOCO):
-            raise ParameterError("simulation.command_jitter_s", late_s, f"0 at level {level}, whose wires take time")
+        if level not in LEVELS:
+            raise ParameterError("level", level, ", ".join(LEVELS))
+        for key in LATE if level in (WIRE, MUJOCO) else ():
+            if late_s := getattr(robot.simulation, key):
+                raise ParameterError(f"simulation.{key}", late_s, f"0 at level {level}, whose wires take time")
         if world is not None and level != MUJOCO:
             raise ParameterError("world", f"at level {level}", f"level {MUJOCO}: no other has obstacles")
         self.robot, self.level = robot, level
@@ -104,7 +104,7 @@ class Simulator:
         self._begin_s = self._busy_s = self._skipped_before_s = 0.0
         self._boards: BoardSockets | None = None
         self._link: LinkServer | None = None
-        strings = PlantLink.writer(namespace, linked_count(robot), robot=robot.name, domain_id=domain_id)
+        strings = PlantLinkWriter(link_path(namespace, robot.name, domain_id), linked_count(robot))
         self.hardware: SimulatedHardware | None = None
         self.actuators: SimulatedTendonActuators | None = None
         if level in (WIRE, MUJOCO):
@@ -114,7 +114,7 @@ class Simulator:
             )
         else:
             self.actuators = SimulatedTendonActuators(
-                robot, rng=rng, level=level, link=strings, contacts=contacts, progress=progress
+                robot, rng=rng, link=strings, contacts=contacts, progress=progress
             )
 
     def open(self) -> None:

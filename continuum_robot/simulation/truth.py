@@ -12,6 +12,7 @@ from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import refuse
 
+NO_TRUTH = "none"
 FOLDER = "robots/truths"
 """Of the shipped truths, below ``config``."""
 
@@ -29,7 +30,7 @@ def truth_file(robot: Robot, given: str = "") -> str:
     ParameterError : no such file
     """
     name = given or robot.simulation.truth
-    if not name or name == "none":
+    if not name or name == NO_TRUTH:
         return ""
     beside = [] if given or not robot.file_name else [Path(robot.file_name).parent / name]
     shipped = [folder / f"{name}.yaml" for folder in shipped_folders(FOLDER)]

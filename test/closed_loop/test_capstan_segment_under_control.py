@@ -89,4 +89,4 @@ def test_friction_resists_the_capstans(run):
 def test_contacts_belong_to_a_plant_of_the_devices_own():
     contact = Contact(name="hand", kind="push", disk=1, force_n=(1.0, 0.0, 0.0))
     with pytest.raises(ParameterError, match="contacts"):
-        SimulatedTendonActuators(ROBOT, level="mirror", contacts=[contact])
+        SimulatedTendonActuators(ROBOT, Plant(ROBOT), contacts=[contact])

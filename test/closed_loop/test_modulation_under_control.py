@@ -33,7 +33,7 @@ def segment(robot):
 
 
 def test_the_loop_follows_bend_and_insertion_through_driver_and_safety(robot, segment):
-    loop = VirtualLoop(robot, level="mirror")
+    loop = VirtualLoop(robot)
     estimator = robot_model(robot).shape_estimator(WatchSettings())
     loop.activate(robot.control.pretension_n)
     loop.reference_start_s = loop.now_s
@@ -108,7 +108,7 @@ def test_unknown_drives_leave_the_shape_unknown(robot):
 
 
 def test_a_tip_target_is_met_to_a_micrometre_inside_the_stroke():
-    result = experiments()["wang.approach"].run({"targets": 2, "seed": 3})
+    result = experiments()["wang.approach"].run({"targets": 1, "seed": 3})
     assert result["largest_final_error_um"] < 1.0
     assert min(result["error_after_macro_um"]) > 1.0  # the backbones alone do not
     assert result["insertion_within_stroke"]

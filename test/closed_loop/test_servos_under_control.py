@@ -41,15 +41,15 @@ def test_the_rod_follows_and_no_tendon_goes_slack():
 
     def look(running):
         plant = running.body.plant
-        if running.now_s > 3:
+        if running.now_s > 2.5:
             true = running.controller.manifold.clarke(plant.rod_displacement)
             rows.append((true - running.desired.position, plant.tension, running.controller.clarke))
 
-    loop.run(8.0, look)
+    loop.run(5.5, look)
     assert not loop.fault_log
     assert loop.controller.unsolved == 0
     error, tension, _ = (np.array(column) for column in zip(*rows, strict=True))
-    assert np.sqrt(np.mean(error**2, axis=0)).max() < 4e-4
+    assert np.sqrt(np.mean(error**2, axis=0)).max() < 5e-5
     assert tension.min() > 0
 
 
@@ -61,7 +61,8 @@ def test_it_holds_still_where_it_was_activated():
     loop.run(2.0, lambda running: commands.append(np.array(running.safety.commanded)))
     moved = np.array(commands[2:])
     fastest = np.abs(np.diff(moved, axis=0)).max() / loop.period_s
-    assert fastest < 2 * np.abs(moved[-1] - moved[0]).max() + 1e-9, "the pretension comes within a second, evenly"
+    assert fastest < 3 * np.abs(moved[-1] - moved[0]).max() + 1e-9, "the pretension comes within a second, evenly"
+    assert np.ptp(moved[-40:], axis=0).max() < 1e-6, "dry friction and encoder steps leave no limit cycle"
     assert not loop.fault_log
 
 

@@ -39,7 +39,7 @@ def with_control(robot, gains=None, **control):
 
 
 def test_the_five_tendon_robot_tracks_the_papers_chirp_without_slack(loop):
-    record = loop.run(12.0)
+    record = loop.run(6.0)
     assert loop.safety.state == "active"
     assert not loop.fault_log
     error = rmse(record)
@@ -54,7 +54,7 @@ def test_two_segments_track_four_chirps_without_slack():
     robot = load_robot("two_segment")
     loop = VirtualLoop(robot)
     loop.activate()
-    record = loop.run(8.0)
+    record = loop.run(5.0)
     assert not loop.fault_log
     assert np.all(rmse(record) < 4e-4)
     assert record["tension"][record["time_s"] > 2].min() > 0
@@ -103,16 +103,6 @@ def test_tracking_bears_the_delays_that_the_gains_were_chosen_for(delay_ms):
     record = loop.run(4.0)
     assert not loop.fault_log
     assert rmse(record)[0] < 1e-4
-
-
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
-def test_the_mirror_moves_under_clarke_control(name):
-    loop = VirtualLoop(load_robot(name), level="mirror")
-    loop.activate()
-    record = loop.run(4.0)
-    assert not loop.fault_log
-    assert np.all(rmse(record) < 4e-4)
-    assert np.ptp(record["clarke"][:, 0]) > 0.003
 
 
 def test_runs_are_repeatable_bit_by_bit():
@@ -187,9 +177,9 @@ def test_a_dead_driver_leaves_the_motors_without_current(loop):
     ],
 )
 def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, tendon, magnitude, expected):
-    loop.run(1.0)
+    loop.run(0.5)
     loop.actuators.inject(fault, tendon, magnitude)
-    record = loop.run(1.5)
+    record = loop.run(1.0)
     assert expected in [name for _, name in loop.fault_log]
     assert loop.safety.state == "safe"
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
@@ -206,9 +196,9 @@ def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, te
     loop.fault_log.clear()
     loop.driver.power_off()
     loop.activate(FIVE_TENDON.control.pretension_n, 0.5)  # slack is taken up first
-    record = loop.run(3.0)
+    record = loop.run(1.5)
     assert loop.safety.state == "active"
-    assert rmse(record, after_s=loop.now_s - 1.0)[0] < 2e-4
+    assert rmse(record, after_s=loop.now_s - 0.5)[0] < 2e-4
 
 
 @pytest.mark.parametrize("fault", [faults.NAN_READING, faults.DEVICE_FAULT, faults.DROP_READINGS])

@@ -36,11 +36,10 @@ class Record:
 class VirtualLoop(QuietWatcher):
     """A robot under control; cycles run in :meth:`run`, and while something is waited for."""
 
-    def __init__(self, robot, *, plant=None, level="dynamics", safety_settings=None, seed=None, hardware=None):
+    def __init__(self, robot, *, plant=None, safety_settings=None, seed=None, hardware=None):
         """``hardware``: a SimulatedHardware, behind whose wires the plant then is."""
         rng = None if seed is None else np.random.default_rng(seed)
         self.robot, self.hardware = robot, hardware
-        self.level = "dynamics" if hardware is not None else level
         self.period_s = 1 / robot.actuators.cycle_hz
         self.pace = VirtualPace(self.period_s, 0.0, self._on_step)
         self.reference = make_reference(robot.reference, robot.coordinate_count)
@@ -49,7 +48,7 @@ class VirtualLoop(QuietWatcher):
         self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
         self._record = self._on_cycle = None
         if hardware is None:
-            self.actuators = self.body = SimulatedTendonActuators(robot, plant, rng, level)
+            self.actuators = self.body = SimulatedTendonActuators(robot, plant, rng)
         else:
             hardware.open()
             self.actuators = hardware.tendon_actuators(clock=self.pace.now_s, sleep=self.pace.pass_time)
@@ -128,9 +127,8 @@ class VirtualLoop(QuietWatcher):
         record.clarke.append(self.controller.manifold.clarke(displacement))
         record.reference.append(self.desired.position)
         record.command.append(self.safety.commanded)
-        record.tension.append(
-            self.body.plant.tension if self.level == "dynamics" else np.array(row[self.driver.row.tension])
-        )
+        mechanism = self.hardware is None and self.robot.traits.without_boards
+        record.tension.append(np.array(row[self.driver.row.tension]) if mechanism else self.body.plant.tension)
         record.state.append(self.safety.state)
 
     def close(self):

@@ -32,7 +32,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS, SteppedClock
 from continuum_robot.simulation.bodies.choosing import linked_count
-from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
 
 NODES = {
     "string_encoder": StringEncoder,
@@ -62,7 +62,7 @@ class ScriptedDriver:
         self._states = self.coordinator.create_publisher(TendonStates, "tendon_states")
         self._decimated = self.coordinator.create_publisher(TendonStates, "tendon_states_decimated")
         self._clarke = self.coordinator.create_publisher(ClarkeState, "clarke_state")
-        self.link = PlantLink.writer("", linked_count(self.robot), robot=self.robot.name)
+        self.link = PlantLinkWriter(link_path("", self.robot.name), linked_count(self.robot))
         self.unlinked = linked_count(self.robot) - len(self.robot.strings)
         self.link.open()
         self.spinner = Spinner([self.node], self.context)

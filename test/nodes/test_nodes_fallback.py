@@ -95,7 +95,7 @@ def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_
     data = patient_on_wires(robot_values({"stop": {"commands": "hold_tension", "hold_s": 3600}}))
     options = StackOptions(
         robot=written(data, tmp_path),
-        simulation_level="mirror",
+        simulation_level="dynamics",
         controller="topic",
         visualize=False,
         parameters=PATIENT_STACK,

@@ -199,11 +199,11 @@ def test_a_board_that_was_silent_comes_back_without_a_restart(driver, probe, ben
     ("parameters", "words"),
     [
         ({"use_fake_hardware": False}, "use_fake_hardware = False"),
-        ({"simulation_level": "mirror", "contacts": "push.yaml"}, "contacts = 'push.yaml'"),
+        ({"robot": "rolling_five_link", "truth": "ring"}, "truth = 'ring'"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_before_anything_is_made(make, parameters, words):
-    node = make(SimulatorNode, robot="opencr_five_tendon", **parameters)
+    node = make(SimulatorNode, **({"robot": "opencr_five_tendon"} | parameters))
     node.trigger_configure()
     assert node.state == "unconfigured"
     assert words in node.last_error

@@ -87,7 +87,7 @@ class Up:
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "continuum_robot.app.command_line", "up", patient_robot()]
-        options = ["--simulation-level", "mirror", "--view", "--no-record"]
+        options = ["--simulation-level", "dynamics", "--view", "--no-record"]
         self.process = subprocess.Popen(
             [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )

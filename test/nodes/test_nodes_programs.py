@@ -84,7 +84,7 @@ def test_a_malformed_robot_file_names_file_line_and_key(processes, tmp_path):
     [
         ("rate_hz:=1000", ("rate_hz", "decimal number"), MISCONFIGURED),
         ("rate_hz:=1.0e9", ("rate_hz", "4000"), MISCONFIGURED),
-        ("simulation_level:=magic", ("simulation_level", "mirror"), MISCONFIGURED),
+        ("simulation_level:=magic", ("simulation_level", "dynamics"), MISCONFIGURED),
         # These two are refused when the node is configured, which a supervisor may ask for again.
         ("limits.maximum_n:=1.0", ("minimum_n", "maximum_n"), 1),
         ("limits.maximum_n:=25.0", ("limits.maximum_n", "25", "at most 20 N", "the robot file's"), 1),

@@ -20,7 +20,7 @@ from continuum_robot.nodes.stack.options import StackOptions
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
 OPTIONS = StackOptions(
-    simulation_level="mirror",
+    simulation_level="dynamics",
     parameters=PATIENT_STACK,
 )
 MOVING_M_PER_S = 1e-3

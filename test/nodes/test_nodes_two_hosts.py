@@ -66,7 +66,7 @@ from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.client import Robot
 from continuum_robot.nodes.base.diagnostics import Level
 robot_file, parameters = sys.argv[1], json.loads(sys.argv[2])
-with Robot(robot_file, simulation_level="mirror", processes=False, visualize=False, parameters=parameters) as robot:
+with Robot(robot_file, simulation_level="dynamics", processes=False, visualize=False, parameters=parameters) as robot:
     watch = StackLink(name="watch", topics=(DIAGNOSTICS,), context=robot.link.context, listens_only=True)
     warnings = {}
     while True:

@@ -82,7 +82,7 @@ class Robot:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : False: the devices of the robot file's ``hardware`` section
-    simulation_level : ``dynamics``, ``wire``, ``mirror`` or ``mujoco``, where simulated
+    simulation_level : ``dynamics``, ``wire`` or ``mujoco``, where simulated
     world : file of obstacles, or the name of a shipped one, which makes the level ``mujoco``; simulated only
     namespace : ROS namespace
     contact : run a contact monitor

@@ -22,7 +22,6 @@ class SimulationLevel(str, enum.Enum):
     auto = "auto"
     wire = "wire"
     dynamics = "dynamics"
-    mirror = "mirror"
     mujoco = "mujoco"
 
 
@@ -39,8 +38,8 @@ LevelOption = Annotated[
         "--simulation-level",
         "--fake-level",
         help="wire: the real drivers speak to simulated boards, byte by byte; dynamics: rod, tendons and motors, no "
-        "wires; mirror: follows the commands ideally; mujoco: as wire, with a chain of rigid links in MuJoCo for the "
-        "robot (extra mujoco); auto: wire where this machine keeps up, as a short measurement reports.",
+        "wires; mujoco: as wire, with a chain of rigid links in MuJoCo for the robot (extra mujoco); auto: wire where "
+        "this machine keeps up, as a short measurement reports.",
     ),
 ]
 

@@ -63,11 +63,10 @@ def stack_arguments(simulated: bool) -> list[LaunchArgument]:
         LaunchArgument(
             "simulation_level",
             default=AUTO,
-            choices=(AUTO, "wire", "dynamics", "mirror", "mujoco"),
+            choices=(AUTO, "wire", "dynamics", "mujoco"),
             description="How much is simulated. auto: wire where this machine keeps up, measured, else dynamics. "
             "dynamics: rod, tendons and motors with friction and cogging. wire: these behind simulated boards, to "
-            "which the real drivers speak. mirror: ideal tendons that follow their commands at once. mujoco: as wire, "
-            "with a chain of rigid links in MuJoCo for the robot",
+            "which the real drivers speak. mujoco: as wire, with a chain of rigid links in MuJoCo for the robot",
         ),
         LaunchArgument(
             "world",

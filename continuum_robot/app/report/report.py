@@ -184,6 +184,7 @@ def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str
         f"tracking  RMSE {_tracking_errors(numbers)} over {get('evaluated_s', 0.0):.1f} s "
         f"(the first {get('left_out_at_start_s', 0.0):.1f} s, the start-up blend, left out)",
         *([f"tip       RMSE {1e3 * numbers['tip_rmse_m']:.2f} mm, of the true tip"] if "tip_rmse_m" in numbers else []),
+        *([f"truth     {numbers['truth']}"] if "truth" in numbers else []),
         f"tensions  {get('min_tension_n', math.nan):.2f} to {get('max_tension_n', math.nan):.2f} N",
         *contact_lines(numbers),
         f"faults    {', '.join(get('faults', [])) or 'none'}",

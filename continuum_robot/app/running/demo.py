@@ -34,7 +34,6 @@ from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.runtime.cycle.forms import compiled_form
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.contact_file import load_contacts
-from continuum_robot.simulation.truth import truth_file
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5
@@ -121,7 +120,7 @@ def run_demo(
     out : the report goes to a folder named by the date in here
     console : where to print
     contact : file of what touches the robot, empty for the shipped one; None: nothing touches
-    simulation_level : wire, dynamics, mirror or mujoco; auto: what the machine can do
+    simulation_level : wire, dynamics or mujoco; auto: what the machine can do
     world : file of obstacles, or the name of a shipped one; empty: none
     view : with a page in the browser
     view_only : the page shows and takes no orders
@@ -143,7 +142,7 @@ def run_demo(
     console = console or Console()
     options = StackOptions(robot=robot, payload_kg=payload_kg, truth=truth)
     loaded = load_for_stack(options)
-    tell_truth(options, loaded, console)
+    truth = tell_truth(options, loaded, console)
     if loaded.reference is None:
         raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
     simulation_level, world = with_world(simulation_level, world)
@@ -192,8 +191,6 @@ def run_demo(
         with StopRequest() as stop, page_process as page:
             stack = ProcessStack(options, server)
             outcome = _track(stack, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
-    if file := truth_file(loaded, truth):
-        outcome.facts["truth"] = file
     reported = _report(outcome, loaded, folder, console)
     if outcome.problem:
         console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)
@@ -324,6 +321,7 @@ def _follow(
         **stack.newest_timing_numbers(),
         "simulated": bool(stack.status().simulated),
         "simulation_level": stack.options.simulation_level,
+        "truth": stack.options.truth,
         "clock": stack.options.clock,
         "processor_percent": 100.0 * (sum(processors.values()) - sum(processor_s.values())) / took_s,
         **{f"{name}_processor_percent": 100.0 * (processors[name] - processor_s[name]) / took_s for name in processors},

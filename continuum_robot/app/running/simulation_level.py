@@ -21,7 +21,7 @@ from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
-AUTO, WIRE, DYNAMICS, MIRROR, MUJOCO = "auto", "wire", "dynamics", "mirror", "mujoco"
+AUTO, WIRE, DYNAMICS, MUJOCO = "auto", "wire", "dynamics", "mujoco"
 REAL, LOCKSTEP = "real", "lockstep"
 CYCLE_S = 0.001
 CYCLES = 300
@@ -41,7 +41,7 @@ class SimulationLevel:
 
     Attributes
     ----------
-    name : wire, dynamics, mirror or mujoco
+    name : wire, dynamics or mujoco
     reason : a few words for the status line
     us_per_ms : what the simulated robot takes here for a millisecond, median, of a general rod the 95th percentile, us;
         NaN where it was not measured
@@ -64,7 +64,7 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
 
     Parameters
     ----------
-    desired : wire, dynamics, mirror, mujoco, or auto: wire where a cycle of boards, drivers and plant fits beside the
+    desired : wire, dynamics, mujoco, or auto: wire where a cycle of boards, drivers and plant fits beside the
         nodes, dynamics for a general rod, whose plant takes longer
     robot : to be simulated, its plant compiled
     real_time : it has to keep up; else every machine can do all, and auto is the same on all of them
@@ -111,7 +111,7 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
         if not real_time:
             return SimulationLevel(DYNAMICS, "dynamics of a general rod, in lock-step")
         return _general_rod(robot)
-    if desired == MIRROR or (desired != AUTO and not real_time):
+    if desired != AUTO and not real_time:
         return SimulationLevel(desired, desired)
     if desired != AUTO:
         return SimulationLevel(desired, desired, 1e6 * measure_plant(robot)[0])

@@ -25,7 +25,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.simulation.mujoco.world import load_world
-from continuum_robot.simulation.truth import true_robot, truth_file
+from continuum_robot.simulation.truth import NO_TRUTH, true_robot, truth_file
 
 SUPERVISOR = "supervisor"
 STOP_S = 2 * BRING_DOWN_S
@@ -58,7 +58,7 @@ def load_for_stack(options: StackOptions) -> Robot:
     return robot
 
 
-def tell_truth(options: StackOptions, robot: Robot, console: Console) -> None:
+def tell_truth(options: StackOptions, robot: Robot, console: Console) -> str:
     """Say which robot is simulated in place of the robot file's, if another one is.
 
     Parameters
@@ -67,13 +67,20 @@ def tell_truth(options: StackOptions, robot: Robot, console: Console) -> None:
     robot : of :func:`load_for_stack`
     console : where to print
 
+    Returns
+    -------
+    its file, ``none`` where there is none
+
     Raises
     ------
     ContinuumRobotError : a file that cannot be used
     """
-    if options.simulated and true_robot(robot, options.truth) is not robot:
-        line = f"simulated is {truth_file(robot, options.truth)}, which driver and controller do not know"
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if not options.simulated or true_robot(robot, options.truth) is robot:
+        return NO_TRUTH
+    file = truth_file(robot, options.truth)
+    line = f"simulated is {file}, which driver and controller do not know"
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return file
 
 
 def with_simulation_level(options: StackOptions, robot: Robot) -> tuple[StackOptions, str, str]:

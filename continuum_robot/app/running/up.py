@@ -39,7 +39,7 @@ class UpOptions:
     ----------
     robot : path of a robot file, or the name of a shipped one
     simulated : simulated hardware, else the robot on its bus
-    simulation_level : wire, dynamics, mirror, mujoco or auto
+    simulation_level : wire, dynamics, mujoco or auto
     world : file of obstacles, with mujoco; empty: none
     truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
     processes : nodes in groups, each group a process, else all in one

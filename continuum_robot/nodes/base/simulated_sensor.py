@@ -13,7 +13,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.devices.late_reports import Dated
-from continuum_robot.simulation.devices.plant_link import PlantLink, PlantLinkReader
+from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 
 Vector = NDArray[np.float64]
 Seen = TypeVar("Seen", bound=Dated)
@@ -61,7 +61,7 @@ class SimulatedSensorNode(SensorNode[Seen]):
         """
         if not self.simulated:
             raise ParameterError("use_fake_hardware", False, f"true: on hardware {self.program} publishes it")
-        link = PlantLink.reader(self.get_namespace(), robot=robot.name)
+        link = PlantLinkReader(link_path(self.get_namespace(), robot.name))
         link.open()
         self._link = link
         self.start_reading(self._see)
@@ -89,6 +89,4 @@ class SimulatedSensorNode(SensorNode[Seen]):
         # The driver may be at work on the link just now, and a report takes its time or is lost.
         if seen or (last is not None and now_s - last.time_s < PATIENCE_S):
             return self.nothing_yet if last is None else last
-        raise DeviceError(
-            self.device, "sees nothing of a simulated robot", "Bring the node simulator up, not as mirror"
-        )
+        raise DeviceError(self.device, "sees nothing of a simulated robot", "Bring the node simulator up")

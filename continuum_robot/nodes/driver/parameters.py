@@ -43,7 +43,7 @@ def declare_parameters(parameters: ParameterServer) -> None:
     declare(
         "simulation_level",
         "dynamics",
-        "how much of the robot is simulated, as of the node simulator: mirror, dynamics, or wire, where the real driver"
+        "how much of the robot is simulated, as of the node simulator: dynamics, or wire, where the real driver"
         " speaks to simulated motor boards",
         rules=Quantity("", choices=SIMULATION_LEVELS),
         read_only=True,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 MUJOCO = "mujoco"
-SIMULATION_LEVELS = ("dynamics", "mirror", "wire", MUJOCO)
+SIMULATION_LEVELS = ("dynamics", "wire", MUJOCO)
 ON_WIRES = ("wire", MUJOCO)
 """Levels at which the real drivers speak to simulated boards; two plants behind the same wires."""
 HOMING_POLICIES = ("auto", "required", "ignored")

@@ -71,7 +71,7 @@ class StackOptions:
     ----------
     robot : robot file, or the name of a shipped robot
     simulated : the wires end in a simulator
-    simulation_level : ``wire``, ``dynamics``, ``mirror`` or ``mujoco``
+    simulation_level : ``wire``, ``dynamics`` or ``mujoco``
     world : file of obstacles, at ``mujoco``; empty: none
     truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
     namespace : ROS namespace of all nodes

@@ -46,22 +46,25 @@ class PathFriction:
         ]
         places = np.unique(np.concatenate([[0.0], robot.disk_arc_lengths_m, *even]).round(9))
         self._places = np.minimum(places, robot.length_m)
-        self._ways = []
-        for path in robot.tendon_paths:
-            used = np.flatnonzero((self._places >= path.start_m - 1e-9) & (self._places <= path.end_m + 1e-9))
-            x, y, _, _ = path.at(self._places[used])
-            self._ways.append((used, np.stack([x, y], axis=1)))
+        self._offset = np.zeros((len(each), len(self._places), 2))
+        self._used = np.zeros((len(each), len(self._places) - 1), dtype=bool)  # pieces from one place to the next
+        for index, path in enumerate(robot.tendon_paths):
+            used = (self._places >= path.start_m - 1e-9) & (self._places <= path.end_m + 1e-9)
+            self._offset[index, used] = np.stack(path.at(self._places[used])[:2], axis=1)
+            self._used[index] = used[1:] & used[:-1]
+        self._first = np.arange(len(each)), self._used.argmax(axis=1)
 
     def turn_rad(self, c: ArrayLike) -> Vector:
         """Angle through which each tendon turns from its spool to its end at coefficients (n,), (N,), rad."""
         poses = np.asarray(self._rod.poses(c, self._places))
-        found = self._guide_rad.copy()
-        for index, (used, offset) in enumerate(self._ways):
-            at = poses[used, :3, 3] + np.einsum("kij,kj->ki", poses[used, :3, :2], offset)
-            ways = np.vstack([poses[used[:1], :3, 2], np.diff(at, axis=0)])  # it comes in along the backbone
-            ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-            found[index] += np.arccos(np.clip((ways[1:] * ways[:-1]).sum(axis=1), -1.0, 1.0)).sum()
-        return found
+        at = poses[:, :3, 3] + np.einsum("kij,nkj->nki", poses[:, :3, :2], self._offset)
+        ways = np.diff(at, axis=1)
+        ways /= np.linalg.norm(ways, axis=2, keepdims=True)
+        cosine = np.einsum("nki,nki->nk", ways[:, 1:], ways[:, :-1])
+        turns = np.arccos(np.clip(cosine, -1.0, 1.0)) * (self._used[:, 1:] & self._used[:, :-1])
+        comes = poses[self._first[1], :3, 2]  # along the backbone
+        enters = np.arccos(np.clip(np.einsum("ni,ni->n", comes, ways[self._first]), -1.0, 1.0))
+        return np.asarray(self._guide_rad + enters + turns.sum(axis=1))
 
     def fraction(self, c: ArrayLike) -> Vector:
         """Fraction of each tendon's tension that friction takes up before it slides at coefficients (n,), (N,)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves behind simulated actuators, by the kind of the robot and the level of the simulation."""
+"""What moves behind simulated actuators, by the kind of the robot."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.simulation.devices.plant_link import TIP_VALUES
-from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.rolling_plant import RollingPlant
-from continuum_robot.simulation.wiring import Wiring
 
 Vector = NDArray[np.float64]
 
@@ -104,43 +103,23 @@ def _curvature_count(robot: Robot) -> int:
     return 2 * len(robot.gratings_m)
 
 
-def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant:
-    """The simulated body of a mechanism, the same at every level.
-
-    Parameters
-    ----------
-    robot : with a mechanism and actuators
-
-    Raises
-    ------
-    ParameterError : no mechanism, no actuators, or some that take displacements
-    """
-    kind = robot.traits.kind
-    if kind not in _MECHANISMS:
-        raise ParameterError("robot", robot.name, "a robot with a mechanism")
-    if robot.takes_displacements:
-        raise ParameterError("actuators.command", DISPLACEMENT, f"{TENSION}: the simulated {robot.name} has no servos")
-    return _MECHANISMS[kind](robot)
-
-
-def body_without_motors(robot: Robot, level: str) -> RollingPlant | ModulationPlant | Mirror | None:
-    """The simulated body of a mechanism, or at level ``mirror`` of a rod; None: a plant with motors is asked for.
+def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant | None:
+    """The simulated body of a mechanism; None: a rod, which has a plant with motors.
 
     Parameters
     ----------
     robot : with actuators
-    level : ``dynamics`` or ``mirror``
 
     Raises
     ------
-    ParameterError : wiring errors, which they do not have
+    ParameterError : a mechanism with actuators that take displacements, or with what only motors of a plant have
     """
-    mechanism = robot.traits.kind in _MECHANISMS
-    if level == "mirror" and robot.transmission is not None:
-        raise ParameterError("level", level, "dynamics: the mirror has a motor for each tendon, and no transmission")
-    if not mechanism and level != "mirror":
+    kind = robot.traits.kind
+    if kind not in _MECHANISMS:
         return None
-    if not Wiring(robot).right:
-        expected = "none at level mirror, and of a mechanism"
-        raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
-    return mechanism_body(robot) if mechanism else Mirror(robot)
+    if robot.takes_displacements:
+        raise ParameterError("actuators.command", DISPLACEMENT, f"{TENSION}: the simulated {robot.name} has no servos")
+    for key in ("wiring_errors", "no_load_speed_rad_per_s", "backlash_m"):
+        if (value := getattr(robot.simulation, key)) != getattr(SimulationSettings(), key):
+            raise ParameterError(f"simulation.{key}", value, f"its default: {robot.name} is a mechanism")
+    return _MECHANISMS[kind](robot)

@@ -61,7 +61,7 @@ class RodBody:
         coupling = None if motor is None else coupling_of(robot)
         self._shared = None
         if coupling is not None and motor is not None:
-            self._shared = SharedMotors(coupling, motor, stiffness, tension_from_torque(robot))
+            self._shared = SharedMotors(coupling, motor, stiffness, tension_from_torque(robot), settings.backlash_m)
         self._yield_s = settings.tendon_damping_ns_per_m / stiffest
         # With motors the capstans' inertia is that of the rotors.
         parts = WITH_CAPSTANS if motor is None else ALL
@@ -96,7 +96,7 @@ class RodBody:
         self.moving.reset(c)
         if self._shared is not None:
             self._shared.reset(self.moving.displacement_m)
-            self.moving.spooled_m[:] = self._shared.spools[0]
+            self.moving.spooled_m[:] = self._shared.spooled_m
 
     def advance(self, drive: Drive, duration_s: float) -> None:
         """Integrate for a duration of more than 0 s.
@@ -136,7 +136,7 @@ class RodBody:
         moving = self.moving
         rubbed = self._friction.wires_lose(moving.kept_by_wires(), moving.tension_n)
         shared.move(drive, moving.tension_n, rubbed, duration_s)
-        moving.spooled_m[:], speed, _ = shared.spools
+        moving.spooled_m[:], speed = shared.spooled_m, shared.spools[1]
         # A held spool has no speed there: what it adds to the damper's force is a stretch of the spring.
         moving.offset_m[:] = drive.offset_m - self._yield_s * speed
 

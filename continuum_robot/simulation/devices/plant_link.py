@@ -84,37 +84,12 @@ def link_path(namespace: str, robot: str = "", domain_id: str | None = None) -> 
     return shared_folder() / f"continuum_robot-{robot_key(namespace, robot, domain_id)}.plant"
 
 
-class PlantLink:
-    """Makes the two ends of a link; ``writer`` for the process of the plant, ``reader`` for the string encoders."""
-
-    @staticmethod
-    def writer(namespace: str, string_count: int, *, robot: str = "", domain_id: str | None = None) -> PlantLinkWriter:
-        """The writing end; arguments as for :func:`link_path`, and the number of strings.
-
-        Parameters
-        ----------
-        namespace, robot, domain_id : as of :func:`link_path`
-        string_count : number of strings
-        """
-        return PlantLinkWriter(link_path(namespace, robot, domain_id), string_count)
-
-    @staticmethod
-    def reader(namespace: str, *, robot: str = "", domain_id: str | None = None) -> PlantLinkReader:
-        """The reading end; arguments as for :func:`link_path`.
-
-        Parameters
-        ----------
-        namespace, robot, domain_id : as of :func:`link_path`
-        """
-        return PlantLinkReader(link_path(namespace, robot, domain_id))
-
-
 class PlantLinkWriter:
     """The writing end. A file lock keeps a second writer out; a dead writer's lock is void.
 
     Parameters
     ----------
-    path : of the file
+    path : of the file, :func:`link_path`
     string_count : number of strings
 
     Raises

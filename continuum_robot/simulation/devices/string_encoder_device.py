@@ -29,7 +29,7 @@ class SimulatedStringEncoders:
     Parameters
     ----------
     robot : with ``strings``
-    source : of the true extensions: ``SimulatedTendonActuators.string_source``, or ``PlantLink.reader(...)``
+    source : of the true extensions: ``SimulatedTendonActuators.string_source``, or a :class:`PlantLinkReader`
     rng : draws the noise; None: from the robot's seed
     stale_after_s : s
 

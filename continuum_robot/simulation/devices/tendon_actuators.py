@@ -17,7 +17,7 @@ from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.bodies.choosing import SimulatedBody, body_without_motors
+from continuum_robot.simulation.bodies.choosing import SimulatedBody, mechanism_body
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.channel import Channel, gaussian, quantised
 from continuum_robot.simulation.devices.faulty_readings import FaultyReadings
@@ -26,7 +26,8 @@ from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]
 
-LEVELS = ("dynamics", "mirror")
+LATE = ("reading_delay_s", "reading_jitter_s", "command_delay_s", "command_jitter_s")
+"""Settings of the simulation that devices on wires do not have."""
 RECEIVE_TIMEOUT_S = 0.1
 LONGEST_CATCH_UP_S = 0.05
 VELOCITY_FILTER_S = 0.001
@@ -47,15 +48,13 @@ class SimulatedTendonActuators:
     Parameters
     ----------
     robot : with ``actuators``
-    plant : the robot that moves; None: made when the device is opened. Not for ``level="mirror"``
+    plant : the robot that moves; None: made when the device is opened. Not for a mechanism, which has a body of its own
     rng : draws noise and the rotors' angles; None: from the robot's seed
-    level : "dynamics": the plant; "mirror": a linear robot with rigid tendons, see :class:`Mirror`. A robot that is a
-        mechanism has one body for both, see simulation/bodies/choosing.py
     link : where the strings, or what :func:`linked_count` counts, are published for another process; opened and closed
         with the device
     receive_timeout_s : of the motor board, s
-    contacts : what touches the robot, by the time since the device was opened; not with a given plant, nor for
-        ``level="mirror"``
+    contacts : what touches the robot, by the time since the device was opened; not with a given plant, nor of a
+        mechanism
     progress : receives a line when something takes long
 
     Attributes
@@ -69,7 +68,7 @@ class SimulatedTendonActuators:
 
     Raises
     ------
-    ParameterError : unknown level, a robot without actuators, or a plant with ideal actuation
+    ParameterError : a robot without actuators, or a plant with ideal actuation
     """
 
     simulated = True
@@ -79,24 +78,21 @@ class SimulatedTendonActuators:
         robot: Robot,
         plant: Plant | None = None,
         rng: np.random.Generator | None = None,
-        level: str = "dynamics",
         *,
         link: PlantLinkWriter | None = None,
         receive_timeout_s: float = RECEIVE_TIMEOUT_S,
         contacts: Sequence[Contact] = (),
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if level not in LEVELS:
-            raise ParameterError("level", level, "one of " + ", ".join(LEVELS))
         if robot.actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-        self._mirror: SimulatedBody | None = body_without_motors(robot, level)
-        if plant is not None and (self._mirror is not None or plant.motor is None):
-            raise ParameterError("plant", plant, 'a plant with actuation="motors", for level "dynamics"')
-        if contacts and (self._mirror is not None or plant is not None):
-            raise ParameterError("contacts", contacts, 'none but for level "dynamics" without a plant of its own')
+        self._mechanism: SimulatedBody | None = mechanism_body(robot)
+        if plant is not None and (self._mechanism is not None or plant.motor is None):
+            raise ParameterError("plant", plant, 'a plant with actuation="motors", and none of a mechanism')
+        if contacts and (self._mechanism is not None or plant is not None):
+            raise ParameterError("contacts", contacts, "none but of a rod without a plant of its own")
         self.set_receive_timeout(receive_timeout_s)
-        self.robot, self.level = robot, level
+        self.robot = robot
         self.tendon_count, self.takes_displacements = robot.tendon_count, robot.takes_displacements
         self.skipped_s, self.stalls, self.timeouts = 0.0, 0, 0
         self._actuators: Actuators = robot.actuators
@@ -105,22 +101,21 @@ class SimulatedTendonActuators:
         self._contacts = tuple(contacts)
         self._link = link
         self._progress = progress
-        known = tuple(name for name, kind in faults.FAULTS.items() if self._mirror is None or not kind.mechanical)
+        known = tuple(name for name, kind in faults.FAULTS.items() if self._mechanism is None or not kind.mechanical)
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped = np.zeros(self.tendon_count, dtype=bool)
         self._newton_per_ampere = self._actuators.newton_per_ampere
         resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio
         resolution_m /= self._actuators.encoder_counts_per_turn
-        self._quantise = quantised(resolution_m if level == "dynamics" else 0.0)
-        noise_a = robot.simulation.current_noise_a if level == "dynamics" else 0.0
-        self._noise = gaussian(noise_a, self._rng)
+        self._quantise = quantised(resolution_m)
+        self._noise = gaussian(robot.simulation.current_noise_a, self._rng)
         self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
         self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
         self._readings = FaultyReadings(self._faults, self._channel, self._rng)
         self._is_altered = False
-        self._sampled_s = math.nan
+        self._sampled_s, self._served_s = math.nan, -math.inf
         self._nothing = np.full(self.tendon_count, np.nan if self.takes_displacements else 0.0)
         self._forget_commands()
 
@@ -138,7 +133,7 @@ class SimulatedTendonActuators:
         if self._link is not None:
             self._link.open()
         try:
-            if self._mirror is None and self._plant is None:
+            if self._mechanism is None and self._plant is None:
                 self._plant = Plant(self.robot, rng=self._rng, progress=self._progress, contacts=self._contacts)
         except BaseException:
             if self._link is not None:
@@ -147,7 +142,7 @@ class SimulatedTendonActuators:
         self._now_s = None
         self._readings.forget()
         self._derivative.reset()
-        self._sampled_s = math.nan
+        self._sampled_s, self._served_s = math.nan, -math.inf
         self._forget_commands()
         self._is_open = True
 
@@ -263,14 +258,14 @@ class SimulatedTendonActuators:
 
     @property
     def plant(self) -> Plant:
-        """The plant behind level "dynamics".
+        """The plant of a rod.
 
         Raises
         ------
         DeviceError : there is none (yet)
         """
         if self._plant is None:
-            raise DeviceError("simulated tendon actuators", "there is no plant", 'Open them, with level "dynamics".')
+            raise DeviceError("simulated tendon actuators", "there is no plant", "Open them; a mechanism has none.")
         return self._plant
 
     @property
@@ -292,7 +287,7 @@ class SimulatedTendonActuators:
     # --- time
 
     def _body(self) -> SimulatedBody:
-        return self.plant if self._mirror is None else self._mirror
+        return self.plant if self._mechanism is None else self._mechanism
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -305,7 +300,7 @@ class SimulatedTendonActuators:
 
     def _let_go(self) -> Vector:
         """What the board commands by itself, with torque: no tension, or the displacement where the servo is."""
-        if not self.takes_displacements or (self._mirror is None and self._plant is None):
+        if not self.takes_displacements or (self._mechanism is None and self._plant is None):
             return self._nothing
         return self._quantise(self._body().displacement)
 
@@ -357,7 +352,7 @@ class SimulatedTendonActuators:
         body.current_limit_a = np.where(
             np.isnan(limit), self._actuators.maximum_current_a, np.minimum(limit, self._actuators.maximum_current_a)
         )
-        if self._mirror is None:
+        if self._mechanism is None:
             plant = self.plant
             slack = board.magnitude(faults.SLACK_TENDON, time_s)
             plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
@@ -386,7 +381,11 @@ class SimulatedTendonActuators:
         self._channel.push(sample, now_s)
 
     def _reading(self, now_s: float) -> TendonReading:
-        sample = self._channel.read(now_s)
+        jitter_s, late_s = self.robot.simulation.reading_jitter_s, 0.0
+        if jitter_s:  # a bus keeps the order
+            late_s = max(0.0, min(self._rng.uniform(0.0, jitter_s), now_s - self._served_s))
+        sample = self._channel.read(now_s, late_s)
+        self._served_s = now_s - late_s
         if sample is None:
             stamp_s, (values, age) = now_s, self._readings.unknown(now_s, (4, self.tendon_count))
         else:

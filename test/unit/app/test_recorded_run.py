@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "namespace": "/",
         "simulated": "true",
         "parameters/reference_source": json.dumps({"blend_s": 0.5}),
-        "parameters/tendon_driver": json.dumps({"simulation_level": "mirror"}),
+        "parameters/tendon_driver": json.dumps({"simulation_level": "dynamics"}),
     }
     recorder = BagRecorder(folder / "2026-01-31_12-00-00" / "recording", note)
     count = 0
@@ -71,7 +71,7 @@ def test_every_path_to_a_run_gives_the_same_report(run: Path, tmp_path: Path) ->
     assert reports[0]["loop_rate_hz"] == 998.5
     assert reports[0]["faults"] == ["estop"]
     assert reports[0]["processor_percent"] is None
-    assert reports[0]["simulation_level"] == "mirror"
+    assert reports[0]["simulation_level"] == "dynamics"
     assert {path.name for path in (tmp_path / "0").iterdir()} >= {"metrics.json", "tracking.png", "tensions.png"}
 
 

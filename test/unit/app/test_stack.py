@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.replay import marker_in_tracker, tip_poses
 from continuum_robot.robot.coordinates import clarke_manifold
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.loading import find_robot_file, load_robot
 
 BARE_ROD = Path(__file__).parents[2] / "robots/bare_rod.yaml"
 
@@ -90,8 +91,12 @@ def reports(out: Path) -> list[Path]:
 
 def test_demo_leaves_a_report(tmp_path: Path) -> None:
     # In lock-step a stall of the machine is no fault that ends the motion.
-    with Program(tmp_path, "demo", "--no-view", "--clock", "lockstep", "--duration", "4", "--out", "runs") as demo:
+    built = shutil.copy(find_robot_file("opencr_five_tendon"), tmp_path / "built.yaml")
+    options = ("--no-view", "--clock", "lockstep", "--duration", "4", "--out", "runs", "--truth", str(built))
+    with Program(tmp_path, "demo", *options) as demo:
         demo.end()
+    assert f"simulated is {built}" in demo.text
+    assert f"truth     {built}" in demo.text
     assert reports(tmp_path / "runs"), demo.text
     (file,) = reports(tmp_path / "runs")
     numbers = json.loads(file.read_text())
@@ -102,7 +107,7 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
     assert desired <= numbers.keys()
     assert not any(isinstance(value, dict) for value in numbers.values())
     assert numbers["simulated"] is True
-    assert numbers["robot"] == "opencr_five_tendon"
+    assert (numbers["robot"], numbers["truth"]) == ("opencr_five_tendon", str(built))
     assert numbers["rmse_q_re_m"] < 0.005
     assert numbers["min_tension_n"] > 0
     assert {path.name for path in file.parent.glob("*.png")} == {
@@ -287,7 +292,7 @@ def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) 
         (signal.SIGKILL, -signal.SIGKILL, looked_at, " (view only)"),
     ):
         with Program(
-            tmp_path, "up", "opencr_five_tendon", "--simulation-level", "mirror", "--no-contact", *options
+            tmp_path, "up", "opencr_five_tendon", "--simulation-level", "dynamics", "--no-contact", *options
         ) as up:
             up.wait_for(f"page in the browser{kind}: http://127.0.0.1:", 120.0)
             pid = page_of(up)

@@ -391,3 +391,42 @@ def test_slack_tendons_show_no_shape_whatever_their_servos_measure():
         loop.control._measured_n = load_n
         assert loop.control.observe(loose.tolist(), [0.0] * 10)
         np.testing.assert_allclose(loop.control.clarke, 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("speed_m_per_s", [0.0, 0.002])
+def test_what_dry_friction_hides_of_a_servos_place_is_told_it(speed_m_per_s, monkeypatch):
+    """Servos a first-order lag and friction behind, which droop: their readings come to what holds the reference."""
+    monkeypatch.undo()
+    robot = with_servos()
+    loop = Loop(robot)
+    control, count_m = loop.control, robot.actuators.meter_per_count
+    w, hidden_m = 2 * np.pi * robot.actuators.servo.bandwidth_hz, 1e-4 * np.linspace(-1, 1, robot.tendon_count)
+    way, reading, missed = speed_m_per_s * np.eye(robot.coordinate_count)[0], loop.reading, []
+    for k in range(700):
+        control._stamp_s, place = k * DT, loop.start + way * k * DT
+        assert control.observe(reading.tolist(), [0.0] * loop.count)
+        assert control.step(list(place), list(way), loop.still, [np.nan] * loop.count, True, DT)
+        if k in (int(BLEND_S / DT / 2), 699):
+            tension = distribute("shift", sum(clarke_feedforward(robot)(place)), control.manifold, 4.0)
+            holds = control.manifold.displacement(place) + tension / robot.tendon_stiffness_n_per_m
+            missed.append(np.abs(reading - holds).max())
+        goal = np.array(control.command) - control._give_m_per_n * control.load - hidden_m
+        reading = reading + (1 - np.exp(-w / 2 * DT)) * (goal - reading)
+    assert missed[0] > 4 * count_m
+    assert missed[-1] < 1.1 * count_m
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_servo_that_something_holds_is_not_told_more_and_more(limited, monkeypatch):
+    monkeypatch.undo()
+    robot = with_servos()
+    loop = Loop(robot)
+    for k in range(1500):
+        loop.control._stamp_s = k * DT
+        command = loop.step(PLACES_M["two_segment"])  # the readings stay where they were
+        if limited:
+            loop.control.realise((0.9 * command).tolist())
+    largest_m = 0.2 * LIMITS.maximum_n * loop.control._give_m_per_n
+    assert np.abs(loop.control._trim).max() <= largest_m + 1e-12
+    pulled = command > 1e-4
+    assert (loop.control._trim[pulled].max() < largest_m / 10) == limited

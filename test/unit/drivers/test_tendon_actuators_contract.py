@@ -40,9 +40,9 @@ class Backend(Protocol):
 
 
 class Simulated:
-    def __init__(self, level: str) -> None:
+    def __init__(self) -> None:
         self._now_s = 5.0
-        self.actuators = SimulatedTendonActuators(five_tendons(), level=level)
+        self.actuators = SimulatedTendonActuators(five_tendons())
 
     def now(self) -> float:
         return self._now_s
@@ -103,8 +103,7 @@ class Servos:
 
 
 BACKENDS: dict[str, Callable[[], Any]] = {
-    "simulated dynamics": lambda: Simulated("dynamics"),
-    "simulated mirror": lambda: Simulated("mirror"),
+    "simulated": Simulated,
     "boards on sockets": lambda: Boards("sockets"),
     "boards on a virtual bus": lambda: Boards("virtual"),
     "boards behind slcan on a pty": lambda: Boards("slcan"),

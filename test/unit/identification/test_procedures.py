@@ -83,7 +83,7 @@ class Onlooker(QuietWatcher):
 def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, body=None, strings=False, missed=0):
     """Run a procedure to its end; gives the run, the safety logic, and the greatest true tension, N."""
     device = body or getattr(actuators, "inner", actuators)
-    has_plant = isinstance(device, SimulatedTendonActuators) and device.level == "dynamics"
+    has_plant = isinstance(device, SimulatedTendonActuators)
     peak_n = [0.0]
     device.open()
     pace = VirtualPace(DT)

@@ -10,13 +10,11 @@ import pytest
 from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, PlantLinkWriter
 from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.mirror import Mirror
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -66,9 +64,8 @@ def test_they_are_what_the_protocols_ask_for(device):
     assert device.tendon_count == 5
 
 
-@pytest.mark.parametrize("level", ["dynamics", "mirror"])
-def test_it_moves_when_it_is_enabled_and_only_then(level):
-    device = SimulatedTendonActuators(ROBOT, level=level)
+def test_it_moves_when_it_is_enabled_and_only_then():
+    device = SimulatedTendonActuators(ROBOT)
     device.open()
     device.read(0.0)
     still = run(device, 300)[-1]
@@ -194,12 +191,10 @@ def test_only_finite_tensions_are_taken(device, tension):
 
 
 def test_impossible_devices_are_refused(plant):
-    with pytest.raises(ParameterError, match="dynamics, mirror"):
-        SimulatedTendonActuators(ROBOT, level="replay")
     with pytest.raises(ParameterError, match="actuators"):
         SimulatedTendonActuators(ROBOT.changed(actuators=None, hardware=None))
     with pytest.raises(ParameterError, match="plant"):
-        SimulatedTendonActuators(ROBOT, plant, level="mirror")
+        SimulatedTendonActuators(load_robot("rolling_five_link"), plant)
     with pytest.raises(ParameterError):
         SimulatedTendonActuators(ROBOT, receive_timeout_s=0.0)
     with pytest.raises(ParameterError, match="strings"):
@@ -233,8 +228,8 @@ def test_faults_out_of_range_are_refused(device, name, tendon, magnitude, durati
         device.inject(name, tendon, magnitude, duration_s)
 
 
-def test_the_mirror_refuses_what_only_a_plant_can_do():
-    device = SimulatedTendonActuators(ROBOT, level="mirror")
+def test_a_mechanism_refuses_what_only_a_plant_can_do():
+    device = SimulatedTendonActuators(load_robot("rolling_five_link"))
     for name, kind in faults.FAULTS.items():
         if kind.mechanical:
             with pytest.raises(ParameterError, match="fault"):
@@ -339,31 +334,6 @@ def test_a_device_fault_is_reported_takes_the_current_and_latches(device, plant)
     device.clear_faults()
     assert run(device, 30)[-1].device_faults == ()
     assert plant.current[2] > 0.05
-
-
-# --- the mirror
-
-
-@pytest.mark.parametrize("name", ["opencr_five_tendon", "two_segment"])
-def test_the_mirror_rests_at_the_linear_static_response(name):
-    robot = load_robot(name)
-    mirror = Mirror(robot)
-    rod, step = Rod(robot), 1e-5
-    tension = np.linspace(0.5, 2.5, robot.tendon_count)
-    for _ in range(400):
-        mirror.advance(tension, 0.1)
-    steps = step * np.eye(rod.n)
-    weight = [(rod.terms(one, 0 * one).force - rod.terms(-one, 0 * one).force) / (2 * step) for one in steps]
-    lever = rod.displacement_gradient(np.zeros(rod.n))
-    c = np.linalg.solve(rod.arrays.stiffness - np.array(weight), lever.T @ tension)
-    np.testing.assert_allclose(mirror.displacement, lever @ c, rtol=1e-6, atol=1e-12)
-    assert not mirror.limited.any()
-
-
-def test_the_mirror_refuses_a_robot_that_falls_over():
-    heavy = tuple(dataclasses.replace(one, disks=dataclasses.replace(one.disks, mass_kg=0.5)) for one in ROBOT.segments)
-    with pytest.raises(ParameterError, match="stands straight"):
-        Mirror(dataclasses.replace(ROBOT, segments=heavy, gravity_m_per_s2=(0.0, 0.0, -9.81)))
 
 
 # --- strings

@@ -83,12 +83,12 @@ def test_a_motor_gives_its_friction_on_the_way_in_and_takes_it_on_the_way_out(na
     plant = PLANTS[name](robot)
     dry_n = robot.actuators.coulomb_n
     slip, left = MaxwellSlip(np.full(5, dry_n), np.full(5, TRAVEL_M), np.zeros(5)), []
-    for k in range(4000):
+    for k in range(3000):
         pulled = plant.displacement
         given = PRETENSION + 0.5 * (1 - np.cos(2 * np.pi * 0.5 * k * CYCLE_S)) * 3.0
         plant.advance(given, CYCLE_S)
         friction = slip.move(plant.displacement)
-        if k > 2000 and np.abs(plant.displacement - pulled).max() < 1e-4:
+        if k > 1000 and np.abs(plant.displacement - pulled).max() < 1e-4:
             left.append(given - plant.tension - friction)
     assert np.abs(slip.force).max() <= dry_n + 1e-9
     assert np.sqrt(np.mean(np.square(left))) < 0.05 * dry_n

@@ -17,7 +17,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.bodies.choosing import linked_count, linked_tip
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
-from continuum_robot.simulation.devices.plant_link import PlantLink
+from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.simulator import Simulator
 
@@ -80,7 +80,7 @@ def make(tmp_path):
         one.close()
 
 
-@pytest.mark.parametrize("level", ["mirror", "dynamics", "wire"])
+@pytest.mark.parametrize("level", ["dynamics", "wire"])
 def test_the_robot_moves_and_a_driver_that_leaves_leaves_it_to_its_timeout(make, level):
     bench = make(level)
     driver = bench.driver()
@@ -140,7 +140,7 @@ def test_the_link_is_the_simulated_device_to_the_last_bit(make):
 
 
 def test_nothing_is_skipped_however_far_the_time_is_advanced(make):
-    bench = make("mirror")
+    bench = make("dynamics")
     bench.pass_time(0.7305)
     report = bench.simulator.report()
     assert report.skipped_s == 0.0
@@ -161,18 +161,18 @@ def test_a_simulator_that_is_started_later_begins_at_the_time_of_the_others(tmp_
 
 
 def test_a_second_simulator_of_the_same_robot_is_refused_and_disturbs_nobody(make):
-    bench = make("mirror")
+    bench = make("dynamics")
     driver = bench.driver()
     driver.open()
-    second = Simulator(ROBOT, "mirror", namespace=bench.namespace)
+    second = Simulator(ROBOT, "dynamics", namespace=bench.namespace)
     with pytest.raises(DeviceError, match="already simulates this robot"):
         second.open()
     bench.cycle(driver)
-    Simulator(ROBOT, "mirror", namespace=bench.namespace + "_other").close()
+    Simulator(ROBOT, "dynamics", namespace=bench.namespace + "_other").close()
 
 
 def test_a_driver_finds_a_simulator_that_was_started_again(tmp_path):
-    first = Bench("mirror", tmp_path.name)
+    first = Bench("dynamics", tmp_path.name)
     driver = first.driver()
     driver.open()
     first.close()
@@ -185,7 +185,7 @@ def test_a_driver_finds_a_simulator_that_was_started_again(tmp_path):
         driver.read(1.0)
     with pytest.raises(DeviceError):
         driver.write(np.zeros(N), 1.0)
-    second = Bench("mirror", tmp_path.name)
+    second = Bench("dynamics", tmp_path.name)
     driver.read(2.0)
     assert np.isfinite(second.cycle(driver).displacement_m).all()
     second.close()
@@ -211,7 +211,7 @@ def test_the_boards_come_back_with_their_simulator(tmp_path):
 
 
 def test_a_newer_driver_takes_over_and_the_older_one_is_told(make):
-    bench = make("mirror")
+    bench = make("dynamics")
     older, newer = bench.driver(), bench.driver()
     older.open()
     older.enable()
@@ -225,7 +225,7 @@ def test_a_newer_driver_takes_over_and_the_older_one_is_told(make):
 
 
 def test_a_driver_of_another_robot_is_refused(make):
-    bench = make("mirror")
+    bench = make("dynamics")
     wires = SimulatedWires(bench.namespace, ROBOT.name, wait_s=0.0)
     with pytest.raises(DeviceError, match="5 tendons instead of 4"):
         SimulatedLinkActuators(4, wires.open_link).open()
@@ -242,7 +242,7 @@ def test_a_driver_of_another_robot_is_refused(make):
 
 
 def test_bytes_that_nobody_knows_are_counted(make):
-    bench = make("mirror")
+    bench = make("dynamics")
     driver = bench.driver()
     driver.open()
     driver._wire.send(b"what?")
@@ -252,7 +252,7 @@ def test_bytes_that_nobody_knows_are_counted(make):
 
 def test_strings_are_published_for_other_processes(make):
     bench = make("dynamics")
-    reader = PlantLink.reader(bench.namespace, robot=ROBOT.name)
+    reader = PlantLinkReader(link_path(bench.namespace, ROBOT.name))
     bench.pass_time()
     sample = reader.read()
     assert sample.time_s == bench.now_s
@@ -263,7 +263,7 @@ def test_strings_are_published_for_other_processes(make):
 
 
 def test_a_newer_control_takes_over(make):
-    bench = make("mirror")
+    bench = make("dynamics")
     newer = SimulatorControl(bench.namespace, ROBOT.name)
     newer.open()
     newer.advance_to(3 * MS)
@@ -276,6 +276,6 @@ def test_levels_and_contacts_that_cannot_be():
     with pytest.raises(ParameterError, match="level"):
         Simulator(ROBOT, "magic")
     with pytest.raises(DeviceError, match="no plant"):
-        Simulator(ROBOT, "mirror").plant  # noqa: B018
+        Simulator(ROBOT, "dynamics").plant  # noqa: B018
     with pytest.raises(DeviceError, match="not open"):
-        Simulator(ROBOT, "mirror").step(0.0)
+        Simulator(ROBOT, "dynamics").step(0.0)

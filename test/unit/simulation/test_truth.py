@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from transmitted_robots import pair
 
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.devices.tendon_actuators import LATE, SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.truth import true_robot, truth_file
@@ -23,7 +24,11 @@ TRUTHS = sorted(shipped_folders("robots/truths")[0].glob("*.yaml"))
 
 
 def with_errors(robot, **errors):
-    return robot.changed(simulation=dataclasses.replace(robot.simulation, wiring_errors=WiringErrors(**errors)))
+    return with_settings(robot, wiring_errors=WiringErrors(**errors))
+
+
+def with_settings(robot, **settings):
+    return robot.changed(simulation=dataclasses.replace(robot.simulation, **settings))
 
 
 def with_tendons(robot, **values):
@@ -127,13 +132,14 @@ def test_slack_at_the_start_is_wound_up_first():
 
 
 def test_what_has_no_wiring_refuses_its_errors():
-    with pytest.raises(ParameterError, match="wiring_errors"):
-        SimulatedTendonActuators(with_errors(MOTORS, polarity=(-1, 1, 1, 1, 1)), level="mirror")
+    mechanism = load_robot("rolling_five_link")
+    for settings in ({"no_load_speed_rad_per_s": 5.0}, {"wiring_errors": WiringErrors(polarity=(-1, 1))}):
+        with pytest.raises(ParameterError, match=next(iter(settings))):
+            SimulatedTendonActuators(with_settings(mechanism, **settings))
 
 
 def test_late_commands_keep_their_order():
-    settings = dataclasses.replace(SERVOS.simulation, command_jitter_s=0.02)
-    actuators = SimulatedTendonActuators(SERVOS.changed(simulation=settings))
+    actuators = SimulatedTendonActuators(with_settings(SERVOS, command_jitter_s=0.02))
     actuators.open()
     actuators.read(0.0)
     actuators.enable()
@@ -189,7 +195,63 @@ def test_friction_makes_the_robot_remember_the_way():
     assert abs(back - out) < 1e-5
 
 
-def test_wires_refuse_a_jitter_that_they_do_not_have():
-    settings = dataclasses.replace(MOTORS.simulation, command_jitter_s=0.001)
-    with pytest.raises(ParameterError, match="command_jitter_s"):
-        Simulator(MOTORS.changed(simulation=settings), "wire", namespace="jitter")
+# --- what motors, gears and buses do otherwise
+
+
+def test_a_motor_runs_up_to_where_its_voltage_ends():
+    """Of a cut tendon: F (1 - v / v0) = c v + friction at the end, with the largest force F at rest."""
+    fastest, robot = 60.0, with_settings(MOTORS, no_load_speed_rad_per_s=60.0)
+    actuators, plant = robot.actuators, Plant(robot)
+    plant.stiffness_fraction = np.zeros(5)
+    for _ in range(400):
+        plant.advance(np.full(5, actuators.maximum_tension_n), 1e-3)
+    v0 = fastest / actuators.motor_rad_per_m
+    force, friction = actuators.maximum_tension_n, actuators.coulomb_n
+    ends = (force - friction) / (force / v0 + actuators.viscous_ns_per_m)
+    np.testing.assert_allclose(plant.velocity, ends, rtol=0.02)  # cogging makes it swing
+    assert plant.limited.all()
+    plant.advance(np.full(5, -actuators.maximum_tension_n), 1e-3)
+    assert not plant.limited.any()  # braking is not limited
+
+
+def test_play_delays_a_motor_that_pulls_two_tendons_where_they_change_sides():
+    """Beyond the play the robot is as without it, with the motor half a play back; within it, it does not move."""
+    play_m = 1e-3
+    loose, tight = Plant(with_settings(pair(), backlash_m=play_m)), Plant(pair())
+    start = loose.displacement
+
+    def shown(plant, wound_m):
+        for _ in range(60):
+            plant.advance(start + wound_m * np.array([1.0, -1.0]), 5e-3)
+        np.testing.assert_allclose(plant.displacement - start, wound_m * np.array([1.0, -1.0]), atol=1e-4)
+        return plant.rod_displacement[0] - plant.rod_displacement[1]
+
+    for wound_m in (2e-3, -2e-3):
+        beyond = shown(loose, wound_m), shown(tight, wound_m - math.copysign(play_m / 2, wound_m))
+        assert beyond[0] == pytest.approx(beyond[1], abs=1e-4)
+    within = [shown(loose, wound_m) for wound_m in (-2e-4, 2e-4)]
+    assert abs(within[1] - within[0]) < 1e-4
+
+
+def test_readings_come_late_by_another_time_each_and_in_order():
+    settings = {"reading_delay_s": 0.004, "reading_jitter_s": 0.01}
+    actuators = SimulatedTendonActuators(with_settings(SERVOS, **settings))
+    actuators.open()
+    age = np.array([0.001 * k - actuators.read(0.001 * k).stamp_s for k in range(400)][50:])
+    assert age.min() == pytest.approx(0.004, abs=1.1e-3)
+    assert age.max() == pytest.approx(0.014, abs=1.1e-3)
+    assert np.diff(age).max() <= 0.001 + 1e-9  # never an older one than before
+
+
+@pytest.mark.parametrize(
+    ("robot", "level", "settings"),
+    [
+        *((MOTORS, "wire", {key: 0.001}) for key in LATE),
+        (SERVOS, "dynamics", {"no_load_speed_rad_per_s": 5.0}),
+        (SERVOS, "dynamics", {"backlash_m": 1e-4}),
+        (MOTORS, "dynamics", {"backlash_m": 1e-4}),
+    ],
+)
+def test_what_would_have_no_effect_is_refused_by_its_key(robot, level, settings):
+    with pytest.raises(ParameterError, match=next(iter(settings))):
+        Simulator(with_settings(robot, **settings), level, namespace="refused").open()
