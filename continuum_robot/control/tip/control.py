@@ -20,6 +20,7 @@ from continuum_robot.control.motion import LimitedMotion, motion_limits, shorten
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.control.tip.inverse import TipInverse, TipKinematics, TipSolution, finite
+from continuum_robot.control.tip.staged import StagedKinematics, StagedMotion, StagedUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.coordinates import coordinate_scale_m
@@ -90,7 +91,9 @@ class TipControl:
 
     Parameters
     ----------
-    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
+    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension. One with
+        ``base_stage`` has 2m + 2 coordinates everywhere here, the last two are the stage's; places of the tip are then
+        in the stage's frame instead of the base frame. The tendons alone correct the tip's error
     settings : how
 
     Raises
@@ -104,19 +107,21 @@ class TipControl:
         settings: TipSettings | None = None,
     ) -> None:
         self.settings = settings or TipSettings()
-        self.kinematics = TipKinematics(robot)
-        limits = motion_limits(robot)
-        self._limits = TendonUse(robot, self.settings.limit_fraction)
+        stage, limits, self._count = robot.base_stage, motion_limits(robot), robot.coordinate_count
+        self.kinematics = TipKinematics(robot) if stage is None else StagedKinematics(robot)
+        self._limits = (TendonUse if stage is None else StagedUse)(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
         self._length_m = robot.length_m
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_fraction
-        self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
+        zero = np.zeros(self.kinematics.scale.size)
+        self._motion = LimitedMotion(limits, zero) if stage is None else StagedMotion(limits, stage, zero)
+        self._steps: Vector = np.ones_like(zero) if stage is None else self.kinematics.scale
         self._polynomial = Polynomial(coordinate_scale_m(robot), _LEARNED_ORDER)
-        self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
+        self._learned = np.zeros((self._polynomial.size, self._count))
         self._seen = np.eye(self._polynomial.size)
         self._unseen = _UNSEEN * self._seen
-        self._correction = np.zeros(robot.coordinate_count)
+        self._correction = np.zeros(self._count)
         self._solution: TipSolution | None = None
         self._mean_error: Vector | None = None
 
@@ -196,7 +201,7 @@ class TipControl:
         """
         self._motion.reset(solution.clarke)
         self._learned[:] = 0.0
-        self._learned[0] = self._correction = np.asarray(clarke, dtype=float) - solution.clarke
+        self._learned[0] = self._correction = (np.asarray(clarke, dtype=float) - solution.clarke)[: self._count]
         self.adopt(solution)
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
@@ -248,9 +253,9 @@ class TipControl:
         position = before.position + dt * before.velocity
         for _ in range(_PATH_ITERATIONS):
             here, jacobian = self.kinematics.place(position)
-            step = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION) @ (desired - here)
-            position = position + step
-        if self._limits.exceeded(position + self._correction):
+            inverse = np.linalg.pinv(jacobian * self._steps, rcond=_LEAST_SINGULAR_FRACTION)
+            position = position + self._steps * (inverse @ (desired - here))
+        if self._limits.exceeded(self._with(position, self._correction)):
             motion, limited = self._motion.along(np.zeros_like(position), dt), True
         else:
             motion, limited = self._motion.along((position - before.position) / dt, dt), False
@@ -273,8 +278,9 @@ class TipControl:
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
+            jacobian = jacobian[:, : self._count]
             inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR_FRACTION)
-            lag = self._lag(motion.position + self._correction, clarke)
+            lag = self._lag(self._with(motion.position, self._correction), clarke)
             missing = None if lag is None else inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
@@ -283,7 +289,8 @@ class TipControl:
         else:
             self._mean_error = None
         rate, limited = self._correct(motion.position, missing, dt)
-        reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
+        position, velocity = self._with(motion.position, self._correction), self._with(motion.velocity, rate)
+        reference = ClarkeReference(position, velocity, motion.acceleration)
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
     def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector | None:
@@ -306,7 +313,7 @@ class TipControl:
 
     def _correct(self, position: Vector, missing: Vector | None, dt: float) -> tuple[Vector, bool]:
         """Learn from the missing way (2m,), m, and correct as learned; the rate, m/s, and whether a limit holds."""
-        features, before = self._polynomial.at(position), self._correction
+        features, before = self._polynomial.at(position[: self._count]), self._correction
         desired, limited = features @ self._learned, False
         if missing is not None:
             longest = self._motion.limits.speed_m_per_s * dt
@@ -328,4 +335,10 @@ class TipControl:
 
     def _too_far(self, position: Vector, correction: Vector) -> bool:
         too_long = float(np.linalg.norm(correction)) > self._largest_m
-        return too_long or self._limits.exceeded(position + correction)
+        return too_long or self._limits.exceeded(self._with(position, correction))
+
+    def _with(self, coordinates: Vector, correction: Vector) -> Vector:
+        """Coordinates with what is added to those of the tendons."""
+        sum_of_both = coordinates.copy()
+        sum_of_both[: self._count] += correction
+        return sum_of_both
