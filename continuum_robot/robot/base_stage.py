@@ -135,15 +135,17 @@ class BaseStage:
         return np.asarray(carriage @ self.base_on_carriage)
 
     def jacobian(self, position: ArrayLike, in_base: ArrayLike) -> Vector:
-        """Derivative of a place of the robot in the stage's frame by the coordinates, (3, 2); zero without an axis.
+        """Derivative of places of the robot in the stage's frame by the coordinates, (..., 3, 2); zero without an axis.
 
         Parameters
         ----------
         position : coordinates of the stage, (2,), m and rad
-        in_base : the place in the base frame, (3,), m
+        in_base : places in the base frame, (..., 3), m
         """
-        x, y, _ = se3.apply(self.pose(position), in_base)
-        return np.array([[0.0, -y], [0.0, x], [1.0, 0.0]]) * self.has
+        places = se3.apply(self.pose(position), in_base)
+        slope = np.zeros((*places.shape, 2))
+        slope[..., 2, 0], slope[..., 0, 1], slope[..., 1, 1] = 1.0, -places[..., 1], places[..., 0]
+        return slope * self.has
 
     def gravity(self, position: ArrayLike, at_zero_m_per_s2: ArrayLike) -> Vector:
         """Gravity in the base frame, (3,), m/s^2.
