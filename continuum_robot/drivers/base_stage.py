@@ -48,7 +48,8 @@ def stage_motors(robot: Robot) -> tuple[Robot, Any]:
     ------
     ParameterError : one of both is missing, an axis without a motor, or a motor whose torque is not known
     """
-    stage, settings = robot.base_stage, None if robot.hardware is None else robot.hardware.base_stage
+    stage = robot.base_stage
+    settings: Any = None if robot.hardware is None else robot.hardware.base_stage
     if stage is None or settings is None:
         raise ParameterError(_SECTION, None, f"motors of the base stage in the file of robot {robot.name!r}")
     # A spool of 1 m pulls in as many metres as it turns by radians.
@@ -90,11 +91,21 @@ class StageAxes:
     def read(self, now_s: float) -> TendonReading:
         """The newest reading, of both axes."""
         found = self.motors.read(now_s)
-        both = {}
-        for name in ("displacement_m", "velocity_m_per_s", "tension_n", "current_a", "temperature_c", "age_s"):
-            both[name] = np.zeros(2)
-            both[name][self._has] = getattr(found, name)
-        return replace(found, **both)
+        return TendonReading(
+            found.stamp_s,
+            self._both(found.displacement_m),
+            self._both(found.velocity_m_per_s),
+            self._both(found.tension_n),
+            self._both(found.current_a),
+            self._both(found.temperature_c),
+            self._both(found.age_s),
+            found.device_faults,
+        )
+
+    def _both(self, values: Vector) -> Vector:
+        both = np.zeros(2)
+        both[self._has] = values
+        return both
 
     def write(self, position: Vector, now_s: float) -> None:
         """Send a position, (2,), m and rad."""

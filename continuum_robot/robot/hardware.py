@@ -123,7 +123,7 @@ class Hardware:
     force_sensor: Section | None = quantity("a force-torque sensor, by kind", default=None, door=FORCE_SENSORS)
     tracker: Section | None = quantity("a tracker of the tip, by kind", default=None, door=TRACKERS)
     base_stage: MotorsSection | None = quantity(
-        "the motors of the base stage, by kind, which take displacements: tendon 1 is its first axis, 2 the other",
+        "the motors of the base stage, a kind of tendon_actuators: tendon 1 is its first axis, 2 the other",
         default=None,
         door=TENDON_ACTUATORS,
     )
