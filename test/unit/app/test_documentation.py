@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from continuum_robot.app.pages.robot_file import page
+from continuum_robot.robot.file.parts import whole_robot
 from continuum_robot.robot.file.shipped_files import shipped_robots
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ def keys(value: Any) -> set[str]:
 @pytest.mark.parametrize("robot", shipped_robots().values(), ids=lambda file: file.stem)
 def test_the_page_of_the_robot_file_holds_every_key_of_the_shipped_robots(robot: Path) -> None:
     text = page()
-    for key in keys(yaml.safe_load(robot.read_text(encoding="utf-8"))):
+    for key in keys(whole_robot(robot.read_text(encoding="utf-8"), robot)[0]):
         assert f"| `{key}` |" in text
 
 
