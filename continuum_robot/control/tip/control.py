@@ -108,6 +108,7 @@ class TipControl:
     ) -> None:
         self.settings = settings or TipSettings()
         stage, limits, self._count = robot.base_stage, motion_limits(robot), robot.coordinate_count
+        self._stage = stage
         self.kinematics = TipKinematics(robot) if stage is None else StagedKinematics(robot)
         self._limits = (TendonUse if stage is None else StagedUse)(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
@@ -255,6 +256,8 @@ class TipControl:
             here, jacobian = self.kinematics.place(position)
             inverse = np.linalg.pinv(jacobian * self._steps, rcond=_LEAST_SINGULAR_FRACTION)
             position = position + self._steps * (inverse @ (desired - here))
+            if self._stage is not None:  # what is beyond its end is left to the tendons
+                position[-2:] = np.clip(position[-2:], *self._stage.ranges.T)
         if self._limits.exceeded(self._with(position, self._correction)):
             motion, limited = self._motion.along(np.zeros_like(position), dt), True
         else:

@@ -104,6 +104,17 @@ def test_the_stage_moves_where_the_tendons_do_not_reach(target, moves, limited):
         assert not TipControl(ROBOT.changed(base_stage=None)).solve(target, search=False).reachable
 
 
+def test_a_path_is_followed_by_the_tendons_where_the_stage_is_at_its_end():
+    control, bent = TipControl(ROBOT), np.array([4e-3, 0.0] * 3 + [0.0, 0.0])
+    control.reset(bent)
+    here = control.kinematics.place(bent)[0]
+    for k in range(200):  # back, where the stage cannot go
+        place = here - [0.0, 0.0, 1e-4 * (k + 1)]
+        outcome = control.follow(place, [0.0, 0.0, -0.01], None, None, 0.01)
+    assert control.kinematics.place(outcome.reference.position)[0] == pytest.approx(place, abs=1e-3)
+    assert outcome.reference.position[-2] >= -1e-9
+
+
 def test_the_reference_keeps_to_the_speed_of_the_stage_and_arrives():
     control = TipControl(ROBOT)
     control.reset(np.zeros(COUNT))
