@@ -23,9 +23,11 @@ from importlib import import_module
 from time import monotonic
 from typing import Any, cast
 
+from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes, stage_motors
 from continuum_robot.drivers.fault_text import FaultText
 from continuum_robot.drivers.measured_tensions import measured
 from continuum_robot.drivers.protocols import (
+    DisplacementActuators,
     ForceSensor,
     StringEncoders,
     TendonActuators,
@@ -61,6 +63,7 @@ SECTIONS = {
     "string_encoders": (STRING_ENCODERS, StringEncoders, "string encoders", "can be opened"),
     "tension_sensors": (TENSION_SENSORS, TensionSensors, "sensors of tensions", "can be opened"),
     "force_sensor": (FORCE_SENSORS, ForceSensor, "a force sensor", "can be opened"),
+    "base_stage": (TENDON_ACTUATORS, DisplacementActuators, "a base stage", "all motors answer"),
     "tracker": (TRACKERS, Tracker, "a tracker of the tip", "answers, and sees what is at the tip"),
 }
 """By their key in ``hardware``: door, protocol, what they are, and that one could be opened."""
@@ -187,6 +190,30 @@ def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
     return cast("StringEncoders", _made(robot, "string_encoders", port=port))
 
 
+def base_stage(robot: Robot, *, simulated: bool, **options: Any) -> StageAxes:
+    """The driver of the robot's base stage, not open yet.
+
+    Parameters
+    ----------
+    robot : with ``base_stage``
+    simulated : motors that are where they were told to be, instead of those of its file
+    options : of the motors' driver
+
+    Raises
+    ------
+    ParameterError : the robot has no stage, or no motors for it in its file, or they take tensions only
+    """
+    stage = robot.base_stage
+    if stage is None:
+        raise ParameterError("robot.base_stage", None, f"a stage in the file of robot {robot.name!r}")
+    if simulated:
+        return StageAxes(SimulatedStage(int(stage.has.sum())), stage)
+    motors = _made(robot, "base_stage", **options)
+    if not getattr(motors, "takes_displacements", False):
+        raise ParameterError("hardware.base_stage.kind", motors, "motors that take displacements")
+    return StageAxes(motors, stage)
+
+
 def tracker(robot: Robot, port: str = "") -> Tracker:
     """The driver of the tracker of the robot's tip, not open yet; arguments and errors as :func:`string_encoders`."""
     return cast("Tracker", _made(robot, "tracker", port=port))
@@ -208,6 +235,8 @@ def survey(robot: Robot, section: str) -> list[Finding]:
     settings = getattr(hardware_of(robot), section)
     if settings is None:
         return []
+    if section == "base_stage":
+        robot, settings = stage_motors(robot)
     device = device_of(settings.kind)
     if hasattr(device, "survey"):
         return list(device.survey(robot, settings))
@@ -221,6 +250,8 @@ def _made(robot: Robot, section: str, **options: Any) -> Any:
     settings = getattr(hardware_of(robot), section)
     if settings is None:
         raise ParameterError(f"hardware.{section}", None, f"{title} in the file of robot {robot.name!r}")
+    if section == "base_stage":
+        robot, settings = stage_motors(robot)
     if (device := device_of(settings.kind)) is not None:
         made = device.make(robot, settings, **options)
     else:

@@ -51,6 +51,9 @@ TOPICS: dict[str, str] = {
     "reaction_state": "std_msgs/msg/String",
     "tip_target": "geometry_msgs/msg/PointStamped",
     "tip_state": "continuum_robot/msg/TipState",
+    "base_stage/command": "sensor_msgs/msg/JointState",
+    "base_stage/state": "sensor_msgs/msg/JointState",
+    "base_stage/status": "diagnostic_msgs/msg/DiagnosticStatus",
     "tracked_tip": "geometry_msgs/msg/PointStamped",
     "tracked_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_pose_with_covariance": "geometry_msgs/msg/PoseWithCovarianceStamped",
@@ -68,7 +71,7 @@ TOPICS: dict[str, str] = {
 
 _KNOWN = TOPICS | {"tendon_states_decimated": TOPICS["tendon_states"]}
 
-LATCHED = ("reference_writer", "driver_status", "stack_status", "estop")
+LATCHED = ("reference_writer", "base_stage/status", "driver_status", "stack_status", "estop")
 STATISTICS = "statistics"
 """Metadata key of numbers that only the running stack knew; JSON."""
 PARAMETERS = "parameters/"

@@ -27,6 +27,7 @@ from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction
+from continuum_robot.nodes.reference.stage_line import StageLine
 from continuum_robot.nodes.reference.tip_path import SHAPE_AGE_S, TipPath, TipStates
 from continuum_robot.nodes.reference.trajectory_action import Trajectory, serve
 from continuum_robot.nodes.reference.writer import ReferenceWriter
@@ -97,6 +98,7 @@ class ReferenceSource(ManagedNode):
         self._blend_s = 0.0
         self._position: Vector = np.zeros(0)
         self._tip_path: TipPath | None = None
+        self._stage: StageLine | None = None
         self._to_tip = False
         self._rests_since_s = 0.0
         flow = self.flow
@@ -184,6 +186,15 @@ class ReferenceSource(ManagedNode):
         """Another controller commands: the motion ends, and where it is that of the tip, the tip is held then."""
         if self._active and not self._hold():
             self._stand()
+
+    def _on_stage_fault(self) -> None:
+        """The stage stopped, and the tip cannot follow its path without it."""
+        if self._active and self._to_tip:
+            self._hold()
+
+    @property
+    def _stage_obstacle(self) -> str:
+        return "" if self._stage is None else self._stage.obstacle
 
     @property
     def _period_s(self) -> float:
@@ -337,6 +348,8 @@ class ReferenceSource(ManagedNode):
         path, here = self._tip_path, self._here()
         if path is None or here is None or np.any(here.velocity):
             self._rests_since_s = now_s
+        elif self._stage_obstacle:
+            return
         elif now_s - self._rests_since_s >= TIP_SETTLES_S and path.hold(here, self._motion_limits()):
             self._to_tip = True
 
@@ -364,7 +377,7 @@ class ReferenceSource(ManagedNode):
 
     def _refuse_target(self, message: PointStamped, place: Vector) -> str:
         frame = str(self.parameters.get("base_frame"))
-        obstacle = self._refuse_start(of_tip=True)
+        obstacle = self._refuse_start(of_tip=True) or self._stage_obstacle
         if obstacle:
             return obstacle
         if not np.all(np.isfinite(place)):
@@ -403,9 +416,9 @@ class ReferenceSource(ManagedNode):
             tolerance_m=self.parameters.get("tip.tolerance_m"),
             integral_per_s=self.parameters.get("tip.integral_per_s"),
         )
-        return TipPath(
-            robot, TipControl(robot, settings), self._tip_states, self.clock
-        )
+        if robot.base_stage is not None and self._stage is None:
+            self._stage = StageLine(self, robot.base_stage, self._on_stage_fault)
+        return TipPath(robot, TipControl(robot, settings), self._tip_states, self.clock, self._stage)
 
     def _motion_limits(self) -> MotionLimits:
         robot = self._robot if self._robot is not None else self.load_robot()

@@ -38,7 +38,7 @@ from continuum_robot.srv import ManageStack
 WATCHERS = ("contact_monitor",)
 """Nodes that judge the data of the others, and fall silent before these do."""
 
-ACTORS = ("tendon_driver", "clarke_controller", "reference_source", "tip_approach", "predictive_tip")
+ACTORS = ("tendon_driver", "base_stage", "clarke_controller", "reference_source", "tip_approach", "predictive_tip")
 """Nodes that move the robot: activated last and deactivated first, and the stack does not go on without them."""
 
 TICK_S = 0.02
@@ -144,9 +144,7 @@ class Supervisor(ManagedNode):
         self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("second_supervisor"))
         subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         subscribe_to_owner(self, Bool, "reference_holding", self._on_holding)
-        subscribe_to_owner(
-            self, DiagnosticArray, "/diagnostics", self._on_diagnostics, self._reporter, qos.events()
-        )
+        subscribe_to_owner(self, DiagnosticArray, "/diagnostics", self._on_diagnostics, self._reporter, qos.events())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(WATCH_PERIOD_S, self._watch, clock=steady)
         self.create_timer(STATUS_PERIOD_S, self._publish_status, clock=steady)

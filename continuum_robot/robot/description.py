@@ -10,10 +10,11 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, Actuators, DisplacementLimits, TensionLimits
+from continuum_robot.robot.base_stage import BaseStage
 from continuum_robot.robot.control_settings import (
     BY_LOAD,
     BY_MODEL,
@@ -92,6 +93,9 @@ class Robot:
     routed_tendons: tuple[RoutedTendon, ...] = quantity(
         "tendons on paths of their own, each with an actuator, beside those of the segments and numbered after them",
         default=(),
+    )
+    base_stage: BaseStage | None = quantity(
+        "what inserts and turns the whole robot; none: its base stands still", default=None
     )
     hardware: Hardware | None = quantity("its devices and their wiring; none: simulated only", default=None)
     recording: Recording | None = quantity("how recorded data maps to this robot", default=None)
@@ -322,6 +326,8 @@ class Robot:
             raise refuse("actuators", None, "the actuators' properties too, since hardware is given")
         hardware.check_motors(self.motor_count, transmission=self.transmission is not None)
         hardware.check_strings([string.name for string in self.strings])
+        if hardware.base_stage is not None and self.base_stage is None:
+            raise refuse("hardware.base_stage", hardware.base_stage.kind, "none, or the section base_stage too")
         board = hardware.tendon_actuators
         if self.limits is not None and board.receive_timeout_ms <= 1000 * self.limits.command_timeout_s:
             raise refuse(
@@ -377,6 +383,21 @@ class Robot:
         object.__setattr__(robot, "file_name", self.file_name)
         object.__setattr__(robot, "derived", self.derived)
         return robot
+
+    def on_stage(self, position: ArrayLike) -> Robot:
+        """The same robot in the gravity that its base feels where the stage stands; in its base frame all else stays.
+
+        Parameters
+        ----------
+        position : insertion and rotation of the stage, (2,), m and rad
+
+        Raises
+        ------
+        ParameterError : a robot without base_stage, or not two finite numbers
+        """
+        if self.base_stage is None:
+            raise ParameterError("robot.base_stage", None, f"a stage in the file of robot {self.name!r}")
+        return self.changed(gravity_m_per_s2=tuple(self.base_stage.gravity(position, self.gravity_m_per_s2).tolist()))
 
     def carrying(self, payload_kg: float) -> Robot:
         """The same robot with another payload, kg. Raises :class:`ParameterError` for a mechanism: it carries none."""

@@ -122,6 +122,11 @@ class Hardware:
     )
     force_sensor: Section | None = quantity("a force-torque sensor, by kind", default=None, door=FORCE_SENSORS)
     tracker: Section | None = quantity("a tracker of the tip, by kind", default=None, door=TRACKERS)
+    base_stage: MotorsSection | None = quantity(
+        "the motors of the base stage, a kind of tendon_actuators: tendon 1 is its first axis, 2 the other",
+        default=None,
+        door=TENDON_ACTUATORS,
+    )
 
     def check_motors(self, motor_count: int, *, transmission: bool) -> None:
         """Refuse a motor mapped twice and a tendon, or a column of a transmission, without a motor.

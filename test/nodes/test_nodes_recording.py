@@ -43,7 +43,7 @@ from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.base.parameter_snapshot import portable
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.recorder import TOPICS
+from continuum_robot.nodes.recorder import LATCHED, TOPICS
 from continuum_robot.nodes.recordings import mcap_file
 from continuum_robot.nodes.recordings.mcap_file import McapScan
 from continuum_robot.nodes.recordings.repairing import repair
@@ -374,7 +374,7 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
             assert (schema.encoding, bool(schema.data)) == ("ros2msg", True), schema.name
         for channel in reader.get_summary().channels.values():
             durability = yaml.safe_load(channel.metadata["offered_qos_profiles"])[0]["durability"]
-            latched = channel.topic in ("/reference_writer", "/driver_status", "/stack_status", "/estop")
+            latched = channel.topic.lstrip("/") in LATCHED
             assert (channel.message_encoding, durability == "transient_local") == ("cdr", latched), channel.topic
         note = {}
         for record in reader.iter_metadata():

@@ -38,6 +38,7 @@ from continuum_robot.app.client.stack_link import (
     SOURCE,
     StackLink,
 )
+from continuum_robot.app.client.stage_motion import move_stage
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.client.task import Task
 from continuum_robot.app.client.tip_motion import move_tip
@@ -323,7 +324,8 @@ class Robot:
 
         Parameters
         ----------
-        position_m : shape (3,), base frame, m
+        position_m : shape (3,), m, in the base frame; of a robot with a stage, which then moves too where the tendons
+            alone do not reach, in the stage's frame
         timeout_s : for the tip to arrive, s
 
         Raises
@@ -332,6 +334,34 @@ class Robot:
         """
         target, link = _position(position_m), self.link
         return self._begin("move_tip_to", lambda task: move_tip(link, task, target, timeout_s), wait)
+
+    def move_stage(
+        self, insertion_m: float, rotation_rad: float = 0.0, *, timeout_s: float = 60.0, wait: bool = True
+    ) -> Vector | None:
+        """Insert and turn the whole robot by its stage; the tendons hold. Returns where it stands, shape (2,).
+
+        Parameters
+        ----------
+        insertion_m, rotation_rad : place to go to, m and rad
+        timeout_s : to arrive, s
+
+        Raises
+        ------
+        ParameterError : a robot without a stage, or a place out of its ranges
+        """
+        stage = self.description.base_stage
+        if stage is None:
+            raise ParameterError("robot.base_stage", None, f"a stage in the file of robot {self.description.name!r}")
+        goal, (low, high) = stage.checked((insertion_m, rotation_rad)), stage.ranges.T
+        if ((goal < low) | (goal > high)).any():
+            raise ParameterError("insertion_m, rotation_rad", goal.tolist(), f"{low.tolist()} to {high.tolist()}")
+        link = self.link
+
+        def work(task: Task) -> Vector:
+            link.hold()  # the tip's control commands the stage too
+            return move_stage(link, task, goal, timeout_s)
+
+        return self._begin("move_stage", work, wait)
 
     def move_tip_round(self, position_m: ArrayLike, *, timeout_s: float = 30.0, wait: bool = True) -> TipResult | None:
         """Bring the tip to a position round the obstacles of the world, by the predictive control of the stack.

@@ -27,6 +27,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
@@ -42,12 +43,14 @@ from continuum_robot.nodes.base.calling import AGAIN_S, action_client, call_serv
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import Spinner, dds_error, initialize, wait_for
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.robot.base_stage import AXES
 from continuum_robot.robot.description import Robot as RobotDescription
 from continuum_robot.srv import ManageStack, SwitchController, TakeReference
 
 Vector = NDArray[np.float64]
 
 SOURCE = "reference_source"
+STAGE_STATE, STAGE_STATUS = "base_stage/state", "base_stage/status"
 TIP_TARGET, PREDICTIVE_TARGET = "tip_target", "predictive_target"
 TARGETS = {
     TIP_TARGET: "its robot has no tip control",
@@ -76,11 +79,13 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
     "stack_status": (StackStatus, qos.latched()),
     "driver_status": (DiagnosticStatus, qos.latched()),
     "reference_writer": (String, qos.latched()),
+    STAGE_STATE: (JointState, qos.newest_state()),
+    STAGE_STATUS: (DiagnosticStatus, qos.latched()),
     "simulated_contact": (Contact, qos.newest_state()),
     "obstacles": (MarkerArray, qos.latched()),
     DIAGNOSTICS: (DiagnosticArray, qos.events()),
 }
-STATE_TOPICS = tuple(_TOPICS)[:9]
+STATE_TOPICS = tuple(_TOPICS)[:11]
 """What the state of a robot is made of, but for what only the page shows."""
 ALL_TOPICS = tuple(_TOPICS)
 
@@ -127,6 +132,7 @@ class StackLink:
         self._asking: Node | None = None
         self._references: Any = None
         self._switch: Any = None
+        self._stage: Any = None
         self._switch_pressed = False
         self._tip_targets: dict[str, Any] = {}
         self._sequence = 0
@@ -154,6 +160,7 @@ class StackLink:
                 # As lock-step wants it; who listens in real time hears it as well.
                 self._references = node.create_publisher(ClarkeState, "clarke_reference", qos.latched())
                 self._switch = node.create_publisher(Bool, "estop", qos.latched())
+                self._stage = node.create_publisher(JointState, "base_stage/command", qos.latched())
                 for topic in TARGETS:
                     self._tip_targets[topic] = node.create_publisher(PointStamped, topic, qos.command_publisher())
                 self._spinner = Spinner([node], self.context)
@@ -614,6 +621,17 @@ class StackLink:
         message.acceleration = conversions.float_array(reference.acceleration)
         self._references.publish(message)
 
+    def publish_stage(self, position: Vector) -> None:
+        """Have the base stage go on to a place; it holds where nobody says so for its command_timeout_s.
+
+        Parameters
+        ----------
+        position : insertion and rotation, (2,), m and rad
+        """
+        message = JointState(name=list(AXES), position=conversions.float_array(position))
+        conversions.set_stamp(message.header.stamp, time.time_ns())
+        self._stage.publish(message)
+
     def takes_targets(self, topic: str) -> bool:
         """Whether a node of the stack brings the tip to targets on ``topic``, one of ``TARGETS``."""
         return int(self._tip_targets[topic].get_subscription_count()) > 0
@@ -625,7 +643,7 @@ class StackLink:
 
         Parameters
         ----------
-        position_m : base frame, shape (3,), m
+        position_m : base frame, or the stage's of a robot that has one, shape (3,), m
         timeout_s : how long to wait for a listener, s
         topic : one of ``TARGETS``
         """

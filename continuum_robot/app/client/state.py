@@ -123,6 +123,8 @@ class RobotState:
     reference_m : desired Clarke coordinates, shape (2m,), m
     coefficients : estimated shape, shape (n,), 1/m
     tip : estimated tip frame, shape (4, 4), base frame
+    stage : insertion and rotation of the base stage, shape (2,), m and rad; empty where there is none
+    stage_problem : why the stage does not move, "" where it does
     contact : of the contact monitor
     age_s : of the tendons' reading
     in_lockstep : whether its stamps are simulated time
@@ -155,6 +157,8 @@ class RobotState:
     reference_m: Vector = field(default_factory=_empty)
     coefficients: Vector = field(default_factory=_empty)
     tip: Vector = field(default_factory=lambda: np.full((4, 4), np.nan))
+    stage: Vector = field(default_factory=_empty)
+    stage_problem: str = ""
     contact: ContactState = field(default_factory=ContactState)
     age_s: float = math.inf
     in_lockstep: bool = False
@@ -215,7 +219,7 @@ def state_of(
     tendons, shape = messages.fresh("tendon_states_decimated"), messages.fresh("shape")
     clarke, reference = messages.fresh("clarke_state", fresh_s), messages.fresh("clarke_reference", fresh_s)
     status, driver = messages.fresh("stack_status", status_fresh_s), messages.fresh("driver_status")
-    writer = messages.fresh("reference_writer")
+    writer, stage = messages.fresh("reference_writer"), messages.fresh("base_stage/status")
     numbers = {} if driver is None else values_of(driver)
     driver_faults = tuple(name for name in numbers.get("faults", "").split(", ") if name)
     silent_s = age_s = messages.silent_s("tendon_states_decimated")
@@ -243,6 +247,8 @@ def state_of(
         reference_m=values(reference, "position", coordinates),
         coefficients=values(shape, "coefficients", size),
         tip=np.full((4, 4), np.nan) if shape is None else conversions.pose_matrix(shape.tip),
+        stage=values(messages.fresh("base_stage/state", fresh_s), "position", None),
+        stage_problem="" if stage is None or stage.level == type(stage).OK else stage.message,
         contact=contact_state(messages.fresh("contact", fresh_s)),
         age_s=age_s,
         in_lockstep=in_lockstep,

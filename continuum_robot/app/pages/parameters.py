@@ -20,8 +20,8 @@ from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 
 ROBOTS = ("opencr_five_tendon", "crem_segment")
-"""Their nodes are looked at; together they have every node but those of no shipped robot."""
-_OF_NO_SHIPPED_ROBOT = ("fiber_interrogator",)
+"""Their nodes are looked at; together they have every node but the next ones."""
+_OF_NEITHER = ("base_stage", "fiber_interrogator")
 
 INTRODUCTION = """\
 # Parameters
@@ -92,7 +92,7 @@ def _declared(robot: str) -> dict[str, dict[str, Declared]]:
         nodes: list[ManagedNode] = []
         try:
             found = {}
-            for name in [*options.node_names, *_OF_NO_SHIPPED_ROBOT, "supervisor"]:
+            for name in [*options.node_names, *_OF_NEITHER, "supervisor"]:
                 overrides = {"robot": robot} if name != "supervisor" else {}
                 made = Supervisor if name == "supervisor" else node_class(name)
                 node = made(context=context, overrides=overrides)

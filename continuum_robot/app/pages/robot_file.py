@@ -106,10 +106,11 @@ Tendon j of a segment stands at `angle_offset_rad` + 2π(j − 1)/`count` from +
 def page() -> str:
     """The whole page as Markdown: every key with unit, range, default and meaning."""
     derived = "\n".join(f"| `{rule.key}` | {rule.command or 'any'} | {rule.why} |" for rule in RULES)
-    return "\n".join([INTRODUCTION.replace("{derived}", derived), *_sections(Robot, "")])
+    return "\n".join([INTRODUCTION.replace("{derived}", derived), *_sections(Robot, "", set())])
 
 
-def _sections(kind: type[Any], path: str) -> list[str]:
+def _sections(kind: type[Any], path: str, devices: set[Any]) -> list[str]:
+    """Of a section and those in it; a kind of ``devices`` that two keys may have is described once."""
     hints = typing.get_type_hints(kind)
     lines = [f"## {path or 'The top level'}", "", (kind.__doc__ or "").split("\n", maxsplit=1)[0], ""]
     lines += ["| key | unit | allowed | default | meaning |", "|---|---|---|---|---|"]
@@ -120,11 +121,12 @@ def _sections(kind: type[Any], path: str) -> list[str]:
         quantity, (options, is_list) = quantity_of(field), _plain(hints[field.name])
         if quantity.door and options != [str]:
             options = [option for option in options if dataclasses.is_dataclass(option)]
-            options += shipped(quantity.door).values()
-        inner = options[0]
+            options += [option for option in shipped(quantity.door).values() if option not in devices]
+            devices |= set(options)
+        allowed = _allowed(field, options[0], is_list) if options else "see above"
         meaning = quantity.doc + (" *(live)*" if quantity.live else "")
         lines.append(
-            f"| `{field.name}` | {quantity.unit} | {_allowed(field, inner, is_list)} | {_default(field)} | {meaning} |"
+            f"| `{field.name}` | {quantity.unit} | {allowed} | {_default(field)} | {meaning} |"
         )
         place = f"{path}.{field.name}".lstrip(".") + ("[]" if is_list else "")
         for option in options:
@@ -133,7 +135,7 @@ def _sections(kind: type[Any], path: str) -> list[str]:
                 # Without kinds, the keys tell which it is: it is called by its type's docstring.
                 suffix = f" of kind {kind_name}" if kind_name else f" {_first_words(option)}"
                 suffix = suffix if len(options) > 1 or quantity.door else ""
-                nested += _sections(typing.cast("type[Any]", option), place + suffix)
+                nested += _sections(typing.cast("type[Any]", option), place + suffix, devices)
     return [*lines, "", *nested]
 
 

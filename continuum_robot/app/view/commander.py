@@ -32,6 +32,7 @@ from continuum_robot.app.client.stack_link import (
     StackLink,
     set_request,
 )
+from continuum_robot.app.client.stage_motion import PERIOD_S, THERE
 from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
@@ -108,9 +109,11 @@ class Commander:
         self._target: Vector = np.zeros(0)
         self._stepped_s = 0.0
         self._push: tuple[float, Vector, float] | None = None
+        self._stage: Vector | None = None
         link.make(self._make)
         self._reference_timer.cancel()
         self._push_timer.cancel()
+        self._stage_timer.cancel()
         # Last: its message is there at once, and is answered in another thread.
         link.listen(String, "reference_writer", self._on_writer, qos.latched_queue())
 
@@ -119,6 +122,7 @@ class Commander:
         self._pushes = node.create_publisher(Contact, EXTERNAL_FORCE_TOPIC, qos.state_publisher())
         self._health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
         self._reference_timer = node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
+        self._stage_timer = node.create_timer(PERIOD_S, self._publish_stage, clock=steady)
         self._push_timer = node.create_timer(EXTERNAL_FORCE_PERIOD_S, self._publish_push, clock=steady)
 
     # Stop and reset
@@ -222,6 +226,7 @@ class Commander:
         planned : round obstacles, by the node that plans
         """
         self.drop_reference()
+        self.drop_stage()
         try:
             self._link.publish_tip_target(place_m, 0.0, PREDICTIVE_TARGET if planned else TIP_TARGET)
         except RobotTimeoutError:
@@ -270,6 +275,35 @@ class Commander:
             reference = motion.towards(self._target, step_s)
             self._stepped_s = now_s
         self._link.publish_reference(reference)
+
+    # Base stage
+
+    def aim_stage(self, position: Vector) -> None:
+        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it.
+
+        Parameters
+        ----------
+        position : insertion and rotation, (2,), m and rad
+        """
+        if self._stage is None and not self.steering:
+            self.hold(lambda _success, _sentence: None)
+        self._stage = position
+        self._stage_timer.reset()
+
+    def moves_stage(self, position: Vector) -> bool:
+        """Whether the page moves the stage, which is at ``position``, (2,), m and rad."""
+        if self._stage is not None and (np.abs(self._stage - position) < THERE).all():
+            self.drop_stage()
+        return self._stage is not None
+
+    def drop_stage(self) -> None:
+        """Fall silent; the stage holds."""
+        self._stage = None
+        self._stage_timer.cancel()
+
+    def _publish_stage(self) -> None:
+        if (stage := self._stage) is not None:
+            self._link.publish_stage(stage)
 
     # Push
 

@@ -121,7 +121,7 @@ class Page:
             gui.configure_theme(control_width="large", show_logo=False, show_share_button=False)
             gui.main_panel.dock_right()
             largest = model.largest_push_n or 1.0
-            self.scene = Scene(self._server, drawing, largest)
+            self.scene = Scene(self._server, drawing, largest, robot.base_stage)
             self._obstacles = ObstacleScene(self._server, self.scene.scale)
             self._world: Any = None
             self.panel: Panel | OnlookersPanel = (

@@ -13,6 +13,7 @@ from continuum_robot.app.view.controls.drives import Drives
 from continuum_robot.app.view.controls.gains import Gains
 from continuum_robot.app.view.controls.pushing import Pushing
 from continuum_robot.app.view.controls.recording import Recording
+from continuum_robot.app.view.controls.stage import StageSliders
 from continuum_robot.app.view.controls.status import Status, banner
 from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
@@ -57,7 +58,7 @@ class Panel:
     Attributes
     ----------
     status, pushing, recording : parts of it, each with its controls
-    steering, tip, plane, trajectory, gains, drives : further ones, None of a robot without control settings
+    steering, tip, plane, stage, trajectory, gains, drives : further ones, None of a robot without control settings
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Panel:
         self.tip: TipTarget | None = None
         self.plane: PlaneTarget | None = None
         self.trajectory: Trajectory | None = None
+        self.stage: StageSliders | None = None
         self.gains: Gains | None = None
         self.drives: Drives | None = None
         tabs = gui.add_tab_group()
@@ -98,9 +100,14 @@ class Panel:
                         " the tendons."
                     )
                 )
-                self.tip = TipTarget(server, commander, self.steering, status, drawing=drawing, scene_scale=scene_scale)
+                self.tip = TipTarget(
+                    server, commander, self.steering, status,
+                    drawing=drawing, scene_scale=scene_scale, stage=robot.base_stage,
+                )  # fmt: skip
                 self.plane = PlaneTarget(server, self.steering)
                 self.steering.add_sliders()
+                if robot.base_stage is not None:
+                    self.stage = StageSliders(server, commander, robot.base_stage)
                 self.trajectory = Trajectory(server, commander, self.steering, status)
             with tabs.add_tab("Tune"):
                 self.gains = Gains(server, commander, robot, status)
@@ -118,7 +125,7 @@ class Panel:
         ----------
         snapshot : what is known
         """
-        steering = (self.steering, self.tip, self.plane, self.trajectory)
+        steering = (self.steering, self.tip, self.plane, self.stage, self.trajectory)
         for part in (self.status, *steering, self.gains, self.drives, self.touching, self.recording):
             if part is not None:
                 part.update(snapshot)

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.view import colors, meshes
 from continuum_robot.estimation.contact.kind import in_words
+from continuum_robot.geometry import se3
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 from continuum_robot.models.drawing import Drawing, Geometry
+from continuum_robot.robot.base_stage import BaseStage
 
 Array = NDArray[np.float64]
 
@@ -38,9 +40,13 @@ class Scene:
     server : of the page
     drawing : the robot's looks
     largest_force_n : force that is drawn as an arrow of full length, N
+    stage : that carries the robot, None: its base stands still
     """
 
-    def __init__(self, server: viser.ViserServer, drawing: Drawing, largest_force_n: float) -> None:
+    def __init__(
+        self, server: viser.ViserServer, drawing: Drawing, largest_force_n: float, stage: BaseStage | None = None
+    ) -> None:
+        self._stage = stage
         self._server, self._drawing, self._scale = server, drawing, 1.0 / drawing.length_m
         self._largest_force_n = largest_force_n
         self._skin_m = float(max([drawing.tube_radius_m, *drawing.disk_radii_m]))
@@ -80,7 +86,13 @@ class Scene:
         tension = snapshot.tension_n if snapshot.tension_n.size else np.full(len(geometry.tendons), np.nan)
         self._draw_tendons(geometry, colors.tension_colors(tension, scale_end_n))
         self._draw_desired(desired)
-        self._extend_trail(geometry.tip[:3, 3] * self._scale)
+        tip = geometry.tip[:3, 3]
+        if self._stage is not None and snapshot.stage.size:
+            base = self._stage.pose(snapshot.stage)
+            tip = se3.apply(base, tip)
+            if self._changed("stage", base):
+                self._root.position, self._root.wxyz = base[:3, 3] * self._scale, quaternion_from_matrix(base[:3, :3])
+        self._extend_trail(tip * self._scale)
         self._draw_contact(coefficients, snapshot.contact, snapshot.time_s)
         self._draw_push(coefficients, snapshot.true_contact, push)
 
@@ -110,27 +122,37 @@ class Scene:
             cell_thickness=0.5, section_thickness=0.8,
             cell_color=(230, 233, 238), section_color=(208, 213, 222), shadow_opacity=0.12, position=(0.0, 0.0, -0.001),
         )  # fmt: skip
+        # Above all that moves with a base stage; beside it is what stands still.
+        self._root = scene.add_frame("/robot", show_axes=False)
         axes: dict[str, Any] = {"axes_length": 0.13, "axes_radius": 0.006, "origin_radius": 0.012}
-        scene.add_frame("/base", **axes)
-        scene.add_label("/base/name", "base", anchor="top-right", font_screen_scale=0.8)
+        scene.add_frame("/robot/base", **axes)
+        scene.add_label("/robot/base/name", "base", anchor="top-right", font_screen_scale=0.8)
         # Lines and not a frame: browsers move frames a little later than what is drawn from vertices.
         self._handles["tip"] = scene.add_line_segments(
-            "/tip",
+            "/robot/tip",
             np.zeros((3, 2, 3)),
             np.repeat(_AXES[:, None, :], 2, axis=1),
             thickness=4.0,
             thickness_units="screen",
         )
-        self._handles["tip_label"] = scene.add_label("/tip_label", "tip", anchor="bottom-left", font_screen_scale=0.8)
+        self._handles["tip_label"] = scene.add_label(
+            "/robot/tip_label", "tip", anchor="bottom-left", font_screen_scale=0.8
+        )
 
     def _prepare_robot(self, geometry: Geometry) -> None:
         scene, k = self._server.scene, self._scale
         if len(geometry.backbone):
             faces = meshes.tube_faces(len(geometry.backbone))
             vertices = meshes.tube(geometry.backbone, self._drawing.tube_radius_m) * k
-            self._handles["backbone"] = scene.add_mesh_simple("/backbone", vertices, faces, color=colors.ACTUAL)
+            self._handles["backbone"] = scene.add_mesh_simple("/robot/backbone", vertices, faces, color=colors.ACTUAL)
             self._handles["desired"] = scene.add_mesh_simple(
-                "/desired", vertices, faces, color=colors.DESIRED, opacity=0.35, cast_shadow=False, receive_shadow=False
+                "/robot/desired",
+                vertices,
+                faces,
+                color=colors.DESIRED,
+                opacity=0.35,
+                cast_shadow=False,
+                receive_shadow=False,
             )
         if len(geometry.disks):
             vertices, faces = meshes.cylinder()
@@ -139,7 +161,7 @@ class Scene:
                 * k
             )
             self._handles["disks"] = scene.add_batched_meshes_simple(
-                "/disks", vertices, faces, batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
+                "/robot/disks", vertices, faces, batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
                 batched_positions=geometry.disks[:, :3, 3] * k, batched_scales=scales.astype(np.float32),
                 batched_colors=colors.DISK, opacity=0.5, lod="off", flat_shading=True,
             )  # fmt: skip
@@ -147,19 +169,19 @@ class Scene:
             faces = meshes.plates_faces([len(outline) - 1 for outline in geometry.outlines])
             vertices = meshes.plates(geometry.outlines, self._drawing.plate_thickness_m) * k
             self._handles["links"] = scene.add_mesh_simple(
-                "/links", vertices, faces, color=colors.DISK, opacity=0.6, flat_shading=True, side="double"
+                "/robot/links", vertices, faces, color=colors.DISK, opacity=0.6, flat_shading=True, side="double"
             )
             self._handles["desired"] = scene.add_line_segments(
-                "/desired", self._edges(geometry), colors.DESIRED, thickness=2.0, thickness_units="screen"
+                "/robot/desired", self._edges(geometry), colors.DESIRED, thickness=2.0, thickness_units="screen"
             )
         if len(geometry.core):
             self._handles["core"] = scene.add_line_segments(
-                "/core", self._core(geometry), colors.ACTUAL, thickness=8.0, thickness_units="screen"
+                "/robot/core", self._core(geometry), colors.ACTUAL, thickness=8.0, thickness_units="screen"
             )
         segments = self._tendon_segments(geometry)
         self._pieces = [len(path) - 1 for path in geometry.tendons]
         self._handles["tendons"] = scene.add_line_segments(
-            "/tendons", segments, np.broadcast_to(np.array(colors.UNKNOWN, dtype=np.uint8), segments.shape),
+            "/robot/tendons", segments, np.broadcast_to(np.array(colors.UNKNOWN, dtype=np.uint8), segments.shape),
             thickness=3.0, thickness_units="screen",
         )  # fmt: skip
         nowhere = np.zeros((1, 2, 3))
@@ -171,16 +193,16 @@ class Scene:
         scene = self._server.scene
         look: dict[str, Any] = {"shaft_radius": 0.011, "head_radius": 0.028, "head_length": 0.06}
         arrow = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1]]])
-        self._handles["force"] = scene.add_arrows("/force", arrow, colors.CONTACT, **look)
-        self._handles["push"] = scene.add_arrows("/push", arrow, colors.PUSH, **look)
-        self._handles["pair"] = scene.add_arrows("/pair", np.concatenate([arrow, arrow]), colors.CONTACT, **look)
+        self._handles["force"] = scene.add_arrows("/robot/force", arrow, colors.CONTACT, **look)
+        self._handles["push"] = scene.add_arrows("/robot/push", arrow, colors.PUSH, **look)
+        self._handles["pair"] = scene.add_arrows("/robot/pair", np.concatenate([arrow, arrow]), colors.CONTACT, **look)
         frames = np.tile(np.eye(4), (_BAND_STATIONS, 1, 1))
         self._handles["band"] = scene.add_mesh_simple(
-            "/band", meshes.tube(frames, 0.01), meshes.tube_faces(_BAND_STATIONS), color=colors.CONTACT, opacity=0.4,
-            cast_shadow=False, receive_shadow=False,
+            "/robot/band", meshes.tube(frames, 0.01), meshes.tube_faces(_BAND_STATIONS),
+            color=colors.CONTACT, opacity=0.4, cast_shadow=False, receive_shadow=False,
         )  # fmt: skip
-        self._handles["force_label"] = scene.add_label("/force_label", "", anchor="bottom-left")
-        self._handles["push_label"] = scene.add_label("/push_label", "push", anchor="top-left")
+        self._handles["force_label"] = scene.add_label("/robot/force_label", "", anchor="bottom-left")
+        self._handles["push_label"] = scene.add_label("/robot/push_label", "push", anchor="top-left")
         for name in ("force", "push", "pair", "band", "force_label", "push_label"):
             self.show(name, False)
 

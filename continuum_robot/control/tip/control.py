@@ -20,6 +20,7 @@ from continuum_robot.control.motion import LimitedMotion, motion_limits, shorten
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.control.tip.inverse import TipInverse, TipKinematics, TipSolution, finite, steady_inverse
+from continuum_robot.control.tip.staged import StagedKinematics, StagedMotion, StagedUse
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.coordinates import coordinate_scale_m
@@ -90,7 +91,9 @@ class TipControl:
 
     Parameters
     ----------
-    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
+    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension. One with
+        ``base_stage`` has 2m + 2 coordinates everywhere here, the last two are the stage's; places of the tip are then
+        in the stage's frame instead of the base frame. The tendons alone correct the tip's error
     settings : how
 
     Raises
@@ -104,20 +107,23 @@ class TipControl:
         settings: TipSettings | None = None,
     ) -> None:
         self.settings = settings or TipSettings()
-        self.kinematics = TipKinematics(robot)
-        limits = motion_limits(robot)
-        self._limits = TendonUse(robot, self.settings.limit_fraction)
+        stage, limits, self._count = robot.base_stage, motion_limits(robot), robot.coordinate_count
+        self._stage = stage
+        self.kinematics = TipKinematics(robot) if stage is None else StagedKinematics(robot)
+        self._limits = (TendonUse if stage is None else StagedUse)(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
         self._length_m, self._held = robot.length_m, robot.takes_displacements
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_fraction
-        self._motion = LimitedMotion(limits, np.zeros(robot.coordinate_count))
-        self._told = np.zeros(robot.coordinate_count)
+        zero = np.zeros(self.kinematics.scale.size)
+        self._motion = LimitedMotion(limits, zero) if stage is None else StagedMotion(limits, stage, zero)
+        self._steps: Vector = np.ones_like(zero) if stage is None else self.kinematics.scale
+        self._told = zero
         self._polynomial = Polynomial(coordinate_scale_m(robot), _LEARNED_ORDER)
-        self._learned = np.zeros((self._polynomial.size, robot.coordinate_count))
+        self._learned = np.zeros((self._polynomial.size, self._count))
         self._seen = np.eye(self._polynomial.size)
         self._unseen = _UNSEEN * self._seen
-        self._correction = np.zeros(robot.coordinate_count)
+        self._correction = np.zeros(self._count)
         self._solution: TipSolution | None = None
         self._mean_error: Vector | None = None
 
@@ -199,7 +205,7 @@ class TipControl:
         self._motion.reset(solution.clarke)
         self._told = np.array(clarke, dtype=float)
         self._learned[:] = 0.0
-        self._learned[0] = self._correction = self._told - solution.clarke
+        self._learned[0] = self._correction = (self._told - solution.clarke)[: self._count]
         self.adopt(solution)
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
@@ -249,16 +255,33 @@ class TipControl:
         self._solution = self._mean_error = None
         before = self._motion.reference
         here, jacobian = self.kinematics.place(before.position)
-        inverse = steady_inverse(jacobian)
-        target = before.position + inverse @ (desired - here)
-        if self._limits.exceeded(target + self._correction):
+        inverse, target = self._to_path(before.position, desired - here, jacobian)
+        if self._limits.exceeded(self._with(target, self._correction)):
             motion, limited = self._motion.along(np.zeros_like(target), dt), True
         else:
-            straightened = before.position - inverse @ (jacobian @ before.position)
+            bent = before.position.copy()
+            bent[self._count :] = 0.0
+            straightened = bent - inverse @ (jacobian @ bent)
             drift = inverse @ rate - _STRAIGHTEN_PER_S * straightened
             motion, limited = self._motion.towards(target - dt * _STRAIGHTEN_PER_S * straightened, dt, drift), False
         output = self._corrected(motion, desired, bool(np.any(rate)), tip, clarke, dt)
         return dataclasses.replace(output, limited=output.limited or limited)
+
+    def _to_path(self, position: Vector, missing: Vector, jacobian: Vector) -> tuple[Vector, Vector]:
+        """Inverse of the Jacobian, and the coordinates that go the missing way, (3,), m, of the tip.
+
+        What is beyond the end of the stage's range is left to the tendons.
+        """
+        steps = self._steps
+        inverse = steps[:, None] * steady_inverse(jacobian * steps)
+        target = position + inverse @ missing
+        if self._stage is not None:
+            ended = np.clip(target[-2:], *self._stage.ranges.T) != target[-2:]
+            if ended.any():
+                steps = steps * np.append(np.ones(self._count), ~ended)
+                inverse = steps[:, None] * steady_inverse(jacobian * steps)
+                target = position + inverse @ missing
+        return inverse, target
 
     def _corrected(
         self,
@@ -276,8 +299,9 @@ class TipControl:
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
+            jacobian = jacobian[:, : self._count]
             inverse = steady_inverse(jacobian)
-            lag = self._lag(motion.position + self._correction, clarke)
+            lag = self._lag(self._with(motion.position, self._correction), clarke)
             missing = None if lag is None else inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
@@ -286,8 +310,9 @@ class TipControl:
         else:
             self._mean_error = None
         rate, limited = self._correct(motion.position, missing, dt)
-        reference = ClarkeReference(motion.position + self._correction, motion.velocity + rate, motion.acceleration)
-        self._told = reference.position
+        position, velocity = self._with(motion.position, self._correction), self._with(motion.velocity, rate)
+        reference = ClarkeReference(position, velocity, motion.acceleration)
+        self._told = position
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
     def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector | None:
@@ -314,7 +339,7 @@ class TipControl:
 
     def _correct(self, position: Vector, missing: Vector | None, dt: float) -> tuple[Vector, bool]:
         """Learn from the missing way (2m,), m, and correct as learned; the rate, m/s, and whether a limit holds."""
-        features, before = self._polynomial.at(position), self._correction
+        features, before = self._polynomial.at(position[: self._count]), self._correction
         desired, limited = features @ self._learned, False
         if missing is not None:
             longest = self._motion.limits.speed_m_per_s * dt
@@ -336,4 +361,10 @@ class TipControl:
 
     def _too_far(self, position: Vector, correction: Vector) -> bool:
         too_long = float(np.linalg.norm(correction)) > self._largest_m
-        return too_long or self._limits.exceeded(position + correction)
+        return too_long or self._limits.exceeded(self._with(position, correction))
+
+    def _with(self, coordinates: Vector, correction: Vector) -> Vector:
+        """Coordinates with what is added to those of the tendons."""
+        sum_of_both = coordinates.copy()
+        sum_of_both[: self._count] += correction
+        return sum_of_both

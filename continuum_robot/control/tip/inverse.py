@@ -78,15 +78,23 @@ class TipKinematics:
     ----------
     robot : a rod
 
+    Attributes
+    ----------
+    scale : change of each coordinate that counts as much as a bending angle of 1 rad
+    further : how many coordinates there are after those of the tendons, of a stage
+
     Raises
     ------
     ParameterError : a mechanism, which is no rod
     """
 
+    further = 0
+
     def __init__(self, robot: Robot) -> None:
         if robot.traits.without_tip_control:
             raise ParameterError("robot", robot.name, f"a rod: {robot.traits.without_tip_control}")
         self._rod = Rod(robot)
+        self.scale: Vector = np.repeat([segment.tendons.pitch_radius_m for segment in robot.segments], 2)
         self.shape, self._pressed = coefficients_from_clarke(robot), pressed_by_pretension(robot)
 
     def coefficients(self, clarke: Vector) -> Vector:
@@ -117,8 +125,9 @@ class TipInverse:
     def __init__(self, robot: Robot, kinematics: TipKinematics, limits: TendonUse, reachable_m: float) -> None:
         self._kinematics, self._limits, self._reachable_m = kinematics, limits, reachable_m
         self._length_m = robot.length_m
-        self._radius_m = np.repeat([segment.tendons.pitch_radius_m for segment in robot.segments], 2)
-        self._uneven = _unevenness(robot)
+        self._scale, self._further = kinematics.scale, kinematics.further
+        self._uneven = _unevenness(robot, self._further)
+        self._origin = np.zeros(self._scale.size)
 
     def solve(self, target: ArrayLike, start: ArrayLike | None = None, *, search: bool = True) -> TipSolution:
         """The coordinates that bring the tip to a target, or to the reachable point next to it.
@@ -138,7 +147,9 @@ class TipInverse:
         ParameterError : a target or start that is not finite
         """
         place = finite("target", target, 3)
-        first = np.zeros(self._radius_m.size) if start is None else finite("start", start, self._radius_m.size)
+        first = np.zeros(self._scale.size) if start is None else finite("start", start, self._scale.size)
+        if self._further:  # the stage stays where it is, rather than move for even bends
+            self._origin[-self._further :] = first[-self._further :]
         best, best_m, iterations = self._descend(place, self._limits.inside(first))
         if search and best_m > self._reachable_m:
             for other in self._starts(place):
@@ -160,7 +171,7 @@ class TipInverse:
 
     def _starts(self, target: Vector) -> list[Vector]:
         """Robots bent towards the target, by several angles, all segments the same way or in an S."""
-        count = self._radius_m.size // 2
+        count = (self._scale.size - self._further) // 2
         directions = [math.atan2(target[1], target[0])]
         if math.hypot(target[0], target[1]) < _NEAR_AXIS_FRACTION * self._length_m:
             # No direction is better by itself, and the limits differ: all around, and not along an edge of theirs.
@@ -170,20 +181,21 @@ class TipInverse:
             unit = np.tile([math.cos(direction), math.sin(direction)], count)
             for angle in _SEARCH_ANGLES_RAD:
                 for signs in ([1.0] * count, [(-1.0) ** i for i in range(count)])[: min(count, 2)]:
-                    starts.append(angle * self._radius_m * unit * np.repeat(signs, 2))
+                    bent = angle * self._scale[: 2 * count] * unit * np.repeat(signs, 2)
+                    starts.append(np.concatenate([bent, self._origin[2 * count :]]))
         return starts
 
     def _descend(self, target: Vector, start: Vector) -> tuple[Vector, float, int]:
         """Coordinates, distance to the target, m, and iterations from one feasible start."""
-        x, count = self._minimise(target, start / self._radius_m, _EVEN_WEIGHT)
+        x, count = self._minimise(target, (start - self._origin) / self._scale, _EVEN_WEIGHT)
         # Where the arm is nearly stretched or folded, even that weight costs some of the way.
         x, more = self._minimise(target, x, 0.0)
-        clarke = x * self._radius_m
+        clarke = self._coordinates(x)
         return clarke, float(np.linalg.norm(target - self._kinematics.place(clarke)[0])), count + more
 
     def _minimise(self, target: Vector, x: Vector, weight: float) -> tuple[Vector, int]:
         """Damped Newton steps on |e|^2 + |weight W x|^2 from bending angles x within the limits."""
-        radius, even = self._radius_m, weight * self._uneven
+        scale, even = self._scale, weight * self._uneven
         error, jacobian = self._error(target, x)
         cost = float(error @ error + np.sum((even @ x) ** 2))
         damping, iterations, idle = 1e-6, 0, 0
@@ -192,10 +204,11 @@ class TipInverse:
             slope = jacobian.T @ error - even.T @ (even @ x)
             hessian = jacobian.T @ jacobian + even.T @ even - self._second_order(target, x, error, jacobian)
             factor = _positive_factor(hessian, damping)
-            limit_slope, room = self._limits.linearised(x * radius)
-            step = _constrained_step(factor, slope, limit_slope * radius, room)
+            limit_slope, room = self._limits.linearised(self._coordinates(x))
+            step = _constrained_step(factor, slope, limit_slope * scale, room)
             step *= min(1.0, _LARGEST_STEP_RAD / max(float(np.abs(step).max()), math.ulp(0.0)))
-            trial = self._limits.kept(x * radius, (x + step) * radius) / radius
+            kept = self._limits.kept(self._coordinates(x), self._coordinates(x + step))
+            trial = (kept - self._origin) / scale
             trial_error, trial_jacobian = self._error(target, trial)
             trial_cost = float(trial_error @ trial_error + np.sum((even @ trial) ** 2))
             moved, gain = float(np.abs(trial - x).max()), cost - trial_cost
@@ -211,8 +224,11 @@ class TipInverse:
 
     def _error(self, target: Vector, x: Vector) -> tuple[Vector, Vector]:
         """Missing way over the length, shape (3,), and the tip's Jacobian over the bending angles, shape (3, 2m)."""
-        place, jacobian = self._kinematics.place(x * self._radius_m)
-        return (target - place) / self._length_m, jacobian * self._radius_m / self._length_m
+        place, jacobian = self._kinematics.place(self._coordinates(x))
+        return (target - place) / self._length_m, jacobian * self._scale / self._length_m
+
+    def _coordinates(self, x: Vector) -> Vector:
+        return x * self._scale + self._origin if self._further else x * self._scale
 
     def _second_order(self, target: Vector, x: Vector, error: Vector, jacobian: Vector) -> Vector:
         """Sum of e_k times the Hessian of the tip's coordinate k: what decides the steps to a target out of reach."""
@@ -289,11 +305,15 @@ def _constrained_step(factor: Vector, slope: Vector, limit_slope: Vector, room: 
     return np.asarray(free + inverse @ (-rest[:-1] / rest[-1]))
 
 
-def _unevenness(robot: Robot) -> Vector:
-    """Differences of curvature between neighbouring segments over their bending angles, times the mean length."""
+def _unevenness(robot: Robot, further: int) -> Vector:
+    """Differences of curvature between neighbouring segments over their bending angles, times the mean length.
+
+    Of ``further`` coordinates, after those of the tendons, the way from where they began.
+    """
     count = len(robot.segments)
     lengths = [segment.length_m for segment in robot.segments]
-    rows = np.zeros((2 * max(count - 1, 0), 2 * count))
+    rows = np.zeros((2 * max(count - 1, 0) + further, 2 * count + further))
+    rows[len(rows) - further :, 2 * count :] = np.eye(further)
     for i in range(count - 1):
         for part in range(2):
             rows[2 * i + part, 2 * i + part] = robot.length_m / count / lengths[i]

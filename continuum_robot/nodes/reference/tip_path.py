@@ -17,8 +17,10 @@ from continuum_robot.control.motion import MotionLimits
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.control import TipControl, TipOutput
 from continuum_robot.control.tip.inverse import TipSolution
+from continuum_robot.geometry import se3
 from continuum_robot.msg import Shape, TipState
 from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.reference.stage_line import StageLine
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
@@ -145,7 +147,7 @@ class TipStates:
         message.tip = conversions.point_message(np.full(3, math.nan) if tip is None else tip)
         message.distance, message.error = solution.distance_m, output.error_m
         message.reachable = solution.reachable
-        self._clarke[:] = output.reference.position
+        self._clarke[:] = output.reference.position[: self._clarke.size]
         self._publisher.publish(message)
 
     def refuse(self, target: Point, problem: str) -> None:
@@ -169,16 +171,21 @@ class TipStates:
 class TipPath:
     """Leads the reference to the newest target: solved for beside, corrected with the tip of fresh shapes.
 
+    Places are in the base frame, or that of the stage which carries the robot and takes part.
+
     Parameters
     ----------
     robot : without a mechanism
     control : of its tip
     states : called with how it goes
     clock : of the node
+    stage : of the robot, where it has one
     """
 
-    def __init__(self, robot: Robot, control: TipControl, states: TipStates, clock: Clock) -> None:
-        self._control, self._states, self._clock = control, states, clock
+    def __init__(
+        self, robot: Robot, control: TipControl, states: TipStates, clock: Clock, stage: StageLine | None
+    ) -> None:
+        self._control, self._states, self._clock, self._stage = control, states, clock, stage
         self._solver = TipSolver(TipControl(robot, control.settings), beside=not clock.stepped)
         self._count = robot.coordinate_count
         self._tip: Vector | None = None
@@ -199,6 +206,7 @@ class TipPath:
         limits : of the motion
         """
         self._solver.forget()
+        here = self._with_stage(here)
         self._control.reset(here.position, here.velocity)
         self.limit(limits)
         self._tip = self._held = None
@@ -212,11 +220,12 @@ class TipPath:
         here : at rest, arrays of shape (2m,)
         limits : of the motion
         """
-        tip = self._fresh_tip()
+        tip, seen = self._fresh_tip(), self._tip
         if tip is None:
             return False
         self.start(here, limits)
-        self._tip, self._held = tip, here.position
+        here = self._with_stage(here)
+        self._tip, self._held = seen, here.position
         self._solver.ask(tip, here.position, search=False)
         return True
 
@@ -229,6 +238,7 @@ class TipPath:
         here : the reference, arrays of shape (2m,)
         """
         before, self._held = self._control.solution, None
+        here = self._with_stage(here)
         start = here.position if before is None else before.clarke
         self._solver.ask(place, start, search=before is None or not self._control.near(before.target, place))
 
@@ -263,14 +273,36 @@ class TipPath:
             control.adopt(solution)
         if control.solution is None:
             return control.motion.along(np.zeros(self._count), step_s)
-        tip = self._fresh_tip()
+        tip, stage = self._fresh_tip(), self._stage
+        if stage is not None:
+            place = stage.position
+            measured = None if measured is None or place is None else np.append(measured, place)
         output = control.update(tip, measured, step_s)
         self._states.publish(control, output, tip, self._clock.now_ns())
-        return output.reference
+        reference = output.reference
+        if stage is None:
+            return reference
+        stage.command(reference.position[self._count :])
+        parts = (reference.position, reference.velocity, reference.acceleration)
+        return ClarkeReference(*(part[: self._count] for part in parts))
 
     def _fresh_tip(self) -> Vector | None:
-        fresh = self._clock.monotonic_s() - self._heard_s < SHAPE_AGE_S
-        return self._tip if fresh else None
+        if self._tip is None or self._clock.monotonic_s() - self._heard_s >= SHAPE_AGE_S:
+            return None
+        if self._stage is None:
+            return self._tip
+        place = self._stage.position
+        return None if place is None else se3.apply(self._stage.stage.pose(place), self._tip)
+
+    def _with_stage(self, here: ClarkeReference) -> ClarkeReference:
+        """The reference with the stage at rest where it is."""
+        place = None if self._stage is None else self._stage.position
+        if place is None:
+            return here
+        rest = np.zeros(2)
+        return ClarkeReference(
+            np.append(here.position, place), np.append(here.velocity, rest), np.append(here.acceleration, rest)
+        )
 
     def close(self) -> None:
         """End the thread that solves."""

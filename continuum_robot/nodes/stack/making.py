@@ -14,6 +14,7 @@ from continuum_robot.nodes.stack.options import CONTROL_LOOP, GROUPS, IN_CYCLE, 
 _CLASSES = {
     "simulator": "SimulatorNode",
     "tendon_driver": "TendonDriver",
+    "base_stage": "BaseStageNode",
     "string_encoder": "StringEncoder",
     "force_sensor": "ForceSensorNode",
     "shape_estimator": "ShapeEstimatorNode",

@@ -10,6 +10,7 @@ from typing import Any
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
+from continuum_robot.robot.base_stage import STAGE_FRAME
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import REACTIONS
@@ -17,6 +18,7 @@ from continuum_robot.robot.reaction_settings import REACTIONS
 MANAGED_NODES = (
     "simulator",
     "tendon_driver",
+    "base_stage",
     "string_encoder",
     "force_sensor",
     "fiber_interrogator",
@@ -45,6 +47,7 @@ GROUPS = {
     SIMULATOR: (SIMULATOR,),
     CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
     "sensing": (
+        "base_stage",
         "string_encoder",
         "force_sensor",
         "fiber_interrogator",
@@ -144,6 +147,8 @@ class StackOptions:
             left_out.add("force_sensor")
         robot = load_robot(self.robot)
         traits = robot.traits
+        if robot.base_stage is None:
+            left_out.add("base_stage")
         if robot.fiber is None:
             left_out.add("fiber_interrogator")
         if not self.contact or traits.without_contact:
@@ -190,7 +195,10 @@ class StackOptions:
                 # The motion that the supervisor starts is the first one.
                 "free_motion": IF_MISSING if self.start_motion and not self.simulated else AUTO,
             },
-            "reference_source": {"base_frame": base_frame}
+            "base_stage": {"prefix": self.prefix},
+            "reference_source": {
+                "base_frame": base_frame if robot.base_stage is None else f"{self.prefix}{STAGE_FRAME}"
+            }
             | ({"reaction.strategy": self.reaction} if self.reaction else {}),
             # The supervisor activates them, not their own start.
             "robot_visualizer": {"prefix": self.prefix, "activate": False},

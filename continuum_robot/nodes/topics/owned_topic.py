@@ -24,6 +24,7 @@ _MOST_WAITING = 16
 
 
 OWNERS = {
+    "base_stage/status": "base_stage",
     "driver_status": "tendon_driver",
     "reference_holding": "reference_source",
     "reference_writer": "reference_source",
@@ -34,6 +35,9 @@ TIP_STATE = "tip_state"
 TIP_STATE_OWNERS = ("predictive_tip", "reference_source", "tip_approach")
 """Nodes that publish the topic, each for the targets that it takes."""
 STREAM_OWNERS = {
+    "base_stage/command": "",
+    "base_stage/state": "base_stage",
+    "base_stage/status": "base_stage",
     "clarke_state": "clarke_controller",
     "contact": "contact_monitor",
     "fiber_curvature": "fiber_interrogator",

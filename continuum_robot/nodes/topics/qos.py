@@ -33,6 +33,8 @@ FLOW_TOPICS = (
     "simulated_contact",
     "simulated_shape",
     "tip_state",
+    "base_stage/command",
+    "base_stage/state",
     "pid_state",
 )
 """Topics that belong to lock-step: every node publishes and hears them with :func:`lockstep` then."""

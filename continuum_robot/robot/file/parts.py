@@ -8,6 +8,7 @@ devices and what differs.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -105,6 +106,9 @@ class _Parts:
             self._note(lines, file)
             return values
         values = _newest(values, source)
+        for name in set(values) - {INCLUDE, SET}:
+            if near := difflib.get_close_matches(str(name), (INCLUDE, SET), 1, 0.8):
+                raise source.error(str(name), values[name], f"another key; did you mean {near[0]!r}?")
         names, single = values.pop(INCLUDE, []), values.pop(SET, {})
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise source.error(INCLUDE, names, "a list of robot files: paths from this file's folder, or shipped names")

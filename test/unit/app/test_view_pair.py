@@ -60,28 +60,28 @@ def drawn():
 
 def test_both_forces_are_arrows_at_their_locations(drawn):
     handles = drawn(PAIR)
-    assert handles["/pair"].visible
-    assert not handles["/force"].visible
-    heads = np.asarray(handles["/pair"].points)[:, 1] * ROBOT.length_m
+    assert handles["/robot/pair"].visible
+    assert not handles["/robot/force"].visible
+    heads = np.asarray(handles["/robot/pair"].points)[:, 1] * ROBOT.length_m
     assert heads[:, 2] == pytest.approx([0.2, 0.6], abs=1e-6)
-    tails = np.asarray(handles["/pair"].points)[:, 0] * ROBOT.length_m
+    tails = np.asarray(handles["/robot/pair"].points)[:, 0] * ROBOT.length_m
     assert tails[0, 0] > heads[0, 0]  # it pushes towards -x
     assert tails[1, 1] < heads[1, 1]
-    assert handles["/force_label"].text == "contact, two: 8 N at 200 ± 10 mm and 4 N at 600 ± 20 mm"
+    assert handles["/robot/force_label"].text == "contact, two: 8 N at 200 ± 10 mm and 4 N at 600 ± 20 mm"
 
 
 def test_one_arrow_is_left_where_a_location_is_unknown(drawn):
     drawn(PAIR)
     half = dataclasses.replace(PAIR, pair_arc_lengths_m=np.array([np.nan, 0.6]))
     handles = drawn(half)
-    assert not handles["/pair"].visible
-    assert handles["/force"].visible
+    assert not handles["/robot/pair"].visible
+    assert handles["/robot/force"].visible
     assert "two" not in contact_words(half)
 
 
 def test_nothing_is_left_of_a_pair_that_is_over(drawn):
     drawn(PAIR)
     handles = drawn(ContactState(state="clear"))
-    assert not handles["/pair"].visible
-    assert not handles["/force"].visible
-    assert not handles["/force_label"].visible
+    assert not handles["/robot/pair"].visible
+    assert not handles["/robot/force"].visible
+    assert not handles["/robot/force_label"].visible

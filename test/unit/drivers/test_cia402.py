@@ -30,14 +30,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odri_stand import five_tendons
 
+from continuum_robot.drivers import backends
+from continuum_robot.drivers.base_stage import stage_motors
 from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec, device
 from continuum_robot.drivers.cia402.actuators import Cia402Actuators
 from continuum_robot.drivers.cia402.bus import CanOpenBus
 from continuum_robot.drivers.cia402.emulator import EmulatedCia402
 from continuum_robot.drivers.cia402.settings import Cia402, Cia402Motor
+from continuum_robot.drivers.safety.stage_motion import StageMotion
 from continuum_robot.errors import DeviceError, RobotFileError
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
 
 COUNTS = 4096
 OPTIONS: dict[str, Any] = {"answer_margin_s": PATIENCE_S, "simulated": True}
@@ -625,3 +629,42 @@ def test_a_survey_names_what_is_there_and_sends_no_heartbeat(held: ServoStand) -
     assert math.isnan(held.servos._drives[7].host_s)
     (absent,) = device.survey(positioned(), dataclasses.replace(settings, port="/dev/does_not_exist"))
     assert absent.state == "missing"
+
+
+# --- the axes of a base stage
+
+
+def test_they_move_a_base_stage():
+    robot, now_s = load_robot("three_segment_servo_stage"), [0.0]
+    _, wound = stage_motors(robot)
+    motors = {entry.id: ServoMotor(0.0) for entry in wound.motors}
+    drives = EmulatedCia402(
+        motors, {one.id: one for one in wound.motors}, nm_per_a=0.3, largest_a=2.0, velocity_unit_rev_per_s=1 / 60
+    )
+
+    def pass_time(time_s: float) -> None:
+        for motor in motors.values():
+            motor.advance(time_s - now_s[0])
+        now_s[0] = time_s
+        drives.step(time_s)
+
+    pass_time(0.001)
+    stage = backends.base_stage(
+        robot, simulated=False, clock=lambda: now_s[0], stepped=True, ask=drives.take, pass_time=pass_time
+    )
+    motion = StageMotion(robot.base_stage)
+    stage.motors.open()
+    stage.motors.enable()
+    for _ in range(400):
+        reading = stage.read(now_s[0] + 0.005)
+        motion.command((0.01, 0.2), now_s[0])
+        stage.write(motion.update(reading, now_s[0], 0.005), now_s[0])
+    assert not motion.faults
+    assert reading.displacement_m == pytest.approx([0.01, 0.2], abs=2e-5)
+    assert motors[1].position_rev == pytest.approx(0.01 / 0.002, abs=0.01)
+    assert motors[2].position_rev == pytest.approx(0.2 * 90 / (2 * np.pi), abs=0.01)
+    drives.inject("overload", 1)
+    for _ in range(4):
+        stopped = motion.update(stage.read(now_s[0] + 0.005), now_s[0], 0.005)
+    assert any(fault.startswith("can0 drive 1: hardware_error") for fault in motion.faults)
+    assert stopped == pytest.approx([0.01, 0.2], abs=1e-6)

@@ -21,7 +21,9 @@ from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import PLANE, TIP, Steering
 from continuum_robot.app.view.gui import note, show
+from continuum_robot.geometry import se3
 from continuum_robot.models.drawing import Drawing
+from continuum_robot.robot.base_stage import BaseStage
 
 Array = NDArray[np.float64]
 
@@ -40,6 +42,7 @@ class TipTarget:
     status : where answers are shown
     drawing : looks of the robot
     scene_scale : units of the scene a metre
+    stage : that carries the robot: places are in its frame then
     """
 
     def __init__(
@@ -51,9 +54,10 @@ class TipTarget:
         *,
         drawing: Drawing,
         scene_scale: float,
+        stage: BaseStage | None = None,
     ) -> None:
         self._commander, self._steering, self._status = commander, steering, status
-        self._drawing, self._scale = drawing, scene_scale
+        self._drawing, self._scale, self._stage = drawing, scene_scale, stage
         self._dragged_s = -math.inf
         self._tips = None if steering.tip_by_stack else self._tip_table()
         self._planned = server.gui.add_checkbox(
@@ -72,16 +76,19 @@ class TipTarget:
         chosen, reference = steering.mode.value == TIP, snapshot.reference_m
         show(self._gizmo, "visible", chosen)
         if chosen and self._dragged_s <= steering.chosen_s and reference.size == len(steering.reach.names):
-            self._gizmo.position = self._tip_at(reference) * self._scale
+            tip = self._tip_at(reference)
+            if self._stage is not None and snapshot.stage.size:
+                tip = se3.apply(self._stage.pose(snapshot.stage), tip)
+            self._gizmo.position = tip * self._scale
         show(self._planned, "visible", chosen and self._commander.plans_tip)
         show(self._note, "content", note(self._commander.tip_words if chosen and self._tips is None else ""))
 
     def aim(self, place_m: Array) -> None:
-        """Bring the tip to a place, base frame, shape (3,), m, while it is dragged.
+        """Bring the tip to a place, while it is dragged.
 
         Parameters
         ----------
-        place_m : base frame, shape (3,), m
+        place_m : base frame, or the stage's, shape (3,), m
         """
         if self._tips is None:
             if not self._plans:

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base stage: a slider each for insertion and rotation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import viser
+
+from continuum_robot.app.client.state import RobotState
+from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.gui import Program, note, show
+from continuum_robot.robot.base_stage import AXES, BaseStage
+
+_SHOWN = ((1e3, "mm", 0.5), (180 / math.pi, "deg", 0.5))
+"""For each axis: how much of its unit in the one that is shown, that, and the slider's step."""
+
+
+class StageSliders:
+    """Sliders of the axes that the stage has, in the container that is open.
+
+    Parameters
+    ----------
+    server : of the page
+    commander : spun
+    stage : of the robot
+
+    Attributes
+    ----------
+    sliders : by the axis
+    """
+
+    def __init__(self, server: viser.ViserServer, commander: Commander, stage: BaseStage) -> None:
+        self._commander, self._program = commander, Program()
+        self._where = np.zeros(2)
+        server.gui.add_html(note("Base stage:"))
+        self.sliders: dict[int, Any] = {}
+        for index in np.flatnonzero(stage.has).tolist():
+            (scale, unit, step), (low, high) = _SHOWN[index], stage.ranges[index]
+            # Inside of the range, in whole steps.
+            slider = server.gui.add_slider(
+                f"{AXES[index]} ({unit})", min=step * math.ceil(scale * low / step - 1e-9),
+                max=step * math.floor(scale * high / step + 1e-9), step=step, initial_value=0.0,
+                hint="Moves the whole robot, within the speed of the stage.",
+            )  # fmt: skip
+            slider.on_update(lambda _event: self._slide())
+            self.sliders[index] = slider
+        self._problem = server.gui.add_html("")
+
+    def update(self, snapshot: RobotState) -> None:
+        """Sliders follow the stage unless this page moves it; it is not moved on once the robot stops."""
+        show(self._problem, "content", note(snapshot.stage_problem))
+        if snapshot.stage_problem or not snapshot.obeys or not snapshot.alive:
+            self._commander.drop_stage()
+        if snapshot.stage.size != 2 or self._commander.moves_stage(snapshot.stage):
+            return
+        self._where = snapshot.stage
+        for index, slider in self.sliders.items():
+            scale, _, step = _SHOWN[index]
+            shown = float(np.clip(step * round(scale * snapshot.stage[index] / step), slider.min, slider.max))
+            if slider.value != shown:
+                self._program.move(slider, shown)
+
+    def _slide(self) -> None:
+        if self._program.moves:
+            return
+        place = self._where.copy()
+        for index, slider in self.sliders.items():
+            scale, _, step = _SHOWN[index]
+            if abs(slider.value - scale * place[index]) > step / 2:  # the other one is shown rounded
+                place[index] = slider.value / scale
+        self._commander.aim_stage(place)
