@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
 from continuum_robot.simulation.bodies.rod_body import RodBody
@@ -34,7 +35,7 @@ class PlantState:
     c, c_rate : strain coefficients of the rod (1/m) and their rates, shape (n,)
     motor_position_m, motor_velocity_m_per_s : tendon on each spool, 0 at the straight configuration, shape (N,);
         the rod's own displacement with ideal actuation
-    current_a : motor currents, shape (N,); NaN with ideal actuation
+    current_a : motor currents, shape (N,), of the tendon's motor where several share it; NaN with ideal actuation
     """
 
     time_s: float
@@ -103,7 +104,7 @@ class Plant:
         if self._wired and robot.transmission is not None:
             expected = "none with a transmission"
             raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
-        self._no_force = np.zeros(self._size)
+        self._no_force, self._coupling = np.zeros(self._size), coupling_of(robot)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
@@ -251,6 +252,9 @@ class Plant:
             return np.maximum(command, 0.0)  # a tendon cannot push
         if self.has_servos:
             return self._wiring.pulled(command) if self._wired else command
+        if self._coupling is not None:
+            radius = self._coupling.radius_at(self._body.spools[0])
+            command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
         current = command / self.motor.newton_per_ampere
         allowed = np.minimum(np.maximum(current, -self.current_limit_a), self.current_limit_a)
         self.limited = allowed != current

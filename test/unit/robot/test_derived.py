@@ -93,9 +93,9 @@ def test_what_it_would_follow_from_is_missing_or_no_number(rule):
         *way, last = one.split(".")
         place = values
         for name in way:
-            place = place[name]
+            place = place.setdefault(name, {})
         if way:
             place[last] = "much"
     with pytest.raises(RobotFileError) as caught:
         parsed(values)
-    assert caught.value.key.startswith(("limits", "actuators"))
+    assert caught.value.key.startswith(("limits", "actuators", "transmission"))
