@@ -103,6 +103,18 @@ class TransmittedCounts(Transmitted, AroundCounts):
         return np.asarray((self.coupling.moves & self.actuators.zero_lost).any(axis=1))
 
 
+class TransmittedBoards(TransmittedCounts):
+    """The same of motor boards, whose torque is switched on in many short steps."""
+
+    def begin_enable(self, now_s: float) -> None:
+        """As the actuators', at ``now_s`` (s)."""
+        self.actuators.begin_enable(now_s)
+
+    def continue_enable(self, now_s: float) -> bool:
+        """As the actuators', at ``now_s`` (s)."""
+        return bool(self.actuators.continue_enable(now_s))
+
+
 def transmitted(actuators: TendonActuators, coupling: Coupling | None) -> TendonActuators:
     """Actuators of the tendons behind a transmission; the same actuators where there is none.
 
@@ -114,4 +126,6 @@ def transmitted(actuators: TendonActuators, coupling: Coupling | None) -> Tendon
     if coupling is None:
         return actuators
     kind = TransmittedCounts if isinstance(actuators, CountsFromPowerOn) else Transmitted
+    if hasattr(actuators, "begin_enable"):
+        kind = TransmittedBoards
     return cast("TendonActuators", kind(actuators, coupling))

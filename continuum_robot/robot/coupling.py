@@ -40,6 +40,7 @@ class Coupling:
     shares : whether there are fewer motors than tendons
     tolerance_m : how far a command may be outside the range of T, m
     moves : which motor moves which tendon, (N, M)
+    motor : whose current is each tendon's, (N,)
     told : what a motor's force adds to each tension, as far as the motors and the preload tell, (N, M)
 
     Raises
@@ -59,9 +60,9 @@ class Coupling:
         motors = self.matrix.shape[1]
         self.shares = motors < count
         self.moves = self.matrix != 0
-        self._motor = transmission.motors(count)
-        self._sense = np.sign(self.matrix[np.arange(count), self._motor])
-        self._tendon = np.array([np.flatnonzero(self._motor == motor)[0] for motor in range(motors)])
+        self.motor = transmission.motors(count)
+        self._sense = np.sign(self.matrix[np.arange(count), self.motor])
+        self._tendon = np.array([np.flatnonzero(self.motor == motor)[0] for motor in range(motors)])
         stiffness = robot.tendon_stiffnesses_n_per_m
         self.offset_m = transmission.preload_n / stiffness
         self.tolerance_m = _PRELOAD_FRACTION * transmission.preload_n / float(stiffness.max()) or np.inf
@@ -152,7 +153,7 @@ class Coupling:
 
     def each_tendons(self, values: Vector) -> Vector:
         """Currents or forces of the motors, (M,), as those of the tendons, (N,): positive where they pull it in."""
-        return np.asarray(self._sense * values[self._motor])
+        return np.asarray(self._sense * values[self.motor])
 
     def each_motors(self, values: Vector) -> Vector:
         """The inverse of :meth:`each_tendons`, (M,)."""

@@ -50,7 +50,7 @@ class SharedMotors:
         self._coupling, self._motor, self._stiffness = coupling, motor, stiffness_n_per_m
         motors = coupling.matrix.shape[1]
         self._wires = coupling.matrix.T @ wires
-        self._moves, self._unmoving = (coupling.matrix != 0).T, np.zeros((0, motors))
+        self._own, self._unmoving = coupling.motor == np.arange(motors)[:, None], np.zeros((0, motors))
         self.wound_m, self.speed_m_per_s, self.force_n, self.current_a = np.zeros((4, motors))
 
     def reset(self, displacement_m: Vector) -> None:
@@ -90,10 +90,10 @@ class SharedMotors:
         ParameterError : displacements that the motors cannot make
         ConvergenceError : no speeds solve the step
         """
-        coupling, motor, moves, h = self._coupling, self._motor, self._moves, duration_s
+        coupling, motor, h = self._coupling, self._motor, duration_s
         newton_per_ampere = motor.newton_per_ampere / coupling.radius_at(coupling.tendons(self.wound_m))
-        free = np.where(moves, drive.motor_free, 1.0).min(axis=1) > 0
-        largest_n = np.where(moves, drive.current_limit_a, np.inf).min(axis=1) * newton_per_ampere
+        free = np.where(self._own, drive.motor_free, 1.0).min(axis=1) > 0
+        largest_n = np.where(self._own, drive.current_limit_a, np.inf).min(axis=1) * newton_per_ampere
         driving = self._driving(drive.desired, largest_n, newton_per_ampere, h)
         taut = coupling.matrix * (self._stiffness * (tension_n > 0))[:, None]
         springs = h**2 * coupling.matrix.T @ taut
@@ -148,7 +148,7 @@ class SharedMotors:
         off = np.isnan(desired)
         if off.any():  # the others' goals are those of before, whatever the tendons beside them do
             goal = coupling.inverse @ (np.where(off, coupling.tendons(self.wound_m), desired) - coupling.offset_m)
-            goal[(self._moves & off).any(axis=1)] = np.nan
+            goal[coupling.moves[off].any(axis=0)] = np.nan
         else:
             goal = coupling.motors(desired)
         return lambda place, speed: servo.force(goal, place, speed, largest_n, h)

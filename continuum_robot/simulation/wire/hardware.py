@@ -25,7 +25,9 @@ from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.settings import STRING_ENCODER_SERIAL
+from continuum_robot.drivers.transmission import transmitted
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
@@ -273,8 +275,8 @@ class SimulatedHardware:
             made: TendonActuators = device.make(
                 self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
             )
-            return made
-        return _SteppingActuators(self, clock, sleep, form)
+            return transmitted(made, coupling_of(self.robot))
+        return transmitted(_SteppingActuators(self, clock, sleep, form), coupling_of(self.robot))
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> StringEncoderReader:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
@@ -389,8 +391,8 @@ class SimulatedHardware:
             board.inject(name, magnitude, duration_s, motor)
 
     def _inject_servos(self, servos: ServoLine, name: str, target: int, magnitude: float) -> None:
-        for tendon, number in self._servo_of.items():
-            if target in (-1, tendon):
+        for motor, number in self._servo_of.items():
+            if target < 0 or self.motors is None or motor == self.motors.motor_of[target]:
                 servos.inject(name, number, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:

@@ -86,7 +86,7 @@ def test_a_column_needs_a_transmission():
         made(values)
 
 
-@pytest.mark.parametrize("level", ["wire", "mirror", "mujoco"])
+@pytest.mark.parametrize("level", ["mirror", "mujoco"])
 def test_levels_that_have_a_motor_for_each_tendon_are_refused(level):
     with pytest.raises(ParameterError, match="a motor for each tendon"):
         choose_level(level, pair(), real_time=False)
