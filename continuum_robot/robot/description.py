@@ -291,8 +291,9 @@ class Robot:
         for key in ("gains", "inverse_dynamics", *fed_forward):
             if getattr(control, key) != getattr(plain, key):
                 raise refuse(f"control.{key}", getattr(control, key), "none: the law statics has no use for it")
-        if control.tendon_forces == "clip":
-            raise refuse("control.tendon_forces", "clip", "another one: clipped loads hold no shape")
+        if control.tendon_forces in ("clip", PRELOAD):
+            expected = "another one: clipped loads hold no shape, and preload is of motors that take tensions"
+            raise refuse("control.tendon_forces", control.tendon_forces, expected)
         if control.integral_per_s and not self.strings and self.fiber is None:
             raise refuse("control.integral_per_s", control.integral_per_s, "0: no strings and no fibre see the shape")
         return replace(control, law=STATICS_LAW)

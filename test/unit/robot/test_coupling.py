@@ -43,6 +43,11 @@ def test_keys_without_effect_are_refused():
     values["control"]["pretension_n"] = 4.0
     with pytest.raises(RobotFileError, match=r"control.pretension_n: 4.0 .*preload_n"):
         made(values)
+    for strategy in ("clip", "preload"):
+        values = pair_values()
+        values["control"]["tendon_forces"] = strategy
+        with pytest.raises(RobotFileError, match=f"control.tendon_forces: '{strategy}'"):
+            made(values)
     values = pair_values()
     del values["actuators"], values["limits"], values["control"]
     with pytest.raises(RobotFileError, match=r"actuators: None .*there is a transmission"):
