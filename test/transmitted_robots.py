@@ -44,6 +44,18 @@ def pair_values(matrix: Any = CAPSTAN, preload_n: float = PRELOAD_N, **transmiss
     return values
 
 
+def tension_values(matrix: Any = CAPSTAN, preload_n: float = PRELOAD_N, **transmission: Any) -> dict[str, Any]:
+    """The same with motors that take tensions."""
+    values = pair_values(matrix, preload_n, **transmission)
+    del values["actuators"]["command"], values["actuators"]["servo"]
+    values["limits"] = {"maximum_n": 30.0, "minimum_n": 1.0, "total_n": 45.0, "maximum_displacement_m": 0.03}
+    values["limits"] |= {"rate_n_per_s": 300.0, "safe_rate_n_per_s": 100.0}
+    values["control"] = {"gains": [{"p": 4000.0, "i": 8000.0, "d": 200.0, "derivative_filter_time": 0.01}]}
+    values["control"] |= {"feedforward_stiffness": 1.0, "feedforward_gravity": 1.0}
+    values["transmission"] = {key: value for key, value in values["transmission"].items() if value}
+    return values
+
+
 def made(values: dict[str, Any]) -> Robot:
     """The robot of a file."""
     return parse_robot(yaml.safe_dump(values))

@@ -202,8 +202,7 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
         )
         lines.append(_heat_line(actuators))
     if robot.transmission is not None:
-        shared = robot.motor_count < robot.tendon_count
-        preload = f", preload {robot.transmission.preload_n:g} N" if shared else ""
+        preload = f", preload {robot.transmission.preload_n:g} N" if robot.shares_motors else ""
         layers = ", spools that grow" if any(robot.transmission.layer_m) else ""
         lines.append(f"Transmission: {robot.motor_count} motors for {robot.tendon_count} tendons{preload}{layers}")
     if robot.limits is not None:
@@ -213,7 +212,7 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
         else:
             bounds = f"{limits.speed_m_per_s * 1e3:g} mm/s, {limits.acceleration_m_per_s2:g} m/s²"
             safe = f"a release pays out to -{limits.pay_out_m * 1e3:g} mm"
-            safe += "" if robot.motor_count == robot.tendon_count else " as far as motors that share tendons can"
+            safe += " as far as motors that share tendons can" if robot.shares_motors else ""
         lines.append(
             f"Limits: tension {limits.least_n:g} to {limits.maximum_n:g} N, {bounds}, displacement "
             f"±{limits.maximum_displacement_m * 1e3:g} mm; {safe}; commands time out after "

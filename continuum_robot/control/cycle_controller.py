@@ -11,7 +11,7 @@ from cython.cimports.libc.math import isfinite
 
 from continuum_robot.control.controller import ClarkeOutput, checked_pretension
 from continuum_robot.control.pid_parameters import PidTerms
-from continuum_robot.control.tendon_forces import TendonForces
+from continuum_robot.control.tendon_forces import PRELOAD, TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
@@ -103,6 +103,8 @@ class CycleController:
         if self.settings is not None and asked in (self.settings.pretension_n, self.asked_pretension_n):
             self.forces.set(settings.tendon_forces, self.forces.pretension_n)  # what was asked for since holds
         else:
+            if self.settings is not None:
+                self.ask_pretension(settings.pretension_n)
             self.forces.set(settings.tendon_forces, settings.pretension_n)
             self.asked_pretension_n = float(settings.pretension_n)
         self.pretension_rate_n_per_s = float(settings.pretension_rate_n_per_s)
@@ -121,6 +123,10 @@ class CycleController:
         ------
         ParameterError : negative or not finite
         """
+        if self.forces.strategy == PRELOAD and pretension_n != self.asked_pretension_n:
+            raise ParameterError(
+                "pretension_n", pretension_n, "no change: motors that share tendons keep their preload"
+            )
         self.asked_pretension_n = checked_pretension(pretension_n)
 
     def ask_payload(self, payload_kg: float) -> None:

@@ -318,9 +318,9 @@ def _motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
 
 def _spools(robot: Robot, W: Vector, pull: Vector, speed: Vector, driven: Vector) -> tuple[Vector, Vector, Vector]:
     """Rows of the spools' acceleration and of the motors' force, and the input's matrix B of the whole plant."""
-    if robot.actuators is None:
+    motor = robot.tendon_actuators
+    if motor is None:
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-    motor = robot.actuators
     viscous = motor.viscous_ns_per_m
     spool: Vector = np.asarray(
         np.linalg.solve(motor.reflected_mass_kg * W, driven - pull - viscous * W @ speed), dtype=np.float64

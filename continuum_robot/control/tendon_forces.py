@@ -5,7 +5,8 @@ Muhmann (26) gives the least tensions that make the force, and some of them are 
 section III: clip, redistribute, shift. Adding one tension to all tendons of a segment changes no generalised force, so
 each of them adds the desired pretension to all tendons, on top. Tendons that do not stand evenly around a circle are
 shifted along other tensions that force nothing, the manifold's ``shift_direction``. A fourth way, least_sum, takes of
-all tensions that make the force, none below the pretension, those of least sum.
+all tensions that make the force, none below the pretension, those of least sum. Motors that share tendons can only add
+the least tensions to their preload: preload.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ SHIFT = cython.declare(cython.int, 0)
 REDISTRIBUTE = cython.declare(cython.int, 1)
 CLIP = cython.declare(cython.int, 2)
 LEAST_SUM = cython.declare(cython.int, 3)
+PRELOAD = cython.declare(cython.int, 4)
 ROUNDING = cython.declare(cython.double, 1e-12)  # fraction of the desired force
 FULL_TURN_RAD = cython.declare(cython.double, 6.283185307179586)
 
@@ -39,7 +41,7 @@ class TendonForces:
     Parameters
     ----------
     manifold : of the robot's tendons
-    strategy : ``shift``, ``redistribute``, ``clip`` or ``least_sum``
+    strategy : ``shift``, ``redistribute``, ``clip``, ``least_sum`` or ``preload``
     pretension_n : least tension that is left on every tendon, N, at least 0
 
     Attributes
@@ -103,7 +105,9 @@ class TendonForces:
         """
         if not pretension_n >= 0:
             raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
-        codes = {"shift": SHIFT, "redistribute": REDISTRIBUTE, "clip": CLIP, "least_sum": LEAST_SUM}
+        codes = {
+            "shift": SHIFT, "redistribute": REDISTRIBUTE, "clip": CLIP, "least_sum": LEAST_SUM, "preload": PRELOAD
+        }  # fmt: skip
         if strategy not in codes:
             raise ParameterError("strategy", strategy, f"one of {', '.join(TENDON_FORCE_STRATEGIES)}")
         if strategy == "redistribute" and not self.around_circles:
@@ -159,6 +163,9 @@ class TendonForces:
                     if value < 0.0:
                         value = 0.0
                     self.tension[j] = value + self.pretension_n  # muhmann III-A
+            elif self.strategy == PRELOAD:
+                for j in range(first, last):
+                    tension[j] = initial[j] + pretension_n
             else:
                 lowest: cython.int = first
                 low: cython.double = (initial[first] - pretension_n) / direction[first]
@@ -279,15 +286,15 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
 
     Parameters
     ----------
-    strategy : ``shift``, muhmann (28), ``redistribute``, ``clip`` or ``least_sum``
+    strategy : ``shift``, muhmann (28), ``redistribute``, ``clip``, ``least_sum`` or ``preload``
     generalized_force : desired, shape (2m,), N
     manifold : of the robot's tendons
-    pretension_n : least tension that is left on every tendon, N, at least 0
+    pretension_n : least tension that is left on every tendon, or their preload, N, at least 0
 
     Returns
     -------
-    tensions, shape (N,), N, all >= pretension_n; NaN where the force is NaN. Their generalised force is the desired one
-    but with ``clip``, wherever something was clipped
+    tensions, shape (N,), N, all >= pretension_n but with ``preload``; NaN where the force is NaN. Their generalised
+    force is the desired one but with ``clip``, wherever something was clipped
 
     Raises
     ------

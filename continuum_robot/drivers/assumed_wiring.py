@@ -61,16 +61,23 @@ def _timeout_ms(robot: Robot) -> int:
     return 150 if robot.limits is None else math.ceil(1500 * robot.limits.command_timeout_s)
 
 
+def _entries(robot: Robot, usual: Any) -> list[dict[str, Any]]:
+    """The motors of all tendons, or of all columns of a transmission."""
+    key = "tendon" if robot.transmission is None else "column"
+    return [{key if name == "tendon" else name: value for name, value in one.items()} for one in usual]
+
+
 def _servos(robot: Robot) -> Dynamixel:
-    motors = tuple(ServoMotor(**entry) for entry in Dynamixel.usual_motors({}, robot.tendon_count))
+    motors = tuple(ServoMotor(**entry) for entry in _entries(robot, Dynamixel.usual_motors({}, robot.motor_count)))
     timeout_ms = min(2540, max(20, _timeout_ms(robot)))
     return Dynamixel(kind=DYNAMIXEL, port="simulated", baud_bps=4_000_000, receive_timeout_ms=timeout_ms, motors=motors)
 
 
 def _boards(robot: Robot, actuators: Actuators) -> OdriCan:
-    boards = -(-robot.tendon_count // _MOTORS_A_BOARD)
+    boards = -(-robot.motor_count // _MOTORS_A_BOARD)
     channels = tuple(f"can{index}" for index in range(boards))
-    motors = tuple(OdriMotor(**entry) for entry in OdriCan.usual_motors({"channels": channels}, robot.tendon_count))
+    usual = OdriCan.usual_motors({"channels": channels}, robot.motor_count)
+    motors = tuple(OdriMotor(**entry) for entry in _entries(robot, usual))
     return OdriCan(
         kind=ODRI_CAN,
         channels=channels,

@@ -145,19 +145,17 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
         raise ParameterError(_KIND, settings.kind, f"with simulation_level wire one of {', '.join(_simulated())}")
     device = device_of(settings.kind)
     if not hasattr(device, "emulator"):
-        return _checked(robot, device.simulated(robot, wires, time, form))
-    return cast(
-        "TendonActuators",
-        _made(
-            robot,
-            "tendon_actuators",
-            clock=monotonic if time is None else time[0],
-            answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
-            simulated=True,
-            find_port=wires.find_servos,
-            stepped=time is not None,
-        ),
+        return transmitted(_checked(robot, device.simulated(robot, wires, time, form)), coupling_of(robot))
+    made = _made(
+        robot,
+        "tendon_actuators",
+        clock=monotonic if time is None else time[0],
+        answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
+        simulated=True,
+        find_port=wires.find_servos,
+        stepped=time is not None,
     )
+    return transmitted(cast("TendonActuators", made), coupling_of(robot))
 
 
 def _simulated() -> list[str]:

@@ -27,7 +27,7 @@ class Transmitted(Around):
     """N tendons behind M motors: q = T y + q0, tau = T^T F (:class:`~continuum_robot.robot.coupling.Coupling`).
 
     - A tendon's values are as old as the oldest of its motors, and as warm as the warmest. Its current is that of the
-      motor that moves it most, positive where that pulls it in.
+      motor that moves it most, positive where that pulls it in; each motor's is some tendon's.
     - Its tension follows from the motors' loads, and where these leave it open from the preload, or is NaN.
     - A command of displacements that no motion of the motors makes is refused, and latches a fault with the reason.
 
@@ -48,9 +48,6 @@ class Transmitted(Around):
         if actuators.tendon_count != matrix.shape[1]:
             raise ParameterError("actuators", actuators.tendon_count, f"{matrix.shape[1]} motors of the transmission")
         self.tendon_count = len(matrix)
-        self._moves = matrix != 0
-        self._mover = np.abs(matrix).argmax(axis=1)
-        self._sign = np.sign(matrix[np.arange(len(matrix)), self._mover])
         self._turned_m = np.zeros(matrix.shape[1])
         self._refused: str = ""
 
@@ -65,9 +62,9 @@ class Transmitted(Around):
             displacement_m=coupling.tendons(coupling.wound(turned)),
             velocity_m_per_s=coupling.moved(radius * found.velocity_m_per_s),
             tension_n=coupling.loads(found.tension_n / radius),
-            current_a=self._sign * found.current_a[self._mover],
-            temperature_c=np.fmax.reduce(np.where(self._moves, found.temperature_c, np.nan), axis=1),
-            age_s=np.where(self._moves, found.age_s, 0.0).max(axis=1),
+            current_a=coupling.each_tendons(found.current_a),
+            temperature_c=np.fmax.reduce(np.where(coupling.moves, found.temperature_c, np.nan), axis=1),
+            age_s=np.where(coupling.moves, found.age_s, 0.0).max(axis=1),
             device_faults=(*found.device_faults, *filter(None, (self._refused,))),
         )
 
@@ -103,7 +100,19 @@ class TransmittedCounts(Transmitted, AroundCounts):
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
         """Which tendons a motor moves that lost its zero, (N,)."""
-        return np.asarray((self._moves & self.actuators.zero_lost).any(axis=1))
+        return np.asarray((self.coupling.moves & self.actuators.zero_lost).any(axis=1))
+
+
+class TransmittedBoards(TransmittedCounts):
+    """The same of motor boards, whose torque is switched on in many short steps."""
+
+    def begin_enable(self, now_s: float) -> None:
+        """As the actuators', at ``now_s`` (s)."""
+        self.actuators.begin_enable(now_s)
+
+    def continue_enable(self, now_s: float) -> bool:
+        """As the actuators', at ``now_s`` (s)."""
+        return bool(self.actuators.continue_enable(now_s))
 
 
 def transmitted(actuators: TendonActuators, coupling: Coupling | None) -> TendonActuators:
@@ -117,4 +126,6 @@ def transmitted(actuators: TendonActuators, coupling: Coupling | None) -> Tendon
     if coupling is None:
         return actuators
     kind = TransmittedCounts if isinstance(actuators, CountsFromPowerOn) else Transmitted
+    if hasattr(actuators, "begin_enable"):
+        kind = TransmittedBoards
     return cast("TendonActuators", kind(actuators, coupling))

@@ -10,6 +10,7 @@ from continuum_robot.robot.schema import quantity, refuse
 
 ANTIWINDUP_STRATEGIES = ("none", "back_calculation", "conditional_integration")
 TENDON_FORCE_STRATEGIES = ("shift", "redistribute", "clip", "least_sum")
+PRELOAD = "preload"
 PID_LAW = "pid"
 INVERSE_DYNAMICS_LAW = "inverse_dynamics"
 STATICS_LAW = "statics"
@@ -74,7 +75,9 @@ class ControlSettings:
         filled=True,
     )
     tendon_forces: str = quantity(
-        "how negative tendon forces are avoided", default="shift", choices=TENDON_FORCE_STRATEGIES
+        "how negative tendon forces are avoided: preload where motors share tendons, by itself",
+        default="shift",
+        choices=(*TENDON_FORCE_STRATEGIES, PRELOAD),
     )
     pretension_n: float = quantity("least tension that shifting leaves", default=0.5, ge=0, le=1e4, live=True)
     pretension_rate_n_per_s: float = quantity(

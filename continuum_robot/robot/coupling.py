@@ -39,6 +39,13 @@ class Coupling:
     offset_m : q0, displacement of the tendons where the motors are at zero, (N,), m
     shares : whether there are fewer motors than tendons
     tolerance_m : how far a command may be outside the range of T, m
+    moves : which motor moves which tendon, (N, M)
+    motor : whose current is each tendon's, (N,)
+    told : what a motor's force adds to each tension, as far as the motors and the preload tell, (N, M)
+
+    Raises
+    ------
+    ParameterError : a robot without a transmission, or motors that are to make tensions which nothing tells
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -52,6 +59,10 @@ class Coupling:
         self.missed = _clean(np.eye(count) - self.reach)
         motors = self.matrix.shape[1]
         self.shares = motors < count
+        self.moves = self.matrix != 0
+        self.motor = transmission.motors(count)
+        self._sense = np.sign(self.matrix[np.arange(count), self.motor])
+        self._tendon = np.array([np.flatnonzero(self.motor == motor)[0] for motor in range(motors)])
         stiffness = robot.tendon_stiffnesses_n_per_m
         self.offset_m = transmission.preload_n / stiffness
         self.tolerance_m = _PRELOAD_FRACTION * transmission.preload_n / float(stiffness.max()) or np.inf
@@ -64,11 +75,14 @@ class Coupling:
         # T^T F = tau, and outside the range of T, where the paths add nothing, the stretch F / k is q0.
         usual = float(stiffness.mean())
         from_both = np.linalg.pinv(np.vstack([self.matrix.T, self.missed * (usual / stiffness)]))
-        self._loads = _clean(from_both[:, :motors])
+        self.told = _clean(from_both[:, :motors])
         self._preloads_n = usual * from_both[:, motors:] @ self.missed @ self.offset_m
         paths = tendon_manifold(robot).displacement_matrix
         if np.abs(self.missed @ paths).max() > 1e-9 * np.abs(paths).max() or robot.traits.nonlinear_lengths:
             self._preloads_n[np.abs(self.missed).max(axis=1) > 0] = np.nan
+        if not (robot.takes_displacements or np.isfinite(self._preloads_n).all()):
+            expected = "paths whose lengths change by what the motors wind: else these and the preload tell no tensions"
+            raise ParameterError("transmission.matrix", self.matrix.tolist(), expected)
 
     # --- spools
 
@@ -91,6 +105,13 @@ class Coupling:
     def radius(self, turned_m: Vector) -> Vector:
         """Radius of each spool over that at the motor's zero, (M,), where they have turned by ``turned_m``, m."""
         return 1 + 2 * self._growth_per_m * turned_m
+
+    def radius_at(self, displacement_m: Vector) -> Vector:
+        """The same where the tendons are at displacements, (N,), m; NaN where one is unknown."""
+        if not self._growth_per_m.any():
+            return np.ones(len(self._growth_per_m))
+        square = 1 + 4 * self._growth_per_m * (self.inverse @ (displacement_m - self.offset_m))
+        return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
     # --- tendons
 
@@ -130,13 +151,21 @@ class Coupling:
 
     # --- forces
 
+    def each_tendons(self, values: Vector) -> Vector:
+        """Currents or forces of the motors, (M,), as those of the tendons, (N,): positive where they pull it in."""
+        return np.asarray(self._sense * values[self.motor])
+
+    def each_motors(self, values: Vector) -> Vector:
+        """The inverse of :meth:`each_tendons`, (M,)."""
+        return np.asarray(self._sense[self._tendon] * values[self._tendon])
+
     def forces(self, tension_n: Vector) -> Vector:
         """Forces of the motors that tensions (N,) ask for, T^T F, (M,), N at what they wind."""
         return np.asarray(self.matrix.T @ tension_n)
 
     def loads(self, force_n: Vector) -> Vector:
         """Tensions at forces of the motors (M,), (N,), N; NaN where the motors and the preload do not tell them."""
-        return _product(self._loads, force_n) + self._preloads_n
+        return _product(self.told, force_n) + self._preloads_n
 
 
 def coupling_of(robot: Robot) -> Coupling | None:
@@ -155,4 +184,7 @@ def _clean(matrix: NDArray[np.floating[Any]]) -> Vector:
 
 def _product(matrix: Vector, values: Vector) -> Vector:
     """A product in which an entry of 0 takes nothing, not even NaN."""
+    known = matrix @ values
+    if np.isfinite(known).all():
+        return np.asarray(known)
     return np.asarray(np.where(matrix != 0, matrix * np.where(matrix != 0, values, 0.0), 0.0).sum(axis=1))

@@ -20,6 +20,7 @@ from continuum_robot.robot.control_settings import (
     BY_MODEL,
     INVERSE_DYNAMICS_LAW,
     LAWS,
+    PRELOAD,
     STATICS_LAW,
     ControlSettings,
     ReferenceSettings,
@@ -211,18 +212,19 @@ class Robot:
                     )
 
     def _check_transmission(self, transmission: Transmission) -> None:
-        if not self.takes_displacements:
-            command = None if self.actuators is None else self.actuators.command
-            expected = f"{DISPLACEMENT}: motors that share tendons, or wind them in layers, are held at displacements"
-            raise refuse("actuators.command", command, expected)
+        if self.actuators is None:
+            raise refuse("actuators", None, "the actuators' properties too, since there is a transmission")
         transmission.check(self.tendon_count)
         self._check_layers(transmission)
-        if self.motor_count == self.tendon_count:
+        if not self.shares_motors:
             return
+        if isinstance(self.limits, TensionLimits) and self.limits.safe_n != transmission.preload_n:
+            expected = f"transmission.preload_n = {transmission.preload_n:g} N, which idle motors leave on tendons"
+            raise refuse("limits.safe_n", self.limits.safe_n, expected)
         if self.displaced_tendons is not None:
             expected = "none: its zeros and gains are of motors that pull one tendon each"
             raise refuse("displaced_tendons", "a fit of held tendons", expected)
-        if self.motor_count == self.coordinate_count and self.control is not None:
+        if self.takes_displacements and self.motor_count == self.coordinate_count and self.control is not None:
             usual_n = ControlSettings().pretension_n
             if self.control.pretension_n != usual_n:
                 expected = "none: transmission.preload_n alone says how tight the tendons are"
@@ -255,7 +257,7 @@ class Robot:
                 if getattr(control, key) != getattr(plain, key):
                     expected = f"none: only the law {STATICS_LAW} of actuators that take displacements has it"
                     raise refuse(f"control.{key}", getattr(control, key), expected)
-            return control
+            return self._preloaded(control)
         if control.law not in LAWS:
             return control
         if control.law == INVERSE_DYNAMICS_LAW:
@@ -264,8 +266,9 @@ class Robot:
         for key in ("gains", "inverse_dynamics", *fed_forward):
             if getattr(control, key) != getattr(plain, key):
                 raise refuse(f"control.{key}", getattr(control, key), "none: the law statics has no use for it")
-        if control.tendon_forces == "clip":
-            raise refuse("control.tendon_forces", "clip", "another one: clipped loads hold no shape")
+        if control.tendon_forces in ("clip", PRELOAD):
+            expected = "another one: clipped loads hold no shape, and preload is of motors that take tensions"
+            raise refuse("control.tendon_forces", control.tendon_forces, expected)
         if control.integral_per_s and not self.sees_shape and not self.sees_tip:
             expected = "0: no strings and no fibre see the shape, and no hardware.tracker the tip"
             raise refuse("control.integral_per_s", control.integral_per_s, expected)
@@ -273,6 +276,18 @@ class Robot:
             expected = f"{BY_MODEL}: motors that share tendons tighten none alone"
             raise refuse("control.pretension_by", control.pretension_by, expected)
         return replace(control, law=STATICS_LAW)
+
+    def _preloaded(self, control: ControlSettings) -> ControlSettings:
+        """The settings for motors that take tensions; where they share tendons, the preload is their pretension."""
+        if not self.shares_motors or self.transmission is None:
+            if control.tendon_forces == PRELOAD:
+                raise refuse("control.tendon_forces", PRELOAD, "another one: no motors share tendons")
+            return control
+        for key, needed in (("tendon_forces", PRELOAD), ("pretension_n", self.transmission.preload_n)):
+            if getattr(control, key) not in (needed, getattr(ControlSettings(), key)):
+                expected = f"{needed}, or none: motors that share tendons leave their preload on them"
+                raise refuse(f"control.{key}", getattr(control, key), expected)
+        return replace(control, tendon_forces=PRELOAD, pretension_n=self.transmission.preload_n)
 
     def _check_command(self, command: str) -> None:
         if self.limits is not None and isinstance(self.limits, DisplacementLimits) != self.takes_displacements:
@@ -443,6 +458,27 @@ class Robot:
         return len(self.transmission.matrix[0])
 
     @property
+    def shares_motors(self) -> bool:
+        """Whether there are fewer motors than tendons."""
+        return self.motor_count < self.tendon_count
+
+    @property
+    def tendon_actuators(self) -> Actuators | None:
+        """The actuators with what each tendon has of their inertia and friction: halves where two share a motor."""
+        if self.actuators is None or self.transmission is None:
+            return self.actuators
+        matrix = np.abs(self.transmission.coupling(self.tendon_count))
+        # A motor's power and energy over those of its tendons where all move as it winds: q = T y.
+        rubs, moves = self.motor_count / matrix.sum(), self.motor_count / (matrix**2).sum()
+        return replace(
+            self.actuators,
+            rotor_inertia_kg_m2=moves * self.actuators.rotor_inertia_kg_m2,
+            viscous_friction_nms=moves * self.actuators.viscous_friction_nms,
+            coulomb_friction_nm=rubs * self.actuators.coulomb_friction_nm,
+            cogging_amplitude_nm=rubs * self.actuators.cogging_amplitude_nm,
+        )
+
+    @property
     def tendon_slices(self) -> tuple[slice, ...]:
         """For each segment, or the mechanism, where its tendons stand in an array over all; routed ones come last."""
         return self.construction.tendon_slices
@@ -516,12 +552,12 @@ class Robot:
         """
         if self.actuators is None:
             return np.full(self.tendon_count, np.nan)
-        values = np.full(self.tendon_count, self.actuators.newton_per_ampere)
+        values = np.full(self.motor_count, self.actuators.newton_per_ampere)
         motors = () if self.hardware is None else self.hardware.tendon_actuators.motors
-        if sorted(entry.tendon or 0 for entry in motors) == list(range(1, self.tendon_count + 1)):
+        if sorted(entry.number for entry in motors) == list(range(1, self.motor_count + 1)):
             for entry in motors:
                 values[entry.number - 1] = entry.newton_per_ampere(self.actuators)
-        return values
+        return values if self.transmission is None else values[self.transmission.motors(self.tendon_count)]
 
     @property
     def coordinate_count(self) -> int:

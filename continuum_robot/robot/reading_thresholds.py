@@ -164,7 +164,7 @@ def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThreshol
     ------
     ParameterError : a robot without limits of tensions
     """
-    limits, actuators = robot.tension_limits, robot.actuators
+    limits, actuators = robot.tension_limits, robot.tendon_actuators
     tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
     step_m = friction_n = mass_kg = largest_a = 0.0
     if actuators is not None:

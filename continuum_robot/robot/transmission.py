@@ -8,12 +8,14 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 
 from continuum_robot.robot.schema import quantity, refuse
 
 Vector: TypeAlias = NDArray[np.float64]
 
 _RANK = 1e-9  # smallest singular value that counts, of the largest
+_NOTHING = 1e-300  # whose logarithm is finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,19 @@ class Transmission:
         tendon_count : N
         """
         return np.array(self.matrix) if self.matrix else np.eye(tendon_count)
+
+    def motors(self, tendon_count: int) -> NDArray[np.intp]:
+        """The motor whose current stands for each tendon's, (N,): that which moves it most, and each for some tendon.
+
+        Parameters
+        ----------
+        tendon_count : N
+        """
+        size = np.abs(self.coupling(tendon_count))
+        found = size.argmax(axis=1)
+        tendons, motors = linear_sum_assignment(np.log(np.maximum(size, _NOTHING)), maximize=True)
+        found[tendons] = motors
+        return np.asarray(found)
 
     def check(self, tendon_count: int) -> None:
         """Refuse what does not fit a robot of ``tendon_count`` tendons.

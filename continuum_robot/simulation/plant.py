@@ -35,7 +35,7 @@ class PlantState:
     c, c_rate : strain coefficients of the rod (1/m) and their rates, shape (n,)
     motor_position_m, motor_velocity_m_per_s : tendon on each spool, 0 at the straight configuration, shape (N,);
         the rod's own displacement with ideal actuation
-    current_a : motor currents, shape (N,); NaN with ideal actuation
+    current_a : motor currents, shape (N,), of the tendon's motor where several share it; NaN with ideal actuation
     """
 
     time_s: float
@@ -105,7 +105,7 @@ class Plant:
             expected = "none with a transmission"
             raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
         self._fastest_m_per_s = _fastest_m_per_s(robot)
-        self._no_force = np.zeros(self._size)
+        self._no_force, self._coupling = np.zeros(self._size), coupling_of(robot)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
@@ -253,6 +253,9 @@ class Plant:
             return np.maximum(command, 0.0)  # a tendon cannot push
         if self.has_servos:
             return self._wiring.pulled(command) if self._wired else command
+        if self._coupling is not None:
+            radius = self._coupling.radius_at(self._body.spools[0])
+            command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
         current, least, most = command / self.motor.newton_per_ampere, -self.current_limit_a, self.current_limit_a
         if self._fastest_m_per_s:
             slower = self.velocity * (most / self._fastest_m_per_s)
@@ -365,8 +368,8 @@ def _fastest_m_per_s(robot: Robot) -> float:
     """
     settings, actuators = robot.simulation, robot.actuators
     servos, coupling = actuators is None or actuators.servo is not None, coupling_of(robot)
-    if settings.no_load_speed_rad_per_s and servos:
-        expected = "0 for servos, which have actuators.servo.maximum_speed_rad_per_s"
+    if settings.no_load_speed_rad_per_s and (servos or coupling is not None):
+        expected = "0 for servos, which have actuators.servo.maximum_speed_rad_per_s" if servos else "0 with a transmission"
         raise ParameterError("simulation.no_load_speed_rad_per_s", settings.no_load_speed_rad_per_s, expected)
     against = coupling is not None and ((coupling.matrix > 0).any(axis=0) & (coupling.matrix < 0).any(axis=0)).any()
     if settings.backlash_m and not against:

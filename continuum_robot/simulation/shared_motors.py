@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors behind a transmission: their servos move, and turn the spools of all tendons that they share."""
+"""Motors behind a transmission: they move, and turn the spools of all tendons that they share."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from continuum_robot.simulation.bodies.plant_body import Drive
 from continuum_robot.simulation.motors import MotorModel
 
 Vector = NDArray[np.float64]
+Driving = Callable[[Vector, Vector], tuple[Vector, Vector | float]]
 
 _ITERATIONS = 60
 _SHORTEST = 1e-3  # part of a step
@@ -20,21 +23,21 @@ _TOLERANCE_M_PER_S = 1e-10
 
 
 class SharedMotors:
-    """M motors that hold what they wind, one implicit step after the other; spools follow by q = T y + q0.
+    """M motors, servos or with a current each, one implicit step after the other; spools follow by q = T y + q0.
 
-    The tendons give way meanwhile as springs whose other ends are at rest.
+    The tendons give way meanwhile as springs whose other ends go on as fast as before.
 
     Parameters
     ----------
     coupling : of the robot
-    motor : with a servo
+    motor : of each
     stiffness_n_per_m : of the tendons, (N,)
     wires : tensions for the torque of each capstan whose wires rub in the disks, (N, k), N/(N.m)
     backlash_m : play of each motor's gear, as tendon, m
 
     Attributes
     ----------
-    wound_m, speed_m_per_s, force_n : of the motors, (M,)
+    wound_m, speed_m_per_s, force_n, current_a : of the motors, (M,)
 
     Raises
     ------
@@ -50,26 +53,25 @@ class SharedMotors:
         self._coupling, self._motor, self._stiffness = coupling, motor, stiffness_n_per_m
         motors = coupling.matrix.shape[1]
         self._wires = coupling.matrix.T @ wires
-        self._moves, self._unmoving = (coupling.matrix != 0).T, np.zeros((0, motors))
-        self.wound_m, self.speed_m_per_s, self.force_n, self._behind_m = np.zeros((4, motors))
+        self._own, self._unmoving = coupling.motor == np.arange(motors)[:, None], np.zeros((0, motors))
+        self.wound_m, self.speed_m_per_s, self.force_n, self.current_a, self._behind_m = np.zeros((5, motors))
         self._play_m = backlash_m / 2
 
     def reset(self, displacement_m: Vector) -> None:
         """Be at rest nearest to displacements of the tendons, (N,), m."""
         coupling = self._coupling
         self.wound_m = coupling.inverse @ (displacement_m - coupling.offset_m)
-        self.speed_m_per_s, self.force_n, self._behind_m = np.zeros((3, len(self.wound_m)))
+        self.speed_m_per_s, self.force_n, self.current_a, self._behind_m = np.zeros((4, len(self.wound_m)))
 
     @property
     def spools(self) -> Vector:
-        """Tendon on each spool (m), its rate (m/s) and the current that its load stands for (A), (3, N)."""
+        """Tendon on each spool (m), its rate (m/s) and the current of its motor (A), (3, N)."""
         coupling = self._coupling
-        load_n = coupling.loads(self.force_n)
         return np.array(
             [
                 coupling.tendons(self.wound_m),
                 coupling.moved(self.speed_m_per_s),
-                load_n / self._motor.newton_per_ampere,
+                coupling.each_tendons(self.current_a),
             ]
         )
 
@@ -78,14 +80,17 @@ class SharedMotors:
         """Tendon on each spool, (N,), m: behind what the encoder shows by the play of the gear."""
         return self._coupling.tendons(self.wound_m - self._behind_m)
 
-    def move(self, drive: Drive, tension_n: Vector, rubbed_nm: Vector, duration_s: float) -> None:
+    def move(
+        self, drive: Drive, tension_n: Vector, followed_m_per_s: Vector, rubbed_nm: Vector, duration_s: float
+    ) -> None:
         """Go on for a time.
 
         Parameters
         ----------
         drive : its ``desired`` are displacements of the tendons, NaN where the torque is off: of all motors that move
-            such a tendon
+            such a tendon; or currents as :attr:`spools` has them
         tension_n : of the tendons at the beginning, (N,), N
+        followed_m_per_s : how fast their other ends give way then, (N,), m/s
         rubbed_nm : the most that friction of its wires takes of each capstan's torque, (k,), N.m
         duration_s : s
 
@@ -95,18 +100,13 @@ class SharedMotors:
         ConvergenceError : no speeds solve the step
         """
         coupling, motor, h = self._coupling, self._motor, duration_s
-        servo = motor.servo
-        assert servo is not None
-        off, moves = np.isnan(drive.desired), self._moves
-        if off.any():  # the others' goals are those of before, whatever the tendons beside them do
-            goal = coupling.inverse @ (np.where(off, coupling.tendons(self.wound_m), drive.desired) - coupling.offset_m)
-            goal[(moves & off).any(axis=1)] = np.nan
-        else:
-            goal = coupling.motors(drive.desired)
-        free = np.where(moves, drive.motor_free, 1.0).min(axis=1) > 0
-        largest_n = np.where(moves, drive.current_limit_a, np.inf).min(axis=1) * motor.newton_per_ampere
+        newton_per_ampere = motor.newton_per_ampere / coupling.radius_at(coupling.tendons(self.wound_m))
+        free = np.where(self._own, drive.motor_free, 1.0).min(axis=1) > 0
+        largest_n = np.where(self._own, drive.current_limit_a, np.inf).min(axis=1) * newton_per_ampere
+        driving = self._driving(drive.desired, largest_n, newton_per_ampere, h)
         taut = coupling.matrix * (self._stiffness * (tension_n > 0))[:, None]
         springs = h**2 * coupling.matrix.T @ taut
+        followed_ns = h**2 * taut.T @ followed_m_per_s
         pulled, before, speed = coupling.forces(tension_n), self.speed_m_per_s, self.speed_m_per_s
         if self._play_m:  # within it the spool goes to where its tendons balance
             stiff = np.diag(coupling.matrix.T @ taut)
@@ -116,11 +116,11 @@ class SharedMotors:
         def missed(speed: Vector) -> tuple[Vector, Vector]:
             """By how much the momenta miss these speeds at the end, N.s, and its slope, kg."""
             place = self.wound_m + h * speed
-            force, falls = servo.force(goal, place, speed, largest_n, h)
+            force, falls = driving(place, speed)
             dry, dry_slope = motor.dry_friction(speed, place, self._unmoving, h)
             sense = np.tanh(TANH_PER_RADIAN * (self._wires.T @ speed))  # johnston (37), at the capstans' speeds
             away = motor.mass_kg * (speed - before) - h * (force - motor.viscous_ns_per_m * speed - dry - pulled)
-            away += springs @ speed + h * self._wires @ (sense * rubbed_nm)
+            away += springs @ speed - followed_ns + h * self._wires @ (sense * rubbed_nm)
             slope = springs + np.diag(motor.mass_kg + h * (falls + motor.viscous_ns_per_m + dry_slope))
             slope += h * (self._wires * (TANH_PER_RADIAN * (1 - sense**2) * rubbed_nm)) @ self._wires.T
             return away, slope
@@ -144,4 +144,24 @@ class SharedMotors:
             )
         self.speed_m_per_s = np.where(free, speed, 0.0)
         self.wound_m = self.wound_m + h * self.speed_m_per_s
-        self.force_n = servo.force(goal, self.wound_m, self.speed_m_per_s, largest_n, h)[0]
+        self.force_n = driving(self.wound_m, self.speed_m_per_s)[0]
+        if motor.servo is not None:
+            self.current_a = self.force_n / newton_per_ampere
+
+    def _driving(self, desired: Vector, largest_n: Vector, newton_per_ampere: Vector, h: float) -> Driving:
+        """Force of the motors at the end of a step, and how fast it falls with the speed there, by place and speed."""
+        coupling, servo = self._coupling, self._motor.servo
+        if servo is None:
+            # The lag of the current is integrated exactly; what accelerates the rotor is its mean over the step.
+            asked, lag = coupling.each_motors(desired), h / self._motor.current_time_constant_s
+            away = self.current_a - asked
+            force = newton_per_ampere * (asked + away * (1 - np.exp(-lag)) / lag)
+            self.current_a = asked + away * np.exp(-lag)
+            return lambda _place, _speed: (force, 0.0)
+        off = np.isnan(desired)
+        if off.any():  # the others' goals are those of before, whatever the tendons beside them do
+            goal = coupling.inverse @ (np.where(off, coupling.tendons(self.wound_m), desired) - coupling.offset_m)
+            goal[coupling.moves[off].any(axis=0)] = np.nan
+        else:
+            goal = coupling.motors(desired)
+        return lambda place, speed: servo.force(goal, place, speed, largest_n, h)

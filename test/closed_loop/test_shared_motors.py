@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from transmitted_robots import PRELOAD_N, made, pair, pair_values
+from transmitted_robots import PRELOAD_N, made, pair, pair_values, tension_values
 from virtual_loop import VirtualLoop
 
 from continuum_robot.control.displacement_controller import DisplacementController
+from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DisplacementLimits, PositionServo
 from continuum_robot.robot.control_settings import ControlSettings
@@ -18,10 +19,11 @@ from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.transmission import Transmission
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 
-def followed(robot, duration_s=6.0):
-    loop = VirtualLoop(robot)
+def followed(robot, duration_s=4.0, *, after_s=2.5, hardware=None):
+    loop = VirtualLoop(robot, hardware=hardware)
     loop.activate()
     rows = []
 
@@ -32,7 +34,7 @@ def followed(robot, duration_s=6.0):
 
     loop.run(duration_s, look)
     rows = np.array(rows)
-    return loop, rows[rows[:, 0] > 2.5]
+    return loop, rows[rows[:, 0] > after_s]
 
 
 def test_a_pair_on_one_servo_follows_in_its_plane_and_keeps_its_preload():
@@ -58,11 +60,11 @@ def test_coupled_gears_do_what_two_servos_do():
 
 def test_a_stop_leads_the_pair_to_the_straight_robot_within_its_range():
     robot = pair()
-    loop, rows = followed(robot, 3.0)
+    loop, rows = followed(robot, 2.6)
     assert abs(rows[-1, 1]) > 1e-3
     loop.control(on=False)
     commands = []
-    loop.run(3.0, lambda running: commands.append(np.array(running.safety.commanded)))
+    loop.run(2.0, lambda running: commands.append(np.array(running.safety.commanded)))
     assert [name for _, name in loop.fault_log] == ["command_timeout"]
     coupling, commands = coupling_of(robot), np.array(commands)
     commands = commands[np.isfinite(commands).all(axis=1)]
@@ -72,7 +74,7 @@ def test_a_stop_leads_the_pair_to_the_straight_robot_within_its_range():
 
 
 def test_a_motor_that_goes_off_leaves_both_tendons_and_is_a_fault():
-    loop, _ = followed(pair(), 3.0)
+    loop, _ = followed(pair(), 1.5)
     loop.body.inject("device_fault", 0)
     loop.run(1.0)
     assert [name for _, name in loop.fault_log] == ["device_fault"]
@@ -159,7 +161,7 @@ def bent(robot, given_way_m):
     plant, rows = Plant(robot), []
     rest, goal = coupling_of(johnstons(transmission=OPPOSITE)).offset_m + given_way_m, np.array([0.02, -0.012])
     plant.advance(rest, 0.5)
-    for way in np.concatenate([np.linspace(0, 1, 40), np.linspace(1, 0.5, 30)]):
+    for way in np.concatenate([np.linspace(0, 1, 22), np.linspace(1, 0.5, 14)]):
         plant.advance(rest + np.concatenate([way * goal, -way * goal]), 0.06)
         places = plant.displacement, plant.rod_displacement
         rows.append(np.concatenate([(one[:2] - one[2:]) / 2 for one in places]))
@@ -182,10 +184,84 @@ def test_johnstons_robot_moves_on_its_two_motors_as_on_four_halves():
 
 def test_johnstons_robot_follows_on_its_two_motors():
     doubled = 2 * load_robot("vanderbilt_segment").actuators.rotor_inertia_kg_m2
-    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}), 8.0)
+    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}), 4.0)
     assert not loop.fault_log
     assert loop.controller.unsolved == 0
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4
+
+
+def test_one_motor_that_takes_tensions_follows_and_keeps_the_preload():
+    loop, rows = followed(made(tension_values()), 3.0, after_s=1.5)
+    assert not loop.fault_log
+    # 0.02 N.m of dry friction are 2 N, beside 2.4 N that bend the strip.
+    assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 1e-3
+    np.testing.assert_allclose(rows[:, 3] + rows[:, 4], 2 * PRELOAD_N, atol=0.05)
+    np.testing.assert_allclose(rows[:, 5] + rows[:, 6], 2 * PRELOAD_N, atol=1e-9)
+    with pytest.raises(ParameterError, match="keep their preload"):
+        loop.controller.ask_pretension(12.0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "tendon", "magnitude", "found", "within_s"),
+    [
+        ("", 0, 0.0, "command_timeout", 0.11),
+        ("device_fault", 2, 0.0, "device_fault", 0.01),
+        ("stuck_motor", 0, 0.0, "frozen_reading", 0.2),
+        ("freeze_sensor", -1, 0.0, "frozen_reading", 0.2),
+        ("saturate_current", 1, 0.02, "current_mismatch", 0.1),
+        ("nan_reading", 3, 0.0, "reading_not_finite", 0.01),
+    ],
+)
+def test_faults_of_johnstons_motors_leave_them_idle_and_the_wires_at_their_preload(
+    fault, tendon, magnitude, found, within_s
+):
+    loop = VirtualLoop(load_robot("vanderbilt_two_motors"))
+    loop.activate()
+    loop.run(0.6)
+    begin_s, tensions = loop.now_s, []
+    if fault:
+        loop.body.inject(fault, tendon, magnitude)
+    else:
+        loop.control(on=False)
+    loop.run(0.5, lambda running: tensions.append(running.body.plant.tension))
+    assert [name for _, name in loop.fault_log] == [found]
+    assert loop.fault_log[0][0] - begin_s < within_s
+    np.testing.assert_allclose(loop.safety.commanded, 416.0)
+    assert loop.safety.released
+    np.testing.assert_allclose(np.array(tensions), 416.0, atol=30.0)
+
+
+@pytest.mark.parametrize(
+    ("robot", "rmse_m"),
+    [(load_robot("vanderbilt_two_motors"), 1e-3), (pair(layer_m=[1e-3]), 3e-4)],
+    ids=["boards", "servos"],
+)
+def test_a_transmission_stands_before_emulated_devices_too(robot, rmse_m):
+    """Motor boards that take currents and servos that hold places, with their true bytes, one channel a motor."""
+    robot = wired(robot)
+    loop, rows = followed(robot, 1.5, after_s=1.0, hardware=SimulatedHardware(robot))
+    assert loop.actuators.actuators.tendon_count == robot.motor_count
+    assert not loop.fault_log
+    assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < rmse_m
+    loop.body.inject("stuck_motor", robot.tendon_count - 1)
+    loop.run(0.4)
+    assert [name for _, name in loop.fault_log] == ["frozen_reading"]
+    loop.close()
+
+
+def test_johnstons_robot_bends_under_two_currents_as_under_those_of_four_halves():
+    """The kernel's motors, one a tendon, under the same tensions: the wires' friction hangs on these alone."""
+    halves, motors = load_robot("vanderbilt_segment"), load_robot("vanderbilt_two_motors")
+    motors = motors.changed(simulation=replace(motors.simulation, substep_s=5e-4))
+    plants, rows, change = (Plant(halves), Plant(motors)), [], np.array([60.0, -40.0])
+    plants[0].advance(np.full(4, 416.0), 3.0)
+    for way in np.concatenate([np.linspace(0, 1, 30), np.linspace(1, 0.3, 20)]):
+        for plant in plants:
+            plant.advance(416.0 + way * np.concatenate([change, -change]), 0.03)
+        rows.append([plant.rod_displacement for plant in plants])
+    kernel, shared = np.array(rows).transpose(1, 0, 2)
+    assert np.abs(kernel).max() > 0.01
+    np.testing.assert_allclose(shared, kernel, atol=0.02 * np.abs(kernel).max())
 
 
 def test_a_plant_refuses_what_its_motors_cannot_make():

@@ -81,9 +81,9 @@ def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: s
                 "simulation_level", desired, f"{DYNAMICS} or {AUTO} for a mechanism, which has no other plant"
             )
         return SimulationLevel(DYNAMICS, f"dynamics ({robot.traits.kind})")
-    if robot.transmission is not None:
+    if robot.transmission is not None and desired != WIRE:
         if desired not in (AUTO, DYNAMICS):
-            expected = f"{DYNAMICS} or {AUTO}: the others simulate a motor for each tendon, and no transmission"
+            expected = f"{WIRE}, {DYNAMICS} or {AUTO}: the others simulate a motor for each tendon, and no transmission"
             raise ParameterError("simulation_level", desired, expected)
         return SimulationLevel(DYNAMICS, "dynamics (motors behind a transmission)")
     if desired == MUJOCO:

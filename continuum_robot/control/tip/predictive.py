@@ -146,7 +146,7 @@ class PredictiveTip:
         slow = np.hstack([zero, polygon / self._motion.speed_m_per_s, zero])
         smooth = np.hstack([zero, zero, polygon / self._motion.acceleration_m_per_s2])
         self._motion_rows = np.vstack([slow, smooth]) / _LIMIT_UNIT
-        actuators, pull = robot.actuators, self._use.displacement_matrix
+        actuators, pull = robot.tendon_actuators, self._use.displacement_matrix
         count = len(pull)
         self._motors = np.zeros((count, 3 * size))  # what of a tension moves its motor, over (q, v, a)
         self._kept_n = self.settings.least_n

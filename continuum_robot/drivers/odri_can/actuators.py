@@ -70,7 +70,7 @@ class OdriTendonActuators:
     Attributes
     ----------
     simulated : as given
-    tendon_count : N
+    tendon_count : N, or the number of motors where the robot has a transmission
     compiled : whether the cycle is in the compiled form
     cycle : reads and writes, in that form
     channels, boards : in the order of the robot file, those that have a motor
@@ -96,7 +96,7 @@ class OdriTendonActuators:
             settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
         if settings is None:
             raise ParameterError("robot.hardware", None, f"motor boards in the file of robot {robot.name!r}")
-        self.simulated, self.tendon_count, self.settings = simulated, robot.tendon_count, settings
+        self.simulated, self.tendon_count, self.settings = simulated, robot.motor_count, settings
         self.compiled = form is not None and has_socket(settings.interface, socket_factory)
         self._form = form if self.compiled else INTERPRETED
         self._motors = MotorCurrents(robot, settings, settings.motors)

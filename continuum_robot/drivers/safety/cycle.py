@@ -27,6 +27,7 @@ from continuum_robot.drivers.safety.lateness_watch import LatenessWatch
 from continuum_robot.drivers.safety.reading_watch import ManifoldWatch, ReadingWatch
 from continuum_robot.drivers.safety.servo_watch import ServoWatch
 from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.shared_tension_rules import SharedTensionRules
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_RELEASE, StopAction
 from continuum_robot.drivers.safety.tension_rules import TensionRules
 from continuum_robot.errors import ParameterError
@@ -159,7 +160,8 @@ class SafetyCycle:
         else:
             thresholds = reading_thresholds(robot, period_s)
             tolerated_a = thresholds.current_mismatch_a
-            self.rules = TensionRules(robot, settings, tolerated_a, mismatch_s, self._maximum_step_s)
+            kind = TensionRules if robot.transmission is None else SharedTensionRules
+            self.rules = kind(robot, settings, tolerated_a, mismatch_s, self._maximum_step_s)
             self._watch = ManifoldWatch(robot.tension_limits, tendon_manifold(robot), settings, thresholds)
         self._commands = CommandWatch(limits, count, settings)
         self._commands.accept(*self.rules.accepted(settings.command_fraction, True))

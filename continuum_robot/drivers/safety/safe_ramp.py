@@ -14,6 +14,12 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.stepped.buffers import INFINITE, indices, integers, stepped, vector
 
+BRAKE_DURATION_S = 0.1
+"""For how long motors are braked after a fault, at most."""
+# From where on a tendon runs in, and the time in which a braked motor loses its speed.
+_BRAKE_SPEED_M_PER_S = 0.02
+_BRAKE_TIME_S = 0.01
+
 
 @cython.cclass
 class SafeRamp:
@@ -60,10 +66,10 @@ class SafeRamp:
         self._count, self._command = tendon_count, limiter.command
         self._safe_n, self._safe_rate_n_per_s = limits.safe_n, limits.safe_rate_n_per_s
         self._total_n, self._maximum_n = limits.total_n, limits.maximum_n
-        self._within_s, self._duration_s = settings.safe_within_s, settings.brake_duration_s
+        self._within_s, self._duration_s = settings.safe_within_s, BRAKE_DURATION_S
         self._rate_n_per_s, self._braked_s = limits.safe_rate_n_per_s, INFINITE
-        self._brake_ns_per_m = reflected_mass_kg / settings.brake_time_s
-        self._brake_speed_m_per_s = settings.brake_speed_m_per_s
+        self._brake_ns_per_m = reflected_mass_kg / _BRAKE_TIME_S
+        self._brake_speed_m_per_s = _BRAKE_SPEED_M_PER_S
         self._maximum_speed_m_per_s = settings.maximum_speed_m_per_s
         self.brake_n, self._change = vector(tendon_count), vector(tendon_count)
         self._runs_in = integers(tendon_count)

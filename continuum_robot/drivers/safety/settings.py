@@ -68,17 +68,6 @@ class SafetySettings:
         gt=0,
         le=10,
     )
-    brake_speed_m_per_s: float = quantity(
-        "speed at which a tendon runs in after a fault and above which its motor is braked",
-        "m/s",
-        default=0.02,
-        gt=0,
-        le=100,
-    )
-    brake_time_s: float = quantity("time in which a braked motor loses its speed", "s", default=0.01, gt=0, le=10)
-    brake_duration_s: float = quantity(
-        "longest time for which motors are braked after a fault; 0: never", "s", default=0.1, ge=0, le=10
-    )
     maximum_step_s: float = quantity(
         "longest time step of a release and of disagreeing currents, or two periods: a stall counts as no more",
         "s",

@@ -48,7 +48,7 @@ class TendonSwing:
     _rise_n: cython.double[::1]
 
     def __init__(self, robot: Robot, limits: TensionLimits, settings: SafetySettings) -> None:
-        mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
+        mass_kg = 0.0 if robot.tendon_actuators is None else robot.tendon_actuators.reflected_mass_kg
         stiffness_n_per_m = float(robot.tendon_stiffnesses_n_per_m.max())
         self._half_rad_per_s = 0.5 * math.sqrt(stiffness_n_per_m / mass_kg) if mass_kg > 0 else INFINITE
         self._count = robot.tendon_count

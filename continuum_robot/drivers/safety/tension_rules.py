@@ -77,8 +77,9 @@ class TensionRules(ActuationRules):
         self.command, self.limited = self._limiter.command, self._limiter.limited
         self._swing = TendonSwing(robot, limits, settings)
         self._has_actuators = robot.actuators is not None
-        mass_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
-        self._ramp = SafeRamp(limits, settings, self._limiter, count, mass_kg)
+        motor_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
+        mass_kg = 0.0 if robot.tendon_actuators is None else robot.tendon_actuators.reflected_mass_kg
+        self._ramp = SafeRamp(limits, settings, self._limiter, count, motor_kg)
         self._minimum_n, self._maximum_n, self._safe_n = limits.minimum_n, limits.maximum_n, limits.safe_n
         self._held_n, self._hold_n, self._place_m = vector(count), vector(count), vector(count)
         self._place_known = False
@@ -135,14 +136,22 @@ class TensionRules(ActuationRules):
     def check(self, reading: ReadingBuffer, dt: cython.double, engaged: cython.bint, obeys: cython.bint) -> cython.int:
         """Whether commanded and measured currents disagree."""
         j: cython.int
+        for j in indices(self._count):
+            self.motor_n[j] = self.command[j] + self.added[j]
+        return self.compare(reading, dt, engaged, obeys)
+
+    @stepped
+    def compare(
+        self, reading: ReadingBuffer, dt: cython.double, engaged: cython.bint, obeys: cython.bint
+    ) -> cython.int:
+        """:meth:`check` of currents for ``motor_n``."""
+        j: cython.int
         current_a: cython.double[::1] = reading.current_a
         tolerated_a: cython.double = self._tolerated_a
         difference_a: cython.double
         motor_n: cython.double[::1] = self.motor_n
         ampere_per_newton: cython.double[::1] = self._ampere_per_newton
         differs: cython.bint = False
-        for j in indices(self._count):
-            motor_n[j] = self.command[j] + self.added[j]
         if reading.valid and self._has_actuators and engaged:
             for j in indices(self._count):
                 difference_a = current_a[j] - motor_n[j] * ampere_per_newton[j]

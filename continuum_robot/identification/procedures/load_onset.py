@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings, string_zeros
-from continuum_robot.identification.procedures.procedure import HeldProcedure, ProcedureError, Step, pretension_n
+from continuum_robot.identification.procedures.procedure import (
+    HeldProcedure,
+    Procedure,
+    ProcedureError,
+    Step,
+    pretension_n,
+)
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
@@ -77,7 +83,7 @@ class LoadOnset(HeldProcedure[Homed]):
 
     def __init__(self, robot: Robot, settings: OnsetSettings | None = None) -> None:
         super().__init__(robot)
-        if robot.motor_count < robot.tendon_count:
+        if robot.shares_motors:
             expected = "a motor for each tendon: tendons that share one cannot be pulled one after the other"
             raise ParameterError("transmission.matrix", f"{robot.motor_count} motors", expected)
         self.settings = settings = checked(OnsetSettings, asdict(settings or OnsetSettings()))
@@ -222,8 +228,10 @@ class LoadOnset(HeldProcedure[Homed]):
         )
 
 
-class Mounted(HeldProcedure[Homed]):
+class Mounted(Procedure[Homed]):
     """The homing of a robot whose tendons share motors: it stands straight now, and moves nothing. Pure.
+
+    Motors that take tensions stay idle, and servos where they are.
 
     Parameters
     ----------
@@ -242,10 +250,11 @@ class Mounted(HeldProcedure[Homed]):
     measuring = True
 
     def __init__(self, robot: Robot) -> None:
-        super().__init__(robot)
         coupling = coupling_of(robot)
         if coupling is None or not coupling.shares or robot.transmission is None:
             raise ParameterError("transmission", robot.name, "motors that tendons share")
+        super().__init__(robot, np.full(robot.tendon_count, robot.transmission.preload_n))
+        self._holds, self._tight = robot.takes_displacements, True
         self._rest_m, self._preload_n = coupling.offset_m, robot.transmission.preload_n
         self._parts = len(robot.tendon_slices)
         self._names = tuple(string.name for string in robot.strings)
@@ -266,10 +275,20 @@ class Mounted(HeldProcedure[Homed]):
             zero_m, nothing = np.mean(self._seen, axis=0) - self._rest_m, np.zeros(self._parts)
             strings = string_zeros(self._names, self._strings.copy())
             self.result = Homed(zero_m, np.zeros(len(zero_m)), self._preload_n, 0.0, nothing, strings)
-        return Step(self.goal_m.copy(), MEASURE, min(1.0, self._elapsed_s / _LOOK_S))
+        return Step(self.rest_n.copy(), MEASURE, min(1.0, self._elapsed_s / _LOOK_S))
+
+    def start(self, reading: TendonReading) -> None:
+        """Servos stay where they are.
+
+        Parameters
+        ----------
+        reading : the first
+        """
+        if self._holds:
+            self.rest_n = reading.displacement_m.copy()
 
 
-def homing_of(robot: Robot, settings: HomingSettings | None = None) -> HeldProcedure[Homed] | Homing:
+def homing_of(robot: Robot, settings: HomingSettings | None = None) -> Procedure[Homed]:
     """The homing of a robot, by what its actuators take.
 
     Parameters
@@ -281,11 +300,11 @@ def homing_of(robot: Robot, settings: HomingSettings | None = None) -> HeldProce
     ------
     ParameterError : settings that the procedure refuses
     """
-    if not robot.takes_displacements:
-        return Homing(robot, settings)
     tension_n = 0.0 if settings is None else settings.tension_n
-    if robot.motor_count == robot.tendon_count:
+    if robot.shares_motors:
+        if tension_n:
+            raise ParameterError("tension_n", tension_n, "0: transmission.preload_n says how tight the tendons are")
+        return Mounted(robot)
+    if robot.takes_displacements:
         return LoadOnset(robot, OnsetSettings(tension_n=tension_n))
-    if tension_n:
-        raise ParameterError("tension_n", tension_n, "0: transmission.preload_n says how tight the tendons are")
-    return Mounted(robot)
+    return Homing(robot, settings)

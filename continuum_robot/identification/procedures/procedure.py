@@ -296,13 +296,16 @@ def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:
 
     Raises
     ------
-    ParameterError : one of them is missing, or the actuators take displacements
+    ParameterError : one of them is missing, the actuators take displacements, or tendons share motors
     """
     if robot.actuators is None or robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with actuators and limits")
     if not isinstance(robot.limits, TensionLimits):
         expected = "tension: this commands tensions, which servos that hold displacements do not take"
         raise ParameterError("actuators.command", robot.actuators.command, expected)
+    if robot.shares_motors:
+        expected = "a motor for each tendon: this pulls tendons that share one each by its own tension"
+        raise ParameterError("transmission.matrix", f"{robot.motor_count} motors", expected)
     return robot.actuators, robot.limits
 
 

@@ -41,6 +41,8 @@ _FRICTION = tuple(f"actuators.{key}" for key in ("coulomb_friction_nm", "gear_ra
 _SERVO = "actuators.servo.maximum_speed_rad_per_s", "actuators.gear_ratio", "actuators.spool_radius_m"
 _TORQUE = "actuators.torque_constant_nm_per_a", "actuators.maximum_current_a", *_FRICTION[1:]
 
+_PRELOAD = ("transmission.preload_n",)
+
 
 def _friction_n(coulomb_nm: float, ratio: float, radius_m: float, cogging_nm: float = 0.0) -> float:
     return 1.1 * (coulomb_nm + cogging_nm) * ratio / radius_m
@@ -53,6 +55,7 @@ RULES = (
     Rule("limits.rate_n_per_s", ("limits.maximum_n",), lambda most: 100 * most, TENSION, "maximum_n in 10 ms"),
     Rule("limits.total_n", ("limits.maximum_n", "tendons"), lambda most, count: 0.6 * most * count, TENSION,
          "0.6 maximum_n a tendon"),
+    Rule("limits.safe_n", _PRELOAD, float, TENSION, "transmission.preload_n, where there is one"),
     Rule("limits.safe_n", ("limits.maximum_n",), lambda most: most / 40, TENSION, "a fortieth of maximum_n"),
     Rule("limits.safe_rate_n_per_s", ("limits.maximum_n",), lambda most: 5 * most, TENSION, "maximum_n in 0.2 s"),
     Rule("limits.maximum_n", _TORQUE, lambda nm_per_a, most_a, ratio, radius: 0.5 * nm_per_a * most_a * ratio / radius,
@@ -65,6 +68,7 @@ RULES = (
          "a quarter of maximum_displacement_m"),
     Rule("limits.pay_out_speed_m_per_s", ("limits.speed_m_per_s",), lambda speed: 0.5 * speed, DISPLACEMENT,
          "half of the speed"),
+    Rule("control.pretension_n", _PRELOAD, float, TENSION, "transmission.preload_n, where there is one"),
     Rule("control.pretension_n", ("limits.minimum_n",), lambda least: 2 * least, TENSION, "twice minimum_n"),
     Rule("control.gains[].u_clamp_min", ("control.gains[].u_clamp_max",), lambda most: -most, TENSION,
          "-u_clamp_max", 15),

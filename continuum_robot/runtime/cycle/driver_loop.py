@@ -7,6 +7,7 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -546,18 +547,7 @@ class DriverLoop:
         reading = self.reading
         if reading is None:
             raise DeviceError("tendon_driver", "the devices cannot be read", "Check their bus and supply")
-        if from_m is None:
-            return reading
-        return TendonReading(
-            reading.stamp_s,
-            reading.displacement_m + from_m,
-            reading.velocity_m_per_s,
-            reading.tension_n,
-            reading.current_a,
-            reading.temperature_c,
-            reading.age_s,
-            reading.device_faults,
-        )
+        return reading if from_m is None else replace(reading, displacement_m=reading.displacement_m + from_m)
 
     def _on_failure(self, error: BaseException) -> None:
         """The loop died: without it nothing watches the tendons, so the torque goes off at once."""

@@ -51,7 +51,7 @@ class RodBody:
         self.substep_s = robot.simulation.substep_s
         self._friction, settings = CapstanFriction(robot), robot.simulation
         stiffness, fitted = robot.tendon_stiffnesses_n_per_m, robot.displaced_tendons
-        stiffest = float(stiffness.max())
+        stiffest = self._stiffest = float(stiffness.max())
         # What a fit has found of the tendons' stiffness does not change with their tension.
         stiffening = settings.tendon_stiffening_per_n if fitted is None else 0.0
         springs = Springs(stiffest, stiffening, settings.tendon_damping_ns_per_m)
@@ -94,6 +94,7 @@ class RodBody:
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
         self.moving.reset(c)
+        self._followed_m_per_s = np.zeros(self._robot.tendon_count)
         if self._shared is not None:
             self._shared.reset(self.moving.displacement_m)
             self.moving.spooled_m[:] = self._shared.spooled_m
@@ -127,18 +128,25 @@ class RodBody:
                     moving.touching[: values.size], moving.force[:] = values, drive.force + pushed
                 if self._shared is not None:
                     self._turn(self._shared, drive, duration_s / steps)
-                moving.step(duration_s / steps)
+                else:
+                    moving.step(duration_s / steps)
         except ConvergenceError as error:
             raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
 
     def _turn(self, shared: SharedMotors, drive: Drive, duration_s: float) -> None:
-        """Let the motors turn the spools, which the rod's step then takes as held."""
-        moving = self.moving
+        """A step of the motors, then one of the rod, whose spools are held where they are in the middle of it."""
+        moving, begin_m, before_m = self.moving, shared.spooled_m, self.rod_displacement
         rubbed = self._friction.wires_lose(moving.kept_by_wires(), moving.tension_n)
-        shared.move(drive, moving.tension_n, rubbed, duration_s)
-        moving.spooled_m[:], speed = shared.spooled_m, shared.spools[1]
+        shared.move(drive, moving.tension_n, self._followed_m_per_s, rubbed, duration_s)
+        end_m, speed = shared.spooled_m, shared.spools[1]
+        moving.spooled_m[:] = 0.5 * (begin_m + end_m)
         # A held spool has no speed there: what it adds to the damper's force is a stretch of the spring.
         moving.offset_m[:] = drive.offset_m - self._yield_s * speed
+        moving.step(duration_s)
+        moving.spooled_m[:] = end_m
+        self._followed_m_per_s = (self.rod_displacement - before_m) / duration_s
+        stretched_n = 0.5 * self._stiffest * moving.stiffness_fraction * (end_m - begin_m)
+        moving.tension_n[:] = np.where(moving.tension_n > 0, np.maximum(moving.tension_n + stretched_n, 0.0), 0.0)
 
     @property
     def c(self) -> Vector:

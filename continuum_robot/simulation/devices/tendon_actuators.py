@@ -15,6 +15,7 @@ from continuum_robot.drivers.simulated_link.codec import device_fault
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.choosing import SimulatedBody, mechanism_body
@@ -104,7 +105,7 @@ class SimulatedTendonActuators:
         known = tuple(name for name, kind in faults.FAULTS.items() if self._mechanism is None or not kind.mechanical)
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped = np.zeros(self.tendon_count, dtype=bool)
-        self._newton_per_ampere = self._actuators.newton_per_ampere
+        self._newton_per_ampere, self._coupling = self._actuators.newton_per_ampere, coupling_of(robot)
         resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio
         resolution_m /= self._actuators.encoder_counts_per_turn
         self._quantise = quantised(resolution_m)
@@ -117,6 +118,8 @@ class SimulatedTendonActuators:
         self._is_altered = False
         self._sampled_s, self._served_s = math.nan, -math.inf
         self._nothing = np.full(self.tendon_count, np.nan if self.takes_displacements else 0.0)
+        if self._coupling is not None and not self.takes_displacements:
+            self._nothing = self._coupling.loads(np.zeros(robot.motor_count))
         self._forget_commands()
 
     # --- the protocol
@@ -358,7 +361,11 @@ class SimulatedTendonActuators:
             plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
             plant.stiffness_fraction = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
             plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
-        return np.where(self._tripped, self._nothing, command)
+        off = self._tripped
+        if self._coupling is not None:  # with all tendons of its motors
+            moves = self._coupling.moves
+            off = (moves[:, moves[off].any(axis=0)]).any(axis=1)
+        return np.where(off, self._nothing, command)
 
     # --- readings
 
@@ -378,6 +385,9 @@ class SimulatedTendonActuators:
         sample = np.empty((4, self.tendon_count))
         sample[0], sample[1], sample[3] = position, velocity, current
         sample[2] = current * self._newton_per_ampere
+        if self._coupling is not None:
+            force = self._coupling.each_motors(sample[2]) / self._coupling.radius_at(position)
+            sample[2] = self._coupling.loads(force)
         self._channel.push(sample, now_s)
 
     def _reading(self, now_s: float) -> TendonReading:

@@ -26,7 +26,9 @@ from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
+from continuum_robot.drivers.transmission import transmitted
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
@@ -226,16 +228,17 @@ class SimulatedHardware:
             made: TendonActuators = device.make(
                 self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
             )
-            return made
-        return OdriTendonActuators(
-            self.robot,
-            socket_factory=self.host_socket,
-            clock=clock,
-            sleep=sleep,
-            simulated=True,
-            form=form,
-            pass_time=self.step,
-        )
+        else:
+            made = OdriTendonActuators(
+                self.robot,
+                socket_factory=self.host_socket,
+                clock=clock,
+                sleep=sleep,
+                simulated=True,
+                form=form,
+                pass_time=self.step,
+            )
+        return transmitted(made, coupling_of(self.robot))
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> Any:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
@@ -342,8 +345,8 @@ class SimulatedHardware:
     def _inject_servos(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
         if duration_s:
             raise ParameterError("duration_s", duration_s, "0: faults of servos last until they are ended")
-        for tendon, number in self._servo_of.items():
-            if target in (-1, tendon) and self.servos is not None:
+        for motor, number in self._servo_of.items():
+            if self.servos is not None and (target < 0 or self.motors is None or motor == self.motors.motor_of[target]):
                 self.servos.inject(name, number, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:

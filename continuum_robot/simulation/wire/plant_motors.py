@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import MotorsSection
 from continuum_robot.simulation.plant import Plant
@@ -62,6 +63,7 @@ class PlantMotors:
 
     Attributes
     ----------
+    motor_of : the motor of each tendon, shape (N,)
     stuck : tendons whose motor is blocked whatever the boards do, shape (N,), bool; may be written
     current_limit_a : of servos, beside what they limit themselves, shape (N,), A; may be written
     skipped_s : time that was skipped after stalls of the caller, s
@@ -74,10 +76,6 @@ class PlantMotors:
     def __init__(self, robot: Robot, settings: MotorsSection, plant: Plant) -> None:
         if plant.motor is None or robot.actuators is None:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
-        if robot.transmission is not None:
-            raise ParameterError(
-                "transmission", robot.name, "none: motors are simulated to the byte one for each tendon"
-            )
         entries = sorted(settings.motors, key=lambda entry: entry.number)
         polarity = np.array([entry.polarity for entry in entries], dtype=float)
         self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
@@ -86,9 +84,10 @@ class PlantMotors:
         self._motors = [PlantMotor(robot.actuators.maximum_current_a) for _ in entries]
         self._by_place = {entry.place: motor for entry, motor in zip(entries, self._motors, strict=True)}
         self._largest_a = robot.actuators.maximum_current_a
-        self.current_limit_a = np.full(len(entries), math.inf)
-        self.plant = plant
-        self.stuck = np.zeros(len(entries), dtype=bool)
+        self.current_limit_a = np.full(robot.tendon_count, math.inf)
+        self.plant, self._coupling = plant, coupling_of(robot)
+        self.motor_of = np.arange(robot.tendon_count) if self._coupling is None else self._coupling.motor
+        self.stuck = np.zeros(robot.tendon_count, dtype=bool)
         self.skipped_s = 0.0
         self._now_s: float | None = None
         self._show()
@@ -115,21 +114,29 @@ class PlantMotors:
             self.skipped_s += duration_s - LONGEST_CATCH_UP_S
             duration_s = LONGEST_CATCH_UP_S
         held = np.array([motor.held for motor in self._motors])
-        self.plant.motor_free = np.where(held | self.stuck, 0.0, 1.0)
+        self.plant.motor_free = np.where(held[self.motor_of] | self.stuck, 0.0, 1.0)
         self.plant.advance(self._command(), duration_s)
         self._show()
 
     def _command(self) -> Vector:
         """Tensions of the currents, or the servos' goals as displacements."""
+        coupling = self._coupling
         if not self.plant.has_servos:
-            return np.array([motor.desired_a for motor in self._motors]) * self._n_per_a
-        fraction = np.array([motor.torque_fraction for motor in self._motors])
+            force = np.array([motor.desired_a for motor in self._motors]) * self._n_per_a
+            if coupling is None:
+                return force
+            return np.asarray(coupling.inverse.T @ (force / coupling.radius_at(self.plant.displacement)))
+        fraction = np.array([motor.torque_fraction for motor in self._motors])[self.motor_of]
         self.plant.current_limit_a = np.minimum(self.current_limit_a, fraction * self._largest_a)
-        return np.array([motor.goal_rev for motor in self._motors]) / self._rev_per_m
+        goal = np.array([motor.goal_rev for motor in self._motors]) / self._rev_per_m
+        return goal if coupling is None else coupling.tendons(coupling.wound(goal))
 
     def _show(self) -> None:
-        position = (self.plant.displacement * self._rev_per_m).tolist()
-        velocity = (self.plant.velocity * self._rev_per_m).tolist()
-        current = (self.plant.current * self._plant_n_per_a / self._n_per_a).tolist()
-        for motor, turns, speed, amperes in zip(self._motors, position, velocity, current, strict=True):
+        turned, speed, current = self.plant.displacement, self.plant.velocity, self.plant.current
+        if self._coupling is not None:
+            speed = self._coupling.inverse @ speed / self._coupling.radius_at(turned)
+            turned = self._coupling.turned(self._coupling.motors(turned))
+            current = self._coupling.each_motors(current)
+        rows = turned * self._rev_per_m, speed * self._rev_per_m, current * self._plant_n_per_a / self._n_per_a
+        for motor, turns, speed, amperes in zip(self._motors, *(row.tolist() for row in rows), strict=True):
             motor.position_rev, motor.velocity_rev_per_s, motor.current_a = turns, speed, amperes

@@ -13,6 +13,7 @@ from safety_steps import TendonSafety
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety import tendon_faults
+from continuum_robot.drivers.safety.safe_ramp import BRAKE_DURATION_S
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
@@ -686,8 +687,8 @@ def test_a_motor_that_runs_in_after_a_fault_is_braked_for_a_while_and_only_then(
         seen.append(safety.update(moving, None, 0.0, now_s, 1e-3).tension)
     tension = np.array(seen)
     braked = tension[:, 1] < 0
-    assert braked[: round(1e3 * safety.settings.brake_duration_s) - 1].all()
-    assert not braked[round(1e3 * safety.settings.brake_duration_s) + 1 :].any()
+    assert braked[: round(1e3 * BRAKE_DURATION_S) - 1].all()
+    assert not braked[round(1e3 * BRAKE_DURATION_S) + 1 :].any()
     assert tension[:, 1].min() >= -ROBOT.limits.maximum_n
     assert (np.delete(tension, 1, axis=1) >= ROBOT.limits.safe_n - 1e-9).all()
 

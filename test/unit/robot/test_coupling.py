@@ -43,9 +43,14 @@ def test_keys_without_effect_are_refused():
     values["control"]["pretension_n"] = 4.0
     with pytest.raises(RobotFileError, match=r"control.pretension_n: 4.0 .*preload_n"):
         made(values)
+    for strategy in ("clip", "preload"):
+        values = pair_values()
+        values["control"]["tendon_forces"] = strategy
+        with pytest.raises(RobotFileError, match=f"control.tendon_forces: '{strategy}'"):
+            made(values)
     values = pair_values()
-    del values["actuators"]["servo"], values["actuators"]["command"], values["limits"], values["control"]
-    with pytest.raises(RobotFileError, match=r"actuators.command: 'tension' -- expected displacement"):
+    del values["actuators"], values["limits"], values["control"]
+    with pytest.raises(RobotFileError, match=r"actuators: None .*there is a transmission"):
         made(values)
 
 
@@ -86,7 +91,7 @@ def test_a_column_needs_a_transmission():
         made(values)
 
 
-@pytest.mark.parametrize("level", ["wire", "mujoco"])
+@pytest.mark.parametrize("level", ["mujoco"])
 def test_levels_that_have_a_motor_for_each_tendon_are_refused(level):
     with pytest.raises(ParameterError, match="a motor for each tendon"):
         choose_level(level, pair(), real_time=False)
