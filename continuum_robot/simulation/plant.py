@@ -369,8 +369,8 @@ def _fastest_m_per_s(robot: Robot) -> float:
     settings, actuators = robot.simulation, robot.actuators
     servos, coupling = actuators is None or actuators.servo is not None, coupling_of(robot)
     if settings.no_load_speed_rad_per_s and (servos or coupling is not None):
-        expected = "0 for servos, which have actuators.servo.maximum_speed_rad_per_s" if servos else "0 with a transmission"
-        raise ParameterError("simulation.no_load_speed_rad_per_s", settings.no_load_speed_rad_per_s, expected)
+        known = "for servos, which have actuators.servo.maximum_speed_rad_per_s" if servos else "with a transmission"
+        raise ParameterError("simulation.no_load_speed_rad_per_s", settings.no_load_speed_rad_per_s, f"0 {known}")
     against = coupling is not None and ((coupling.matrix > 0).any(axis=0) & (coupling.matrix < 0).any(axis=0)).any()
     if settings.backlash_m and not against:
         expected = "0 without motors that pull tendons against each other: one tendon keeps its gear on one flank"
