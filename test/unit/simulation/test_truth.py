@@ -221,7 +221,7 @@ def test_play_delays_a_motor_that_pulls_two_tendons_where_they_change_sides():
     start = loose.displacement
 
     def shown(plant, wound_m):
-        for _ in range(60):
+        for _ in range(150):
             plant.advance(start + wound_m * np.array([1.0, -1.0]), 5e-3)
         np.testing.assert_allclose(plant.displacement - start, wound_m * np.array([1.0, -1.0]), atol=1e-4)
         return plant.rod_displacement[0] - plant.rod_displacement[1]
