@@ -291,6 +291,7 @@ KINDS: tuple[ServoFault, ...] = (
     ServoFault(
         name="host_stalls",
         cause="the computer stands still for 0.3 s",
+        # The servos hold meanwhile.
         action=lambda stand, _tendon: stand.stall(STALL_S),
         found=("command_timeout", "reading_timeout"),
         reaction=EITHER,
@@ -311,8 +312,8 @@ KINDS: tuple[ServoFault, ...] = (
     ),
     ServoFault(
         name="readings_late",
-        cause="readings come 0.2 s late",
-        action=_injected(faults.DELAY_READINGS, 0.2),
+        cause="readings come late by twice limits.reading_timeout_s",
+        action=lambda stand, tendon: stand.actuators.inject(faults.DELAY_READINGS, tendon, 2 * _readings(stand.robot)),
         found=("reading_timeout",),
         after_s=_readings,
     ),
