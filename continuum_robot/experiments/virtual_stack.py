@@ -156,7 +156,7 @@ class VirtualStack(QuietWatcher):
         self.loop.begin_procedure(run)
         self._pace.wait(lambda: run.finished, LONGEST_PROCEDURE_S)
         self.loop.end_procedure(run, [0.0] * self.robot.tendon_count)
-        if not run.succeeded:
+        if run.conclude() is None:
             raise ContinuumRobotError(f"the procedure ended early: {run.problem}")
 
     def calibrate_cogging(self, progress: Callable[[str], None]) -> CoggingCalibration:

@@ -215,9 +215,10 @@ def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str
             if run.step is not None:
                 bar.update(task, completed=run.step.progress, description=escape(run.step.phase))
     devices.end()
+    found: Found | None = run.conclude()
     problem = run.problem or devices.failure or CANCELLED
-    if run.succeeded and procedure.result is not None:
-        return procedure.result
+    if found is not None:
+        return found
     if problem == CANCELLED:
         console.print("cancelled: the tendons were released, nothing was stored")
         return 130
