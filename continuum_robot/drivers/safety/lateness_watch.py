@@ -68,9 +68,11 @@ class LatenessWatch:
     ) -> None:
         self.late_latency_s, self.procedure = late_latency_s, False
         self._missed_fraction = settings.missed_fraction
+        self._procedure_missed_fraction = max(settings.missed_fraction, 1.0 - PROCEDURE_RATE_HZ * period_s)
         if enough_hz > 0.0:
+            # Servos hold; their procedures go as slowly as readings may be old.
             self._missed_fraction = max(settings.missed_fraction, 1.0 - enough_hz * period_s)
-        self._procedure_missed_fraction = max(self._missed_fraction, 1.0 - PROCEDURE_RATE_HZ * period_s)
+            self._procedure_missed_fraction = 1.0
         self._late_cycles = max(_FEWEST_LATE, round(settings.late_time_s / period_s))
         self._rate_hz = 1.0 / period_s
         self._slot_cycles, self._slot_missed = integers(LATENESS_SLOTS), integers(LATENESS_SLOTS)

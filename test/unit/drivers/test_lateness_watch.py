@@ -50,6 +50,8 @@ def test_servos_that_smooth_their_goals_need_few_of_them(missed, too_slow):
     watch, period_s = LatenessWatch(0.05, SafetySettings(), 0.005, 48.0), 0.005
     slow = [watch.step(k * period_s * (1 + missed), 0.01, missed, True) for k in range(1, 200)]
     assert any(slow) == too_slow, "200 Hz of which a quarter, then a fifth are left; 48 are enough"
+    watch.procedure = True
+    assert not any(watch.step(10 + k * period_s * (1 + missed), 0.01, missed, True) for k in range(200))
 
 
 def test_an_answer_of_unknown_age_is_not_in_time():
