@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from typing import ClassVar
 
 from continuum_robot.drivers.dynamixel import models, registers
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, Model
@@ -22,7 +23,15 @@ from continuum_robot.drivers.dynamixel.protocol_2 import (
     crc_16,
 )
 from continuum_robot.drivers.servo_bus import BROADCAST
-from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+from continuum_robot.drivers.servo_emulation import (
+    ENCODER,
+    INPUT_VOLTAGE,
+    OVERHEATING,
+    OVERLOAD,
+    EmulatedServo,
+    EmulatedServos,
+    MotorPort,
+)
 
 _FIRMWARE = 6
 _INSTRUCTION_ERROR, _RANGE_ERROR, _ACCESS_ERROR, _ALERT = 0x02, 0x04, 0x07, 0x80
@@ -46,6 +55,7 @@ class EmulatedDynamixels(EmulatedServos):
     """
 
     title = "Dynamixel servos"
+    own_faults: ClassVar = {INPUT_VOLTAGE: 0, OVERHEATING: 2, ENCODER: 3, OVERLOAD: registers.OVERLOAD}
 
     def __init__(
         self,
@@ -185,8 +195,7 @@ class EmulatedDynamixels(EmulatedServos):
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """Torque off, and the bit of the hardware error."""
-        bit = 2 if fault == OVERHEATING else registers.OVERLOAD
-        servo.table[self._at(registers.HARDWARE_ERROR)] |= 1 << bit
+        servo.table[self._at(registers.HARDWARE_ERROR)] |= 1 << self.own_faults[fault]
         servo.table[self._at(registers.TORQUE_ENABLE)] = 0
 
     def measure(self, servo: EmulatedServo) -> None:
