@@ -99,9 +99,10 @@ class VirtualStack(QuietWatcher):
         *,
         believed: Robot | None = None,
         seed: int = 1,
+        actuators: Any = None,
     ) -> None:
         self.robot, self.plant = believed or robot, plant
-        self.actuators = SimulatedTendonActuators(robot, plant, np.random.default_rng(seed))
+        self.actuators = actuators or SimulatedTendonActuators(robot, plant, np.random.default_rng(seed))
         self.faults: list[tuple[float, str]] = []
         self._way: Way | None = None
         self._way_from_s = 0.0
