@@ -39,7 +39,9 @@ _QUIET_READINGS = 16  # at least, over that way
 _UNSEEN = 0.5  # of the largest load, that a blocked tendon may gain while a reading is as old as it may be
 _ONSET = 0.125  # of pretension and motors' friction, beyond the friction: a tight tendon
 _LEAST_COUNTS = 4
-_NOISE = 6.0  # standard deviations
+_JITTER_S = 0.015  # of goals and readings: a servo's distance from its goal shows it as a load
+_NOISE, _DEVIATION = 6.0, 1.48  # standard deviations, each of a median's distance
+_TOGETHER = 5  # readings that show a load
 _LOOK_S = 1.0  # over which the place of a robot that stands straight is averaged
 _SETTLE_S = 0.5  # in which the robot comes to rest
 _LAST = 0.5  # of the pretension's stretch, over which the loads of tight tendons are compared
@@ -117,6 +119,9 @@ class LoadOnset(HeldProcedure[Homed]):
         """As of :class:`~.procedure.Procedure`."""
         self._begin_m = reading.displacement_m.copy()
         self._slack_m, self._farthest_m = self._begin_m - self._out_m, self._begin_m + self.reach_m
+        if not np.isfinite(reading.tension_n).all():
+            self.speed_m_per_s = min(self.speed_m_per_s, self._count_n / self.k_n_per_m / _JITTER_S)
+            self._slowly = min(self._slowly, self.speed_m_per_s)
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
@@ -186,14 +191,16 @@ class LoadOnset(HeldProcedure[Homed]):
                 self._slack_n.append(load_n)
             return
         if not self._way:
-            self._quiet_n = float(np.mean(self._slack_n)) if self._slack_n else load_n
+            self._quiet_n = float(np.median(self._slack_n or [load_n]))
             counts_n = 0.0 if np.isfinite(reading.tension_n).all() else self._count_n
-            self._tight_n = max(self._onset_n, counts_n, _NOISE * float(np.std(self._slack_n or [0.0])))
+            # A busy computer adds single readings that are far off.
+            off_n = np.abs(np.array(self._slack_n or [0.0]) - self._quiet_n)
+            self._tight_n = max(self._onset_n, counts_n, _NOISE * _DEVIATION * float(np.median(off_n)))
         over_n = load_n - self._quiet_n
         self._way.append((at_m, over_n))
         # Long after its load began, a line through the loads shows where; a tendon that was never slack shows a line
         # from its start on.
-        if over_n > 2 * self._tight_n:
+        if np.median([n for _, n in self._way[-_TOGETHER:]]) > 2 * self._tight_n:
             way_m, way_n = np.array(self._way).T
             loaded = way_n > self._tight_n / 2
             per_n, begin_m = np.polyfit(way_n[loaded], way_m[loaded], 1) if loaded.sum() > 1 else (0.0, at_m)
