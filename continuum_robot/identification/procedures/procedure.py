@@ -247,6 +247,7 @@ class HeldProcedure(Procedure[Found]):
         self.drive_n_per_m: Vector = 1 / (1 / robot.tendon_stiffnesses_n_per_m + 1 / self.k_n_per_m)
         self.goal_m: Vector = np.zeros(0)
         self._longest_s = _STALL_PERIODS / actuators.cycle_hz
+        self._late_s = 1 / (np.pi * servo.bandwidth_hz)
         self._start_m, self.reach_m = self.goal_m, robot.limits.maximum_displacement_m
 
     def update(self, reading: TendonReading, dt: float) -> Step:
@@ -277,7 +278,9 @@ class HeldProcedure(Procedure[Found]):
         """
         if np.isfinite(reading.tension_n).all():
             return reading.tension_n
-        return np.asarray(self.k_n_per_m * (self.goal_m - reading.displacement_m))
+        # Critically damped, a servo in motion is 2 v / w behind without any load.
+        behind_m = self.goal_m - reading.displacement_m - self._late_s * reading.velocity_m_per_s
+        return np.asarray(self.k_n_per_m * behind_m)
 
     def bearable_load_n(self, reading: TendonReading, most_n: float) -> Vector:
         """The same of loads that may be borne.
