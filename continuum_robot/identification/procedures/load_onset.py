@@ -39,9 +39,9 @@ _QUIET_READINGS = 16  # at least, over that way
 _UNSEEN = 0.5  # of the largest load, that a blocked tendon may gain while a reading is as old as it may be
 _ONSET = 0.125  # of pretension and motors' friction, beyond the friction: a tight tendon
 _LEAST_COUNTS = 4
-_JITTER_S = 0.015  # of goals and readings: a servo's distance from its goal shows it as a load
+_JITTER_S = 0.015  # of goals and readings, in which a servo goes no further than those counts
 _TOGETHER = 16  # readings, whose median shows a load
-_NOISE, _DEVIATION = 2.0, 1.48  # standard deviations of one, some six of that median; each of a median's distance
+_NOISE, _DEVIATION = 4.0, 1.48  # standard deviations, each of a median's distance
 _LOOK_S = 1.0  # over which the place of a robot that stands straight is averaged
 _SETTLE_S = 0.5  # in which the robot comes to rest
 _LAST = 0.5  # of the pretension's stretch, over which the loads of tight tendons are compared
@@ -85,6 +85,7 @@ class LoadOnset(HeldProcedure[Homed]):
             limits.speed_m_per_s,
             _QUIET_M * actuators.cycle_hz / _QUIET_READINGS,
             _UNSEEN * limits.maximum_n / blocked_n_per_m / limits.reading_timeout_s,
+            _LEAST_COUNTS * actuators.meter_per_count / _JITTER_S,
         )
         self._back_speed = limits.pay_out_speed_m_per_s
         self._out_m = limits.pay_out_m
@@ -119,9 +120,6 @@ class LoadOnset(HeldProcedure[Homed]):
         """As of :class:`~.procedure.Procedure`."""
         self._begin_m = reading.displacement_m.copy()
         self._slack_m, self._farthest_m = self._begin_m - self._out_m, self._begin_m + self.reach_m
-        if not np.isfinite(reading.tension_n).all():
-            self.speed_m_per_s = min(self.speed_m_per_s, self._count_n / self.k_n_per_m / _JITTER_S)
-            self._slowly = min(self._slowly, self.speed_m_per_s)
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
