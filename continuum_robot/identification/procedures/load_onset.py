@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
@@ -198,11 +199,16 @@ class LoadOnset(HeldProcedure[Homed]):
         self._way.append((at_m, over_n))
         # Long after its load began, a line through the loads shows where; a tendon that was never slack shows a line
         # from its start on.
-        if np.median([n for _, n in self._way[-_TOGETHER:]]) > 2 * self._tight_n:
+        together_n = [n for _, n in self._way[-_TOGETHER:]]
+        if len(together_n) == _TOGETHER and np.median(together_n) > 2 * self._tight_n:
             way_m, way_n = np.array(self._way).T
-            loaded = way_n > self._tight_n / 2
-            per_n, begin_m = np.polyfit(way_n[loaded], way_m[loaded], 1) if loaded.sum() > 1 else (0.0, at_m)
-            if begin_m < self._from_m + _QUIET_M or per_n <= 0:
+            # Single readings of a slack tendon may be as high as that.
+            together = np.median(sliding_window_view(way_n, _TOGETHER), axis=1)
+            low = np.flatnonzero(together <= self._tight_n / 2)
+            begun = low[-1] + _TOGETHER // 2 if low.size else 0
+            n_per_m, at_zero_n = np.polyfit(way_m[begun:], way_n[begun:], 1)
+            begin_m = -at_zero_n / n_per_m if n_per_m > 0 else -math.inf
+            if begin_m < self._from_m + _QUIET_M:
                 raise ProcedureError(
                     f"{name} was tight before it was pulled",
                     "Its polarity in the robot file is wrong, or its spool winds more than stated; or let the tendons"
