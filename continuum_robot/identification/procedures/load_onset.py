@@ -144,6 +144,7 @@ class LoadOnset(HeldProcedure[Homed]):
                     self._phase = MEASURE
                 else:
                     self._shift_zero()
+                    self.straight_m = self._zero_m
         elif phase == MEASURE:
             self._load_n, self.ended = load_n, self._rests(True, dt)
         else:

@@ -18,7 +18,7 @@ from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 Found = TypeVar("Found")
-_STALL_PERIODS = 2.0
+_STALL_PERIODS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class Procedure(ABC, Generic[Found]):
     rest_n : as given
     needs_currents : whether a reading without the motors' currents shows nothing
     ended : all is measured
+    straight_m : where it found that servos stand at the straight pose, shape (N,), m; None: nowhere
     """
 
     tightening = "taking up slack"
@@ -143,6 +144,7 @@ class Procedure(ABC, Generic[Found]):
         self._take_up = TakeUp(rest_n, robot.tendon_names)
         self._tight = self._started = self._stopped = self.ended = False
         self._result: Found | None = None
+        self.straight_m: Vector | None = None
 
     @property
     def result(self) -> Found | None:

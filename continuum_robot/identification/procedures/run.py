@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.safety.displacement_rules import DisplacementRules
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.procedure import Procedure, ProcedureError, Step, Vector
@@ -74,6 +75,8 @@ class ProcedureRun:
             safety.deactivate()
             return None
         if step.done:
+            if self.procedure.straight_m is not None and isinstance(safety.rules, DisplacementRules):
+                safety.rules.straighten(self.procedure.straight_m)
             self.succeeded, self.problem = not self._cancelled, CANCELLED if self._cancelled else ""
             safety.deactivate()
             return None

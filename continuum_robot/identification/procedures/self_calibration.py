@@ -214,6 +214,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             if not self._homing.ended:
                 return replace(step, progress=0.25 * step.progress)
             self._homed = self._homing.found()
+            self.straight_m = self._homed.zero_m
             self._zero_m, self._from_m = self._homed.zero_m, step.command - self._homed.zero_m
             self._seen.clear()
         self._time_s += dt

@@ -305,7 +305,7 @@ class LoadCheck(HeldProcedure[TendonVerdicts]):
         if not self._homing.ended:
             step = self._homing.update(reading, dt)
             self.goal_m = step.command
-            self._rest_m = step.command.copy()
+            self._rest_m, self.straight_m = step.command.copy(), self._homing.straight_m
             return replace(step, progress=0.7 * step.progress)
         pulls, target = self.pulls, self._rest_m.copy()
         name, part = pulls.name, pulls.part

@@ -111,6 +111,9 @@ def test_homing_finds_where_loads_begin(tell, missed, noise_n):
     assert np.abs(error_m).max() < (2e-4 if tell else 7e-4), "what a segment's tendons have in common bends nothing"
     assert np.abs(controlled_manifold(ROBOT).clarke(error_m)).max() < (2e-4 if noise_n else 1e-4)
     assert servos.peak_n < 15.0
+    # A release counts from the pose that was found: else each procedure would let the tendons out further.
+    left_m = servos.read(1e6).displacement_m - procedure.result.zero_m
+    np.testing.assert_allclose(left_m, -ROBOT.limits.pay_out_m, atol=1e-3)
 
 
 def test_where_slack_counts_as_a_fault_a_homing_still_lets_tendons_out():
