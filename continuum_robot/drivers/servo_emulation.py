@@ -11,7 +11,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from continuum_robot.errors import ParameterError
 
@@ -24,6 +24,8 @@ NOISE = "noise"
 REBOOT = "reboot"
 OVERHEATING = "overheating"
 OVERLOAD = "overload"
+INPUT_VOLTAGE = "input_voltage"
+ENCODER = "encoder"
 STUCK_MOTOR = "stuck_motor"
 POSITION_JUMP = "position_jump"
 
@@ -35,10 +37,14 @@ FAULTS: dict[str, str] = {
     REBOOT: "the servo restarts, once",
     OVERHEATING: "the servo is too hot and switched off, until it restarts",
     OVERLOAD: "the servo switches off by overload, once",
+    INPUT_VOLTAGE: "the servo switches off by a supply out of its range, once",
+    ENCODER: "the servo switches off since its encoder fails, once",
     STUCK_MOTOR: "the horn is blocked",
     POSITION_JUMP: "the position jumps by this many turns, once",
 }
 """Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
+
+_SWITCHED_OFF = (OVERLOAD, OVERHEATING, INPUT_VOLTAGE, ENCODER)
 
 
 class MotorPort(Protocol):
@@ -127,6 +133,8 @@ class EmulatedServos:
     """
 
     title = "servos"
+    own_faults: ClassVar[Mapping[str, int]] = {}
+    """Bit or code by which a servo of this kind says why it switched off."""
 
     def __init__(self, servos: Mapping[int, MotorPort], table_size: int, baud_bps: int) -> None:
         self.servos = {number: EmulatedServo(motor, bytearray(table_size)) for number, motor in servos.items()}
@@ -154,7 +162,7 @@ class EmulatedServos:
 
     @abstractmethod
     def fail(self, servo: EmulatedServo, fault: str) -> None:
-        """Switch off by overheating or overload, as the registers show it."""
+        """Switch off by one of ``own_faults``, as the registers show it."""
 
     @abstractmethod
     def measure(self, servo: EmulatedServo) -> None:
@@ -201,6 +209,8 @@ class EmulatedServos:
             raise ParameterError("number", number, f"one of the servos {', '.join(map(str, self.servos))}")
         if fault and fault not in FAULTS:
             raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
+        if fault in _SWITCHED_OFF and fault not in self.own_faults:
+            raise ParameterError("fault", fault, f"{', '.join(self.own_faults)}, by which these servos switch off")
         if fault:
             self.servos[number].faults[fault] = magnitude
         else:
@@ -337,8 +347,9 @@ class EmulatedServos:
         jump = servo.faults.pop(POSITION_JUMP, None)
         if jump is not None:
             servo.zero_rev -= jump
-        if servo.faults.pop(OVERLOAD, None) is not None:
-            self.fail(servo, OVERLOAD)
-        if OVERHEATING in servo.faults:
-            self.fail(servo, OVERHEATING)
+        for fault in _SWITCHED_OFF:
+            if fault in servo.faults:
+                self.fail(servo, fault)
+                if fault != OVERHEATING:
+                    del servo.faults[fault]
         self.measure(servo)

@@ -99,9 +99,10 @@ class VirtualStack(QuietWatcher):
         *,
         believed: Robot | None = None,
         seed: int = 1,
+        actuators: Any = None,
     ) -> None:
         self.robot, self.plant = believed or robot, plant
-        self.actuators = SimulatedTendonActuators(robot, plant, np.random.default_rng(seed))
+        self.actuators = actuators or SimulatedTendonActuators(robot, plant, np.random.default_rng(seed))
         self.faults: list[tuple[float, str]] = []
         self._way: Way | None = None
         self._way_from_s = 0.0
@@ -156,7 +157,7 @@ class VirtualStack(QuietWatcher):
         self.loop.begin_procedure(run)
         self._pace.wait(lambda: run.finished, LONGEST_PROCEDURE_S)
         self.loop.end_procedure(run, [0.0] * self.robot.tendon_count)
-        if not run.succeeded:
+        if run.conclude() is None:
             raise ContinuumRobotError(f"the procedure ended early: {run.problem}")
 
     def calibrate_cogging(self, progress: Callable[[str], None]) -> CoggingCalibration:

@@ -249,8 +249,10 @@ class TensionLimits(ActuationLimits):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplacementLimits(ActuationLimits):
-    """Of actuators that take displacements."""
+    """Of actuators that take displacements: they hold their place and limit their load while nobody talks to them."""
 
+    command_timeout_s: float = quantity("age of a command at which the safe state begins", default=0.15, ge=0.002, le=5)
+    reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.25, ge=0.002, le=5)
     speed_m_per_s: float = quantity("fastest change of a commanded displacement", gt=0, le=10)
     acceleration_m_per_s2: float = quantity("fastest change of that speed", gt=0, le=1e4)
     slack_n: float = quantity(

@@ -31,6 +31,8 @@ _CURRENT_FRACTION = 0.05
 _SERVO_MARGIN = 1.5
 _SERVO_STEPS = 2.0
 _BUS_PERIODS = 2.0
+# Goals that come more often than this in a period of its bandwidth a servo's loop makes a smooth motion of.
+_GOALS_PER_PERIOD = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ class ServoThresholds:
     viscous_ns_per_m : by how much both move apart with the speed, N.s/m
     frozen_motion_m : how far a command may move while a reading repeats bit by bit, m
     frozen_begin_s : for how long, s
+    goals_hz : goals a second that are enough for a servo, which holds its place by itself
     """
 
     lag_m: float
@@ -97,6 +100,7 @@ class ServoThresholds:
     viscous_ns_per_m: float
     frozen_motion_m: float
     frozen_begin_s: float
+    goals_hz: float
 
     @property
     def sentence(self) -> str:
@@ -149,6 +153,7 @@ def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
         viscous_ns_per_m=actuators.viscous_ns_per_m,
         frozen_motion_m=limits.frozen_motion_m or max(sticks_m, _LEAST_MOTION_M),
         frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, 2 * delay_s),
+        goals_hz=_GOALS_PER_PERIOD * actuators.servo.bandwidth_hz,
     )
 
 

@@ -27,6 +27,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
+from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
@@ -177,6 +178,9 @@ def opened(
         if tracker is not None:
             stack.callback(tracker.close)
             tracker.open()
+        if not simulated:
+            FrozenGarbage.hold()
+            stack.callback(FrozenGarbage.release)
         devices = ProcedureDevices(robot, actuators, strings, pace, tracker)
         stack.callback(devices.end)
         stack.callback(devices.loop.stop)
@@ -215,9 +219,10 @@ def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str
             if run.step is not None:
                 bar.update(task, completed=run.step.progress, description=escape(run.step.phase))
     devices.end()
+    found: Found | None = run.conclude()
     problem = run.problem or devices.failure or CANCELLED
-    if run.succeeded and procedure.result is not None:
-        return procedure.result
+    if found is not None:
+        return found
     if problem == CANCELLED:
         console.print("cancelled: the tendons were released, nothing was stored")
         return 130

@@ -23,10 +23,9 @@ from continuum_robot.app.procedures.devices import (
 from continuum_robot.drivers.protocols import SetsZero
 from continuum_robot.identification.procedures.cogging_record import forget_angles
 from continuum_robot.identification.procedures.homing import HomingSettings
-from continuum_robot.identification.procedures.load_check import tendon_check_of
 from continuum_robot.identification.procedures.load_onset import homing_of
 from continuum_robot.identification.procedures.record import make_record
-from continuum_robot.identification.procedures.tendon_check import OK, TendonCheckSettings
+from continuum_robot.identification.procedures.tendon_check import OK, TendonCheckSettings, tendon_check_of
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]

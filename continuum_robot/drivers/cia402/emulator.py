@@ -7,12 +7,21 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.codec import Pdo, wrapped
 from continuum_robot.drivers.cia402.settings import Cia402Motor
-from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+from continuum_robot.drivers.servo_emulation import (
+    ENCODER,
+    INPUT_VOLTAGE,
+    OVERHEATING,
+    OVERLOAD,
+    EmulatedServo,
+    EmulatedServos,
+    MotorPort,
+)
 
 _ADAPTER_BPS = 115_200
 _READ_ONLY = {codec.DEVICE_TYPE, codec.ERROR_CODE, codec.STATUSWORD, codec.MODE_DISPLAY, codec.POSITION}
@@ -51,6 +60,12 @@ class EmulatedCia402(EmulatedServos):
     """
 
     title = "CiA 402 drives"
+    own_faults: ClassVar = {
+        OVERLOAD: _OVER_CURRENT,
+        INPUT_VOLTAGE: 0x3220,
+        OVERHEATING: _DRIVE_TOO_HOT,
+        ENCODER: 0x7300,
+    }
 
     def __init__(
         self,
@@ -256,7 +271,7 @@ class EmulatedCia402(EmulatedServos):
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """The state fault, with an emergency."""
-        code = _DRIVE_TOO_HOT if fault == OVERHEATING else _OVER_CURRENT
+        code = self.own_faults[fault]
         drive = self._drive(servo)
         if drive.state != codec.FAULT:
             drive.state, drive.objects[codec.ERROR_CODE] = codec.FAULT, code

@@ -6,12 +6,21 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from typing import ClassVar
 
 from continuum_robot.drivers.dynamixel import models, registers
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
 from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, REBOOT, STATUS, Protocol2, crc_16
 from continuum_robot.drivers.servo_bus import BROADCAST
-from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+from continuum_robot.drivers.servo_emulation import (
+    ENCODER,
+    INPUT_VOLTAGE,
+    OVERHEATING,
+    OVERLOAD,
+    EmulatedServo,
+    EmulatedServos,
+    MotorPort,
+)
 from continuum_robot.drivers.short_servos import CODES
 
 _FIRMWARE = 6
@@ -38,6 +47,7 @@ class EmulatedDynamixels(EmulatedServos):
     """
 
     title = "Dynamixel servos"
+    own_faults: ClassVar = {INPUT_VOLTAGE: 0, OVERHEATING: 2, ENCODER: 3, OVERLOAD: registers.OVERLOAD}
 
     def __init__(
         self,
@@ -168,8 +178,7 @@ class EmulatedDynamixels(EmulatedServos):
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """Torque off, and the bit of the hardware error."""
-        bit = 2 if fault == OVERHEATING else registers.OVERLOAD
-        servo.table[self._at(registers.HARDWARE_ERROR)] |= 1 << bit
+        servo.table[self._at(registers.HARDWARE_ERROR)] |= 1 << self.own_faults[fault]
         servo.table[self._at(registers.TORQUE_ENABLE)] = 0
 
     def measure(self, servo: EmulatedServo) -> None:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
+from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.dynamixel import models
 from continuum_robot.drivers.dynamixel.models import Model
 from continuum_robot.drivers.dynamixel.protocol_1 import DIRECTION, FULL_TORQUE, OVERLOAD, TABLE, TEMPERATURE
-from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, MotorPort
+from continuum_robot.drivers.servo_emulation import INPUT_VOLTAGE, OVERHEATING, EmulatedServo, MotorPort
 from continuum_robot.drivers.short_emulation import EmulatedShortServos
 
 _SIZE, _ID, _BAUD = 74, 3, 4
@@ -34,6 +36,7 @@ class EmulatedProtocol1(EmulatedShortServos):
     """
 
     title = "Dynamixel servos"
+    own_faults: ClassVar = {INPUT_VOLTAGE: 0, OVERHEATING: 2, servo_emulation.OVERLOAD: OVERLOAD}
 
     def __init__(
         self, servos: Mapping[int, MotorPort], model: Model | None = None, *, baud_bps: int = 1_000_000
@@ -64,7 +67,7 @@ class EmulatedProtocol1(EmulatedShortServos):
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """An alarm switches off, and takes the torque limit away."""
-        servo.table[_ERROR] |= 1 << (2 if fault == OVERHEATING else OVERLOAD)
+        servo.table[_ERROR] |= 1 << self.own_faults[fault]
         servo.table[TABLE.torque] = 0
         servo.set(TABLE.torque_limit, 2, 0)
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
+from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.feetech.actuators import (
     COUNTS_PER_TURN,
     FULL_TORQUE,
@@ -17,7 +19,7 @@ from continuum_robot.drivers.feetech.actuators import (
     TEMPERATURE,
 )
 from continuum_robot.drivers.feetech.settings import BAUD_CODES, SPEED_UNIT_REV_PER_S
-from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, MotorPort
+from continuum_robot.drivers.servo_emulation import ENCODER, INPUT_VOLTAGE, OVERHEATING, EmulatedServo, MotorPort
 from continuum_robot.drivers.short_emulation import EmulatedShortServos
 
 STS3215 = 777
@@ -40,6 +42,7 @@ class EmulatedFeetech(EmulatedShortServos):
     """
 
     title = "Feetech servos"
+    own_faults: ClassVar = {INPUT_VOLTAGE: 0, ENCODER: 1, OVERHEATING: 2, servo_emulation.OVERLOAD: OVERLOAD}
 
     def __init__(self, servos: Mapping[int, MotorPort], *, baud_bps: int = 1_000_000) -> None:
         super().__init__(
@@ -68,7 +71,7 @@ class EmulatedFeetech(EmulatedShortServos):
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """The status names it, and the torque is off."""
-        servo.table[STATUS] |= 1 << (2 if fault == OVERHEATING else OVERLOAD)
+        servo.table[STATUS] |= 1 << self.own_faults[fault]
         servo.table[TABLE.torque] = 0
 
     def written(self, servo: EmulatedServo, address: int) -> None:

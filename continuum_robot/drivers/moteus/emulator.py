@@ -6,9 +6,18 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from typing import ClassVar
 
 from continuum_robot.drivers.moteus import frames
-from continuum_robot.drivers.servo_emulation import OVERHEATING, EmulatedServo, EmulatedServos, MotorPort
+from continuum_robot.drivers.servo_emulation import (
+    ENCODER,
+    INPUT_VOLTAGE,
+    OVERHEATING,
+    OVERLOAD,
+    EmulatedServo,
+    EmulatedServos,
+    MotorPort,
+)
 
 _SIZES = {0: ("<b", 1), 1: ("<h", 2), 2: ("<i", 4), 3: ("<f", 4)}
 _NOP = 0x50
@@ -26,6 +35,7 @@ class EmulatedMoteus(EmulatedServos):
     """
 
     title = "moteus controllers"
+    own_faults: ClassVar = {OVERLOAD: 33, ENCODER: 35, OVERHEATING: 38, INPUT_VOLTAGE: 40}
 
     def __init__(self, servos: Mapping[int, MotorPort], *, nm_per_a: float, largest_a: float) -> None:
         super().__init__(servos, 0, 921_600)
@@ -109,7 +119,7 @@ class EmulatedMoteus(EmulatedServos):
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """Fault mode; one that has no overload of its own finds its driver at fault."""
-        self._values[id(servo)] |= {frames.MODE: frames.FAULTED, frames.FAULT: 38 if fault == OVERHEATING else 33}
+        self._values[id(servo)] |= {frames.MODE: frames.FAULTED, frames.FAULT: self.own_faults[fault]}
 
     def measure(self, servo: EmulatedServo) -> None:
         """Place, speed, torque, temperature."""

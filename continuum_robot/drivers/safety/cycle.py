@@ -155,10 +155,11 @@ class SafetyCycle:
         mismatch_s = max(settings.current_mismatch_time_s, _MISMATCH_PERIODS * period_s)
         if robot.takes_displacements:
             servos = servo_thresholds(robot, period_s)
+            enough_hz = servos.goals_hz
             self.rules = DisplacementRules(robot, servos, mismatch_s)
             self._watch = ServoWatch(robot.displacement_limits, count, settings, servos)
         else:
-            thresholds = reading_thresholds(robot, period_s)
+            thresholds, enough_hz = reading_thresholds(robot, period_s), 0.0
             tolerated_a = thresholds.current_mismatch_a
             kind = TensionRules if robot.transmission is None else SharedTensionRules
             self.rules = kind(robot, settings, tolerated_a, mismatch_s, self._maximum_step_s)
@@ -166,7 +167,7 @@ class SafetyCycle:
         self._commands = CommandWatch(limits, count, settings)
         self._commands.accept(*self.rules.accepted(settings.command_fraction, True))
         late_s = settings.late_latency_s or delay_margin_s or 0.5 * limits.command_timeout_s
-        self._lateness = LatenessWatch(late_s, settings, period_s)
+        self._lateness = LatenessWatch(late_s, settings, period_s, enough_hz)
         self.stop = StopAction(robot.stop)
         self._torque_off, self.torque_off_due = robot.stop.torque_off, False
         self._stop_before, self._held_before = STOP_RELEASE, False

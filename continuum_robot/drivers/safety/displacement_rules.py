@@ -122,6 +122,10 @@ class DisplacementRules(ActuationRules):
                 )
         return ""
 
+    def straighten(self, straight_m: Vector) -> None:
+        """Count the place to which a release pays out from where a procedure found the robot straight, (N,), m."""
+        self._middle = np.array(straight_m, dtype=float)
+
     # --- in the cycle
 
     def elapse(self, dt: float) -> None:

@@ -34,6 +34,7 @@ class LatenessWatch:
     late_latency_s : age of a state beyond which its command comes too late, s
     settings : further thresholds
     period_s : of the cycle, s
+    enough_hz : cycles a second with which the loop is never too slow; 0: ``settings.missed_fraction`` alone counts
 
     Attributes
     ----------
@@ -62,11 +63,18 @@ class LatenessWatch:
     _slot_missed: cython.int[::1]
     _slot_worst_s: cython.double[::1]
 
-    def __init__(self, late_latency_s: float, settings: SafetySettings, period_s: float = 0.001) -> None:
+    def __init__(
+        self, late_latency_s: float, settings: SafetySettings, period_s: float = 0.001, enough_hz: float = 0.0
+    ) -> None:
         self.late_latency_s, self.procedure = late_latency_s, False
+        self._missed_fraction = settings.missed_fraction
         self._procedure_missed_fraction = max(settings.missed_fraction, 1.0 - PROCEDURE_RATE_HZ * period_s)
+        if enough_hz > 0.0:
+            # Servos hold; their procedures go as slowly as readings may be old.
+            self._missed_fraction = max(settings.missed_fraction, 1.0 - enough_hz * period_s)
+            self._procedure_missed_fraction = 1.0
         self._late_cycles = max(_FEWEST_LATE, round(settings.late_time_s / period_s))
-        self._rate_hz, self._missed_fraction = 1.0 / period_s, settings.missed_fraction
+        self._rate_hz = 1.0 / period_s
         self._slot_cycles, self._slot_missed = integers(LATENESS_SLOTS), integers(LATENESS_SLOTS)
         self._slot_worst_s = vector(LATENESS_SLOTS)
         self.restart()

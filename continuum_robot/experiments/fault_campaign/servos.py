@@ -34,7 +34,7 @@ from continuum_robot.experiments.fault_campaign.judgement import (
     Judgement,
     passive_tension_n,
 )
-from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED, VIRTUAL
+from continuum_robot.experiments.fault_campaign.kind import EITHER, HOME, RESET, SAFE, TOLERATED, VIRTUAL
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
@@ -42,6 +42,7 @@ from continuum_robot.robot.reading_thresholds import servo_thresholds
 from continuum_robot.robot.stop_policy import HOLD_PLACE, TORQUE_OFF, StopPolicy
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 Vector = NDArray[np.float64]
 DISPLACEMENT_FRACTION = 0.3
@@ -51,6 +52,7 @@ PUSH_N = 2.0
 SLACK_N = 1.0
 WEAK_A = 0.02
 COOL_C = 30.0
+RESTART_S = 1.0
 PULL_IN_M = 1e-7
 """By how much a command may grow in a cycle by rounding."""
 
@@ -83,22 +85,39 @@ class VirtualServos(VirtualStack):
     robot : that takes displacements
     plant : of it, reset
     seed : of noise
+    bus : the shipped driver talks to emulated servos by their bytes
 
     Attributes
     ----------
     seen : since :meth:`look`
+    bus : simulated hardware on it; None: the devices are simulated in the process
     """
 
-    def __init__(self, robot: Robot, plant: Plant, seed: int) -> None:
+    def __init__(self, robot: Robot, plant: Plant, seed: int, *, bus: bool = False) -> None:
         plant.reset()
-        self.seen = Seen()
+        self.seen, self._plant = Seen(), plant
         self._manifold, self._sequence = clarke_manifold(robot), 0
-        super().__init__(robot, plant, seed=seed)
+        self.bus = SimulatedHardware(robot, plant, np.random.default_rng(seed)) if bus else None
+        driver = None
+        if self.bus is not None:
+            self.bus.open()
+            driver = self.bus.tendon_actuators(clock=lambda: self.now_s)
+        super().__init__(robot, plant, seed=seed, actuators=driver)
         self._control = self.loop.cycle.controller
 
     def run(self, duration_s: float) -> None:
         """Cycles, s."""
         self._pace.run(duration_s)
+
+    def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
+        """Have devices or robot fail, as of :meth:`SimulatedTendonActuators.inject`, on the bus by its names."""
+        (self.bus or self.actuators).inject(fault, tendon, magnitude, duration_s)
+
+    def close(self) -> None:
+        """End, and the bus."""
+        super().close()
+        if self.bus is not None:
+            self.bus.close()
 
     def stall(self, duration_s: float) -> None:
         """The host stands still for a time (s), its servos do not."""
@@ -146,7 +165,7 @@ class VirtualServos(VirtualStack):
         ----------
         row : of the cycle's log
         """
-        plant, seen, desired = self.actuators.plant, self.seen, self.desired
+        plant, seen, desired = self._plant, self.seen, self.desired
         seen.time_s.append(self.now_s)
         seen.tension_n.append(plant.tension)
         seen.commanded_m.append(self.loop.safety.commanded)
@@ -174,6 +193,8 @@ class ServoFault:
     slack_n : of the robot file
     spared : its tendon may keep a load
     runs : in virtual time
+    recovery : reset, or the driver says that the zero is lost: home too
+    bus : on emulated servos, by their bytes
     """
 
     name: str
@@ -186,10 +207,12 @@ class ServoFault:
     slack_n: float = 0.0
     spared: bool = False
     runs: str = VIRTUAL
+    recovery: str = RESET
+    bus: bool = False
 
 
 def _injected(name: str, magnitude: float = 0.0, duration_s: float = 0.0) -> Action:
-    return lambda stand, tendon: stand.actuators.inject(name, tendon, magnitude, duration_s)
+    return lambda stand, tendon: stand.inject(name, tendon, magnitude, duration_s)
 
 
 def _commands(change: Callable[[Vector, int], Vector | None], **how: Any) -> Action:
@@ -214,7 +237,7 @@ def _estop(stand: VirtualServos, _tendon: int) -> None:
 
 
 def _pushed(stand: VirtualServos, _tendon: int) -> None:
-    stand.actuators.plant.push(stand.robot.length_m, [PUSH_N, 0.0, 0.0])
+    stand.plant.push(stand.robot.length_m, [PUSH_N, 0.0, 0.0])
 
 
 def _readings(robot: Robot) -> float:
@@ -228,6 +251,10 @@ def _timeout(robot: Robot) -> float:
 def _evidence(_robot: Robot) -> float:
     return math.nan
 
+
+_ON_BUS = ("device_fault", "reading_timeout")
+# These servos hold many turns, and forget them where they restart.
+_LOST_ZERO = ("reboot", "overload", "overheating", "input_voltage", "encoder", "position_jump")
 
 KINDS: tuple[ServoFault, ...] = (
     ServoFault(
@@ -291,6 +318,7 @@ KINDS: tuple[ServoFault, ...] = (
     ServoFault(
         name="host_stalls",
         cause="the computer stands still for 0.3 s",
+        # The servos hold meanwhile.
         action=lambda stand, _tendon: stand.stall(STALL_S),
         found=("command_timeout", "reading_timeout"),
         reaction=EITHER,
@@ -311,8 +339,8 @@ KINDS: tuple[ServoFault, ...] = (
     ),
     ServoFault(
         name="readings_late",
-        cause="readings come 0.2 s late",
-        action=_injected(faults.DELAY_READINGS, 0.2),
+        cause="readings come late by twice limits.reading_timeout_s",
+        action=lambda stand, tendon: stand.inject(faults.DELAY_READINGS, tendon, 2 * _readings(stand.robot)),
         found=("reading_timeout",),
         after_s=_readings,
     ),
@@ -367,6 +395,29 @@ KINDS: tuple[ServoFault, ...] = (
         cause="a servo reports 95 degC",
         action=_injected(faults.HOT_MOTOR, 95.0),
         found=("motor_hot",),
+    ),
+    *(
+        ServoFault(
+            name=f"bus_{name}",
+            cause=cause,
+            action=_injected(f"servo.{name}", magnitude),
+            found=found,
+            reaction=SAFE if found else TOLERATED,
+            after_s=_evidence,
+            recovery=HOME if name in _LOST_ZERO else RESET,
+            bus=True,
+        )
+        for name, magnitude, found, cause in (
+            ("silent", 0, _ON_BUS, "a servo falls silent"),
+            ("corrupted_frames", 20, (), "each twentieth answer of a servo has a flipped bit"),
+            ("noise", 20, (), "bytes that are no packet come before each twentieth answer of a servo"),
+            ("reboot", 0, _ON_BUS, "a servo loses its supply for a moment"),
+            ("overload", 0, _ON_BUS, "a servo switches off by overload"),
+            ("overheating", 0, (*_ON_BUS, "motor_hot"), "a servo switches off by its heat"),
+            ("input_voltage", 0, _ON_BUS, "a servo switches off since its supply is too low"),
+            ("encoder", 0, _ON_BUS, "a servo switches off since its encoder fails"),
+            ("position_jump", 1.0, (*_ON_BUS, "displacement_jump"), "a servo counts from one turn further"),
+        )
     ),
 )
 """Every kind."""
@@ -447,7 +498,7 @@ def run_one(robot: Robot, plant: Plant, kind: ServoFault, injection_time: str, s
     """
     robot = robot.changed(stop=kind.stop, limits=replace(robot.displacement_limits, slack_n=kind.slack_n))
     limits, tendon = robot.displacement_limits, int(np.random.default_rng(seed).integers(robot.tendon_count))
-    stand = VirtualServos(robot, plant, seed)
+    stand = VirtualServos(robot, plant, seed, bus=kind.bus)
     try:
         stand.activate()
         stand.run(0.5)
@@ -478,7 +529,7 @@ def run_one(robot: Robot, plant: Plant, kind: ServoFault, injection_time: str, s
         if stopped and kind.found and not set(names) & set(kind.found):
             problems.append(f"found as {', '.join(names)}")
         explained = tuple(safety.explain(name) for name in names)
-        recovery = _recover(stand, stopped=stopped)
+        recovery = _recover(stand, kind, stopped=stopped)
     except ContinuumRobotError as error:
         return record_of(kind, injection_time, seed, None, problems=[str(error)])
     finally:
@@ -491,11 +542,12 @@ def run_one(robot: Robot, plant: Plant, kind: ServoFault, injection_time: str, s
     )  # fmt: skip
 
 
-def _recover(stand: VirtualServos, *, stopped: bool) -> str:
+def _recover(stand: VirtualServos, kind: ServoFault, *, stopped: bool) -> str:
     """End the cause, and bring the robot up again in the same process; where it went on, it only has to go on."""
-    stand.actuators.inject("")
-    stand.actuators.inject(faults.HOT_MOTOR, -1, COOL_C)
-    stand.actuators.plant.release()
+    stand.inject("")
+    if stand.bus is None:
+        stand.inject(faults.HOT_MOTOR, -1, COOL_C)
+    stand.plant.release()
     stand.command_again()
     if not stopped:
         stand.run(GOES_ON_S)
@@ -503,7 +555,9 @@ def _recover(stand: VirtualServos, *, stopped: bool) -> str:
     try:
         stand.deactivate()
         stand.actuators.clear_faults()
-        stand.run(GOES_ON_S)
+        stand.run(max(GOES_ON_S, RESTART_S))  # servos restart for it
+        if kind.recovery == HOME:
+            return "" if np.any(stand.actuators.zero_lost) else "it is not noticed that the zero is lost"
         blocking = stand.loop.safety.reset()
         if blocking:
             return "reset refused: " + ", ".join(blocking)

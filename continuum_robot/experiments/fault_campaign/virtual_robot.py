@@ -447,9 +447,10 @@ class VirtualRobot(QuietWatcher):
         self.loop.begin_procedure(run)
         self._time.wait(lambda: run.finished, HOMING_TIMEOUT_S)
         self.power_off()
-        if homing.result is None or run.problem:
+        homed = run.conclude()
+        if homed is None:
             raise DeviceError("homing", run.problem or "did not end in time", "Look at the tendons.")
-        self.loop.end_procedure(run, homing.result.zero_m.tolist())
+        self.loop.end_procedure(run, homed.zero_m.tolist())
         self.run(0.02)
 
     def close(self) -> None:

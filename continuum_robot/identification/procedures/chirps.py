@@ -66,10 +66,6 @@ class Chirps(ServoedMotion[RecordedMotion]):
     robot : a rod or a mechanism, with a motor on each tendon and limits
     settings : see :class:`ChirpSettings`
 
-    Attributes
-    ----------
-    result : the samples, set when done
-
     Raises
     ------
     ParameterError : a robot of another kind, or limits that leave no room
@@ -118,9 +114,12 @@ class Chirps(ServoedMotion[RecordedMotion]):
         base = self.rest_n + self._stretching(self.elapsed_s)
         tension = self.following(reading, base, position, velocity, dt)
         self.record(reading)
-        if self.elapsed_s >= whole_s:
-            self.result = self.samples
+        self.ended = self.elapsed_s >= whole_s
         return Step(tension, "moving in chirps", 0.05 + 0.95 * min(1.0, self.elapsed_s / whole_s))
+
+    def found(self) -> RecordedMotion:
+        """As of :class:`~.procedure.Procedure`."""
+        return self.samples
 
     def reference(self, time_s: float) -> tuple[Vector, Vector]:
         """Desired coordinates (2m,), m, and their rates, m/s.

@@ -76,10 +76,6 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
     m_per_turn : tendon that a turn of each motor winds, shape (N,), m
     settings : see :class:`CoggingSweepSettings`
 
-    Attributes
-    ----------
-    result : the samples, set when done
-
     Raises
     ------
     ParameterError : limits that leave no room for a turn of the motors, or for the tension
@@ -121,13 +117,14 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
             self._phases_rad.append(self._phase_rad)
         if self._turned_rad >= whole_rad:
             self._shrunk = min(1.0, self._shrunk + dt / GROWTH_S)
-            if self._shrunk >= 1.0:
-                kept = self.samples
-                stretch_m = self.off_manifold(kept.displacement_m)
-                self.result = CoggingSamples(
-                    kept.time_s, kept.displacement_m, stretch_m, kept.effort, np.array(self._phases_rad)
-                )
+            self.ended = self._shrunk >= 1.0
         return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
+
+    def found(self) -> CoggingSamples:
+        """As of :class:`~.procedure.Procedure`."""
+        kept = self.samples
+        stretch_m = self.off_manifold(kept.displacement_m)
+        return CoggingSamples(kept.time_s, kept.displacement_m, stretch_m, kept.effort, np.array(self._phases_rad))
 
     def _reference(self, dt: float) -> tuple[Vector, Vector]:
         """Circle that grows, goes round one way, then the other, and shrinks: coordinates (m) and rates (m/s)."""

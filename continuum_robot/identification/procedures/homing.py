@@ -91,7 +91,6 @@ class Homing(Procedure[Homed]):
     Attributes
     ----------
     measuring : the readings of this cycle belong to those of which the middle is taken
-    result : set when done
 
     Raises
     ------
@@ -124,7 +123,6 @@ class Homing(Procedure[Homed]):
         self._measured: list[Vector] = []
         self._names = tuple(string.name for string in robot.strings)
         self._strings: list[Vector] = []
-        self._homed: Homed | None = None
 
     @property
     def measuring(self) -> bool:
@@ -174,14 +172,13 @@ class Homing(Procedure[Homed]):
         if turns >= self.settings.turns:
             self._phase = SETTLE
             self._fade_n_per_s = self._force_n / self.settings.settle_s
-            self._homed = self._evaluate(np.array(self._measured))
         return 0.5 + 0.4 * min(1.0, turns / self.settings.turns)
 
     def _settle(self, _reading: TendonReading, dt: float) -> float:
         self._fade_s += dt
         self._force_n = max(0.0, self._force_n - self._fade_n_per_s * dt)
         if self._fade_s >= self.settings.settle_s:
-            self._force_n, self.result = 0.0, self._homed
+            self._force_n, self.ended = 0.0, True
         return 0.9 + 0.1 * min(1.0, self._fade_s / self.settings.settle_s)
 
     def _amplitude(self, displacement: Vector) -> float:
@@ -190,8 +187,10 @@ class Homing(Procedure[Homed]):
         least = (np.linalg.eigvalsh(np.cov(clarke[:, [i, i + 1]].T))[0] for i in range(0, clarke.shape[1], 2))
         return math.sqrt(2 * max(0.0, min(least)))
 
-    def _evaluate(self, displacement: Vector) -> Homed:
+    def found(self) -> Homed:
+        """As of :class:`~.procedure.Procedure`: the tendons may miss the robot's shapes."""
         # Whole turns, so that every direction counts alike.
+        displacement = np.array(self._measured)
         zero = displacement.mean(axis=0)
         away = displacement - zero
         inconsistency = np.sqrt(np.mean([self._manifold.inconsistency_m(q) ** 2 for q in away], axis=0))

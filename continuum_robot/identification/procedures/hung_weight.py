@@ -70,10 +70,6 @@ class HungWeight(Procedure[HungWeightResult]):
     mass_kg : of the weight
     settings : see :class:`HungWeightSettings`
 
-    Attributes
-    ----------
-    result : set when done
-
     Raises
     ------
     ParameterError : no such tendon, or a weight that the limits do not allow to lift
@@ -156,7 +152,7 @@ class HungWeight(Procedure[HungWeightResult]):
             elif self._put_down:
                 super().stop()
             else:
-                self.result = self._evaluate()
+                self.ended = True
         force = self._weight_n + settings.stiffness_n_per_m * lag
         return force + settings.damping_ns_per_m * (direction * settings.speed_m_per_s - v)
 
@@ -167,7 +163,8 @@ class HungWeight(Procedure[HungWeightResult]):
             return "lifting the weight off its support"
         return "lifting" if self._heights[self._leg + 1] > self._heights[self._leg] else "lowering"
 
-    def _evaluate(self) -> HungWeightResult:
+    def found(self) -> HungWeightResult:
+        """As of :class:`~.procedure.Procedure`: no current may balance the weight."""
         up_a, down_a = abs(float(np.mean(self._up))), abs(float(np.mean(self._down)))
         balance_a = (up_a + down_a) / 2
         if balance_a <= 0:

@@ -14,9 +14,10 @@ stands, which has to be straight (:class:`Mounted`).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import math
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import TendonReading
@@ -31,36 +32,26 @@ from continuum_robot.identification.procedures.procedure import (
 )
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
-LET_OUT, BACK, TIGHTEN, MEASURE = "letting out", "letting out again", "tightening", "measuring"
+LET_OUT, BACK, NEAR, TIGHTEN, MEASURE = (
+    "letting out", "letting out again", "taking in slack", "tightening", "measuring"
+)  # fmt: skip
 _QUIET_M = 1e-3  # of the way in, over which a slack tendon shows its motor's friction
+_QUIET_READINGS = 16  # at least, over that way
+_UNSEEN = 0.5  # of the largest load, that a blocked tendon may gain while a reading is as old as it may be
+_ONSET = 0.125  # of pretension and motors' friction, beyond the friction: a tight tendon
 _LEAST_COUNTS = 4
-_NOISE = 6.0  # standard deviations
+_JITTER_S = 0.015  # of goals and readings, in which a servo goes no further than those counts
+_TOGETHER = 16  # readings, whose median shows a load
+_NOISE, _DEVIATION = 4.0, 1.48  # standard deviations, each of a median's distance
 _LOOK_S = 1.0  # over which the place of a robot that stands straight is averaged
+_SETTLE_S = 0.5  # in which the robot comes to rest
 _LAST = 0.5  # of the pretension's stretch, over which the loads of tight tendons are compared
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnsetSettings:
-    """How tendons are pulled, and which load shows that one is tight."""
-
-    tension_n: float = quantity(
-        "load at the straight pose, to which it goes in the end; 0: control.pretension_n",
-        "N",
-        default=0.0,
-        ge=0,
-        le=1e4,
-    )
-    speed_m_per_s: float = quantity("of a tendon that is pulled in", "m/s", default=4e-3, gt=0, le=0.1)
-    onset_n: float = quantity("load that shows a tight tendon", "N", default=0.5, gt=0, le=1e3)
-    longest_m: float = quantity("way in after which a tendon counts as not attached", "m", default=0.05, gt=0, le=1)
-    settle_s: float = quantity("time in which the robot comes to rest", "s", default=1.0, gt=0, le=60)
 
 
 class LoadOnset(HeldProcedure[Homed]):
@@ -69,48 +60,56 @@ class LoadOnset(HeldProcedure[Homed]):
     Parameters
     ----------
     robot : a rod whose actuators take displacements, with limits
-    settings : see :class:`OnsetSettings`
+    tension_n : load at the straight pose, to which it goes in the end, N; 0: control.pretension_n
 
     Attributes
     ----------
     measuring : the strings' readings of this cycle are of the straight pose
-    result : set when done
+    speed_m_per_s : of a tendon that is pulled in
 
     Raises
     ------
-    ParameterError : settings out of range, or loads that the limits do not allow
+    ParameterError : a load that the limits do not allow
     """
 
-    def __init__(self, robot: Robot, settings: OnsetSettings | None = None) -> None:
+    def __init__(self, robot: Robot, tension_n: float = 0.0) -> None:
         super().__init__(robot)
         if robot.shares_motors:
             expected = "a motor for each tendon: tendons that share one cannot be pulled one after the other"
             raise ParameterError("transmission.matrix", f"{robot.motor_count} motors", expected)
-        self.settings = settings = checked(OnsetSettings, asdict(settings or OnsetSettings()))
-        limits, actuators = robot.limits, robot.actuators
-        assert limits is not None
+        limits, actuators = robot.displacement_limits, robot.actuators
         assert actuators is not None
-        self._tension_n = settings.tension_n or pretension_n(robot)
-        for name, value in (("tension_n", self._tension_n), ("onset_n", 2 * settings.onset_n)):
-            if value > limits.maximum_n / 2:
-                raise ParameterError(name, value, f"at most {limits.maximum_n / 2:g} N, half of limits.maximum_n")
+        self._tension_n = tension_n or pretension_n(robot)
+        if self._tension_n > limits.maximum_n / 2:
+            raise ParameterError(
+                "tension_n", self._tension_n, f"at most {limits.maximum_n / 2:g} N, half of limits.maximum_n"
+            )
         self._robot, self._tendons, self._most_n = robot, HeldTendons.of(robot), limits.maximum_n
+        self._onset_n = _ONSET * max(pretension_n(robot), actuators.coulomb_n)
         self._count_n = _LEAST_COUNTS * self.k_n_per_m * actuators.meter_per_count
-        self._speed = min(settings.speed_m_per_s, limits.speed_m_per_s)
+        blocked_n_per_m = float(self.drive_n_per_m.max())
+        self.speed_m_per_s = min(
+            limits.speed_m_per_s,
+            _QUIET_M * actuators.cycle_hz / _QUIET_READINGS,
+            _UNSEEN * limits.maximum_n / blocked_n_per_m / limits.reading_timeout_s,
+            _LEAST_COUNTS * actuators.meter_per_count / _JITTER_S,
+        )
         self._back_speed = limits.pay_out_speed_m_per_s
         self._out_m = limits.pay_out_m
         rod = Rod(robot)
         self._path_m = rod.displacement(rod.equilibrium().c)  # where the weight lets the rod stand
         shift = np.asarray(controlled_manifold(robot).shift_direction)
         self._rest_load_n = self._tension_n * shift / shift.min()
+        stretch_m = self._rest_load_n / self._tendons.stiffness_n_per_m
+        self._near_m = stretch_m + _QUIET_M
+        self._slowly = min(self.speed_m_per_s, float(stretch_m.min()) * actuators.cycle_hz / _QUIET_READINGS)
         self._phase, self._tendon = LET_OUT, 0
-        self._slack_m = np.zeros(0)
         self._rested_s = 0.0
-        self._way: list[tuple[float, float]] = []
-        self._quiet_n = np.zeros(robot.tendon_count)
+        self._begin_pull()
         self._zero_m = np.zeros(robot.tendon_count)
         self._shifted = False
         self._tightened: list[tuple[Vector, Vector]] = []
+        self._load_n = self._rest_load_n
         self._names = tuple(string.name for string in robot.strings)
         self._strings: list[Vector] = []
 
@@ -127,7 +126,7 @@ class LoadOnset(HeldProcedure[Homed]):
     def start(self, reading: TendonReading) -> None:
         """As of :class:`~.procedure.Procedure`."""
         self._begin_m = reading.displacement_m.copy()
-        self._slack_m = self._begin_m - self._out_m
+        self._slack_m, self._farthest_m = self._begin_m - self._out_m, self._begin_m + self.reach_m
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
@@ -137,21 +136,25 @@ class LoadOnset(HeldProcedure[Homed]):
             if self._rests(self.towards(self._slack_m, self._back_speed, dt), dt):
                 self._phase = self._pulling
         elif phase == BACK:
-            if self.towards(self._slack_m, self._back_speed, dt) and self._rests(True, dt):
+            # The robot comes to rest while the next tendon is slack still.
+            if self.towards(self._slack_m, self._back_speed, dt):
                 self._tendon += 1
-                self._phase = TIGHTEN if self._tendon == count else self._pulling
+                self._phase = NEAR if self._tendon == count else self._pulling
+        elif phase == NEAR:
+            if self._rests(self.towards(self._tight_m() - self._near_m, self.speed_m_per_s, dt), dt):
+                self._phase = TIGHTEN
         elif phase == TIGHTEN:
-            self._tightened.append((reading.displacement_m.copy(), load_n - self._quiet_n))
-            if self._rests(self.towards(self._tight_m(), self._speed, dt), dt):
+            self._tightened.append((reading.displacement_m.copy(), load_n))
+            if self._rests(self.towards(self._tight_m(), self._slowly, dt), dt):
                 if self._shifted:
                     self._phase = MEASURE
                 else:
                     self._shift_zero()
+                    self.straight_m = self._zero_m
         elif phase == MEASURE:
-            if self._rests(True, dt):
-                self.result = self._found(load_n)
+            self._load_n, self.ended = load_n, self._rests(True, dt)
         else:
-            self._pull(reading, float(load_n[self._tendon]), dt)
+            self._pull(reading, load_n, dt)
         return Step(self.goal_m.copy(), phase, min(1.0, 0.05 + 0.85 * self._tendon / count))
 
     @property
@@ -161,7 +164,7 @@ class LoadOnset(HeldProcedure[Homed]):
     def _rests(self, there: bool, dt: float) -> bool:
         """Whether the goals have been there for long enough."""
         self._rested_s = self._rested_s + dt if there else 0.0
-        if self._rested_s < self.settings.settle_s:
+        if self._rested_s < _SETTLE_S:
             return False
         self._rested_s = 0.0
         return True
@@ -170,45 +173,68 @@ class LoadOnset(HeldProcedure[Homed]):
         """Readings under the load at the straight pose."""
         return self._zero_m + self._tendons.reading(np.zeros(len(self._zero_m)), self._rest_load_n)
 
-    def _pull(self, reading: TendonReading, load_n: float, dt: float) -> None:
+    def _begin_pull(self) -> None:
+        self._from_m = math.nan
+        self._slack_n: list[float] = []
+        self._way: list[tuple[float, float]] = []
+
+    def _pull(self, reading: TendonReading, loads_n: Vector, dt: float) -> None:
         """Pull a tendon in until its load has begun, and find where."""
-        j, settings = self._tendon, self.settings
-        goal = self.goal_m.copy()
-        goal[j] += self._speed * dt
-        self.goal_m = goal
-        self._way.append((float(reading.displacement_m[j]), load_n))
-        way = np.array(self._way)
-        gone_m = way[-1, 0] - way[0, 0]
+        j = self._tendon
+        at_m, load_n, name = float(reading.displacement_m[j]), float(loads_n[j]), self._robot.tendon_names[j]
+        if math.isnan(self._from_m):
+            self._from_m = at_m
+        self.goal_m[j] = min(self.goal_m[j] + self.speed_m_per_s * dt, self._farthest_m[j])
+        gone_m = at_m - self._from_m
+        if self.goal_m[j] == self._farthest_m[j]:
+            raise ProcedureError(
+                f"{name} came in by {1e3 * gone_m:.0f} mm and bears no load yet",
+                "It is not attached, its polarity in the robot file is wrong, or its spool stands far from where the"
+                " robot is straight: fasten it, change the sign, or turn the spool on its horn.",
+            )
         if gone_m < 2 * _QUIET_M:
+            if gone_m > _QUIET_M:
+                self._slack_n.append(load_n)
             return
-        slack = way[(way[:, 0] > way[0, 0] + _QUIET_M) & (way[:, 0] < way[0, 0] + 2 * _QUIET_M)]
-        quiet_n, noise_n = float(slack[:, 1].mean()), float(slack[:, 1].std())
-        onset_n = max(settings.onset_n, self._count_n, _NOISE * noise_n)
+        if not self._way:
+            self._quiet_n = float(np.median(self._slack_n or [load_n]))
+            counts_n = 0.0 if np.isfinite(reading.tension_n).all() else self._count_n
+            # A busy computer adds single readings that are far off.
+            off_n = np.abs(np.array(self._slack_n or [0.0]) - self._quiet_n)
+            self._tight_n = max(self._onset_n, counts_n, _NOISE * _DEVIATION * float(np.median(off_n)))
+        over_n = load_n - self._quiet_n
+        self._way.append((at_m, over_n))
         # Long after its load began, a line through the loads shows where; a tendon that was never slack shows a line
         # from its start on.
-        if load_n - quiet_n > 2 * onset_n:
-            loaded = way[way[:, 1] - quiet_n > onset_n / 2]
-            loaded = loaded[loaded[:, 0] > way[0, 0] + 2 * _QUIET_M]
-            per_n, begin_m = np.polyfit(loaded[:, 1] - quiet_n, loaded[:, 0], 1)
-            if begin_m < way[0, 0] + _QUIET_M or per_n <= 0:
+        together_n = [n for _, n in self._way[-_TOGETHER:]]
+        if len(together_n) == _TOGETHER and np.median(together_n) > 2 * self._tight_n:
+            way_m, way_n = np.array(self._way).T
+            # Single readings of a slack tendon may be as high as that.
+            together = np.median(sliding_window_view(way_n, _TOGETHER), axis=1)
+            low = np.flatnonzero(together <= self._tight_n / 2)
+            begun = low[-1] + _TOGETHER // 2 if low.size else 0
+            n_per_m, at_zero_n = np.polyfit(way_m[begun:], way_n[begun:], 1)
+            begin_m = -at_zero_n / n_per_m if n_per_m > 0 else -math.inf
+            if begin_m < self._from_m + _QUIET_M:
                 raise ProcedureError(
-                    f"{self._robot.tendon_names[j]} was tight before it was pulled",
-                    "Let the tendons out by hand, or raise limits.pay_out_m.",
+                    f"{name} was tight before it was pulled",
+                    "Its polarity in the robot file is wrong, or its spool winds more than stated; or let the tendons"
+                    " out by hand, or raise limits.pay_out_m.",
                 )
-            self._quiet_n[j] = quiet_n
             # There its path is what the weight makes of it, and it bears nothing.
-            self._zero_m[j] = begin_m - self._tendons.reading(self._path_m, np.zeros(len(goal)))[j]
-            self._way, self._phase = [], BACK
-        elif gone_m > settings.longest_m:
-            raise ProcedureError(
-                f"{self._robot.tendon_names[j]} came in by {1e3 * gone_m:.0f} mm and bears nothing",
-                "It is not attached, or its polarity in the robot file is wrong: fasten it, or change the sign.",
-            )
+            self._zero_m[j] = begin_m - self._tendons.reading(self._path_m, np.zeros(len(self.goal_m)))[j]
+            self._phase = BACK
+            self._begin_pull()
 
     def _shift_zero(self) -> None:
         """Move the zeros of each segment together to where its loads say that they are."""
         readings, loads = (np.array(column) for column in zip(*self._tightened, strict=True))
         self._shifted = True
+        # On the first part of the way all are slack, and show what their motors' friction is at this speed.
+        slack = (readings > readings[0] + 0.2 * _QUIET_M) & (readings < readings[0] + 0.6 * _QUIET_M)
+        loads = loads - np.array(
+            [column[part].mean() if part.any() else column[0] for column, part in zip(loads.T, slack.T, strict=True)]
+        )
         expected = self._tendons.stiffness_n_per_m * self._tendons.spooled(readings - self._zero_m)
         for rows in self._robot.tendon_slices:
             tight = (loads[:, rows] > _LAST * self._rest_load_n[rows]).all(axis=1)
@@ -216,14 +242,14 @@ class LoadOnset(HeldProcedure[Homed]):
                 excess_m = (loads - expected)[tight][:, rows] / self._tendons.stiffness_n_per_m[rows]
                 self._zero_m[rows] -= excess_m.mean() / self._tendons.gain[rows]
 
-    def _found(self, load_n: Vector) -> Homed:
-        inconsistency = np.zeros(len(self._robot.tendon_slices))
+    def found(self) -> Homed:
+        """As of :class:`~.procedure.Procedure`."""
         return Homed(
             self._zero_m,
             self._zero_m - self._begin_m,
             self._tension_n,
-            float(np.abs(load_n - self._rest_load_n).max()),
-            inconsistency,
+            float(np.abs(self._load_n - self._rest_load_n).max()),
+            np.zeros(len(self._robot.tendon_slices)),
             string_zeros(self._names, self._strings.copy()),
         )
 
@@ -240,7 +266,6 @@ class Mounted(Procedure[Homed]):
     Attributes
     ----------
     measuring : True: the strings' readings are of the straight pose
-    result : set when done
 
     Raises
     ------
@@ -271,10 +296,7 @@ class Mounted(Procedure[Homed]):
         """As of :class:`~.procedure.Procedure`."""
         self._seen.append(reading.displacement_m.copy())
         self._elapsed_s += dt
-        if self._elapsed_s >= _LOOK_S:
-            zero_m, nothing = np.mean(self._seen, axis=0) - self._rest_m, np.zeros(self._parts)
-            strings = string_zeros(self._names, self._strings.copy())
-            self.result = Homed(zero_m, np.zeros(len(zero_m)), self._preload_n, 0.0, nothing, strings)
+        self.ended = self._elapsed_s >= _LOOK_S
         return Step(self.rest_n.copy(), MEASURE, min(1.0, self._elapsed_s / _LOOK_S))
 
     def start(self, reading: TendonReading) -> None:
@@ -286,6 +308,12 @@ class Mounted(Procedure[Homed]):
         """
         if self._holds:
             self.rest_n = reading.displacement_m.copy()
+
+    def found(self) -> Homed:
+        """As of :class:`~.procedure.Procedure`."""
+        zero_m, nothing = np.mean(self._seen, axis=0) - self._rest_m, np.zeros(self._parts)
+        strings = string_zeros(self._names, self._strings.copy())
+        return Homed(zero_m, np.zeros(len(zero_m)), self._preload_n, 0.0, nothing, strings)
 
 
 def homing_of(robot: Robot, settings: HomingSettings | None = None) -> Procedure[Homed]:
@@ -306,5 +334,5 @@ def homing_of(robot: Robot, settings: HomingSettings | None = None) -> Procedure
             raise ParameterError("tension_n", tension_n, "0: transmission.preload_n says how tight the tendons are")
         return Mounted(robot)
     if robot.takes_displacements:
-        return LoadOnset(robot, OnsetSettings(tension_n=tension_n))
+        return LoadOnset(robot, tension_n)
     return Homing(robot, settings)

@@ -18,6 +18,7 @@ from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 Found = TypeVar("Found")
+_STALL_PERIODS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Step:
     command : desired tensions, or displacements before any zero, shape (N,), N or m; the driver's limits act on them
     phase : what it does now, for a person
     progress : 0 to 1
-    done : it has ended, and its result is there
+    done : it has ended
     """
 
     command: Vector
@@ -131,7 +132,8 @@ class Procedure(ABC, Generic[Found]):
     ----------
     rest_n : as given
     needs_currents : whether a reading without the motors' currents shows nothing
-    result : set when done
+    ended : all is measured
+    straight_m : where it found that servos stand at the straight pose, shape (N,), m; None: nowhere
     """
 
     tightening = "taking up slack"
@@ -140,8 +142,25 @@ class Procedure(ABC, Generic[Found]):
     def __init__(self, robot: Robot, rest_n: Vector) -> None:
         self.rest_n = rest_n
         self._take_up = TakeUp(rest_n, robot.tendon_names)
-        self._tight = self._started = self._stopped = False
-        self.result: Found | None = None
+        self._tight = self._started = self._stopped = self.ended = False
+        self._result: Found | None = None
+        self.straight_m: Vector | None = None
+
+    @property
+    def result(self) -> Found | None:
+        """What was found, None before the end. Evaluated when first asked for, which takes longer than a cycle may.
+
+        Raises
+        ------
+        ProcedureError : what was measured shows that something is wrong
+        """
+        if self.ended and self._result is None:
+            self._result = self.found()
+        return self._result
+
+    @abstractmethod
+    def found(self) -> Found:
+        """Evaluate what was measured; errors as of :attr:`result`."""
 
     def update(self, reading: TendonReading, dt: float) -> Step:
         """The next step.
@@ -155,7 +174,7 @@ class Procedure(ABC, Generic[Found]):
         ------
         ProcedureError : it cannot go on
         """
-        if self._stopped or self.result is not None:
+        if self._stopped or self.ended:
             return Step(self.rest_n.copy(), "stopped" if self._stopped else "done", 1.0, done=True)
         if not self._tight:
             tension, self._tight = self.tighten(reading, dt)
@@ -179,7 +198,7 @@ class Procedure(ABC, Generic[Found]):
 
     @abstractmethod
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """The next step with tight tendons; sets :attr:`result` at its end; parameters and errors as :meth:`update`."""
+        """The next step with tight tendons; sets :attr:`ended` at its end; parameters and errors as :meth:`update`."""
 
     def take_strings(self, extension_m: Vector) -> None:
         """Strings as read now; ignored where nothing is measured of them.
@@ -212,7 +231,9 @@ class HeldProcedure(Procedure[Found]):
     Attributes
     ----------
     goal_m : of the servos, shape (N,), m; empty before the first reading
+    reach_m : how far from where it began the driver lets a goal go, m
     k_n_per_m : stiffness of the servos' own loops by which a distance from the goal stands for a load, N/m
+    drive_n_per_m : stiffness of tendon and servo together, from its goal to what the tendon pulls, shape (N,), N/m
     """
 
     needs_currents = False
@@ -225,16 +246,30 @@ class HeldProcedure(Procedure[Found]):
         servo, actuators = robot.actuators.servo, robot.actuators
         assert servo is not None
         self.k_n_per_m = actuators.reflected_mass_kg * (2 * np.pi * servo.bandwidth_hz) ** 2
+        self.drive_n_per_m: Vector = 1 / (1 / robot.tendon_stiffnesses_n_per_m + 1 / self.k_n_per_m)
         self.goal_m: Vector = np.zeros(0)
+        self._longest_s = _STALL_PERIODS / actuators.cycle_hz
+        self._late_s = 1 / (np.pi * servo.bandwidth_hz)
+        self._start_m, self.reach_m = self.goal_m, robot.limits.maximum_displacement_m
 
     def update(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`Procedure`; slack is not taken up first."""
         if not self.goal_m.size:
             self.goal_m = reading.displacement_m.copy()
+            self._start_m = self.goal_m.copy()
             self.start(reading)
-        if self._stopped or self.result is not None:
+        if self._stopped or self.ended:
             return Step(self.goal_m.copy(), "stopped" if self._stopped else "done", 1.0, done=True)
-        return self.move(reading, dt)
+        # A stall of the computer gives no credit: the goals would jump, and the servos with them.
+        step = self.move(reading, min(dt, self._longest_s))
+        beyond = np.flatnonzero(np.abs(self.goal_m - self._start_m) > self.reach_m * (1 + 1e-9))
+        if beyond.size:
+            raise ProcedureError(
+                f"{_listed(self._tendon_names, beyond)} would go further than limits.maximum_displacement_m"
+                f" = {self.reach_m:g} m from where it began",
+                "Begin nearer to the straight pose, or raise the limit where the spools bear it.",
+            )
+        return step
 
     def load_n(self, reading: TendonReading) -> Vector:
         """Loads of all tendons, and of their motors' friction: as measured, else by how far the servos are behind.
@@ -245,7 +280,9 @@ class HeldProcedure(Procedure[Found]):
         """
         if np.isfinite(reading.tension_n).all():
             return reading.tension_n
-        return np.asarray(self.k_n_per_m * (self.goal_m - reading.displacement_m))
+        # Critically damped, a servo in motion is 2 v / w behind without any load.
+        behind_m = self.goal_m - reading.displacement_m - self._late_s * reading.velocity_m_per_s
+        return np.asarray(self.k_n_per_m * behind_m)
 
     def bearable_load_n(self, reading: TendonReading, most_n: float) -> Vector:
         """The same of loads that may be borne.

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
+from continuum_robot.drivers.safety.displacement_rules import DisplacementRules
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, TendonSafety
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.identification.procedures.procedure import Procedure, Step, Vector
+from continuum_robot.identification.procedures.procedure import Procedure, ProcedureError, Step, Vector
 
 CANCELLED = "cancelled"
 
@@ -74,6 +75,8 @@ class ProcedureRun:
             safety.deactivate()
             return None
         if step.done:
+            if self.procedure.straight_m is not None and isinstance(safety.rules, DisplacementRules):
+                safety.rules.straighten(self.procedure.straight_m)
             self.succeeded, self.problem = not self._cancelled, CANCELLED if self._cancelled else ""
             safety.deactivate()
             return None
@@ -83,6 +86,14 @@ class ProcedureRun:
         """End it early: a hung weight is put down first, tensions ramp to the safe one."""
         self._cancelled = True
         self.procedure.stop()
+
+    def conclude(self) -> Any:
+        """What the procedure found, None where it did not come to its end: see :attr:`problem`. Not in the cycle."""
+        try:
+            return self.procedure.result if self.succeeded else None
+        except ProcedureError as error:
+            self.succeeded, self.problem = False, str(error)
+            return None
 
     @property
     def finished(self) -> bool:

@@ -21,7 +21,7 @@ from continuum_robot.control.displacement_controller import DisplacementControll
 from continuum_robot.drivers.protocols import TendonReading, TrackedPose
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.homing import Homed
-from continuum_robot.identification.procedures.load_onset import LoadOnset, OnsetSettings
+from continuum_robot.identification.procedures.load_onset import LoadOnset
 from continuum_robot.identification.procedures.procedure import HeldProcedure, ProcedureError, Step
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
@@ -101,7 +101,6 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
     duration_s : of the motion behind the homing, s
     most_load_n : largest load that is expected, N
     most_m : largest displacement from the straight pose, m
-    result : set when done
 
     Raises
     ------
@@ -116,7 +115,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         self.stop_n = settings.load_n or limits.maximum_n
         if self.stop_n > limits.maximum_n:
             raise ParameterError("load_n", self.stop_n, f"at most limits.maximum_n = {limits.maximum_n:g} N")
-        self._homing = LoadOnset(robot, OnsetSettings())
+        self._homing = LoadOnset(robot)
         self._plan(robot, limits.maximum_displacement_m)
         speed = _SPEED_PART * limits.speed_m_per_s
         before = np.vstack([self._straight_m, self._targets_m[:-1]])
@@ -214,12 +213,14 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
         load_n = self.bearable_load_n(reading, self.stop_n)
-        if self._homing.result is None:
+        if not self._homing.ended:
             step = self._homing.update(reading, dt)
             self.goal_m = step.command
-            if self._homing.result is None:
+            if not self._homing.ended:
                 return replace(step, progress=0.25 * step.progress)
-            self._zero_m, self._from_m = self._homing.result.zero_m, step.command - self._homing.result.zero_m
+            self._homed = self._homing.found()
+            self.straight_m = self._homed.zero_m
+            self._zero_m, self._from_m = self._homed.zero_m, step.command - self._homed.zero_m
             self._seen.clear()
         self._time_s += dt
         if self._place < len(self._targets_m):
@@ -232,7 +233,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             self._slow.append((reading.stamp_s, way_s, reading.displacement_m - self._zero_m))
             phase, part = "moving all coordinates slowly", 0.8 + 0.2 * min(1.0, _SECOND * self._time_s / self._first_s)
             if self._time_s > self._first_s and way_s >= self.settings.slow_s:
-                self.result = self._record()
+                self.ended = True
         return Step(self.goal_m.copy(), phase, 0.25 + 0.75 * part)
 
     def _way_from(self, way_s: float, *, first: bool) -> Array:
@@ -267,14 +268,14 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             self._looked, self._seen = [], []
         return label
 
-    def _record(self) -> CalibrationRecord:
-        assert self._homing.result is not None
+    def found(self) -> CalibrationRecord:
+        """As of :class:`~.procedure.Procedure`: the tracker may not have seen the tip."""
         if len(self._poses) < 2 * _BLIND_PLACES:
             raise ProcedureError("the tracker did not see the tip in the slow motion", "See what stands between.")
         time_s, displacement, load, tip = (np.array(column) for column in zip(*self._rests, strict=True))
         slow_s, way_s, slow = (np.array(column) for column in zip(*self._slow, strict=True))
         return CalibrationRecord(
-            self._homing.result,
+            self._homed,
             time_s,
             self._labels,
             displacement,

@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of polarity and mapping: pull at one tendon after the other and compare what moves with the rod's model."""
+"""Check of polarity and mapping: pull at one tendon after the other and compare what answers with the rod's model.
+
+Motors that take tensions pull with more of it, and the displacements of all tendons answer. Servos that hold
+displacements are homed by their loads first, so that all are tight about the straight pose; there one takes in a little
+more, which bends the rod against the others, and the loads of all answer: T = (k - k J (H + J^T k J)^-1 J^T k) q, with
+the stiffness k of tendons and servos, the slopes J of the paths and the stiffness H of the rod under the pretension.
+Derived here. Their pull is held twice, on the way in and on the way back from further in: the mean is without the
+motors' friction. Loads are counted as the stretch that they make.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
+from continuum_robot.identification.procedures.load_onset import LoadOnset
 from continuum_robot.identification.procedures.procedure import (
+    HeldProcedure,
     Procedure,
     Step,
     driven_parts,
@@ -33,11 +44,24 @@ SAME_MISFIT = 0.02
 MOST_TURNS = 5000
 UNTOLD = "whether all tendons of a segment are turned by some places, or mirrored, is not known"
 NOT_TRIED = "the strings were not asked: something else is wrong"
+# Servos: what their friction hides of a load's change has to be small beside it, and no tendon may go slack.
+_OVER_FRICTION = 15.0
+_BEYOND = 1.5
+_WAY = (0.0, 1.0, _BEYOND, 1.0)
+_KEPT = 0.2  # of the pretension on every tendon
+_STRETCHED = 0.25  # of the largest displacement, at most, to tighten them
+# What counts as a match, in parts of the robot's own answers.
+_STUCK = 0.25  # of what the tendons usually answer
+_BETTER = 0.75  # of the file's misfit: another order
+_UNEXPLAINED = 0.6  # of the answers: none of all this
+_SPOOL = 2.5  # of the usual answer to the own pull, by the square of its ratio: not this spool, or slack
+_STRING_MISFIT, _LEAST_STRING_M = 0.5, 3e-4
+_FITS, _MOST_GAIN = 3, 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TendonCheckSettings:
-    """How the tendons are pulled, and what counts as a match."""
+    """How the tendons are pulled."""
 
     pull_n: float = quantity(
         "most that is added to a tendon's tension; 0: a third of what every tendon may carry",
@@ -49,13 +73,6 @@ class TendonCheckSettings:
     move_m: float = quantity("displacement at which it is pulled enough", "m", default=3e-3, gt=0, le=0.5)
     rise_s: float = quantity("time in which the most is reached, and the pull falls", "s", default=1.0, gt=0, le=60)
     hold_s: float = quantity("time that it is held", "s", default=0.4, gt=0, le=60)
-    least_m: float = quantity("displacement below which a tendon counts as stuck", "m", default=3e-4, gt=0, le=0.1)
-    misfit: float = quantity(
-        "largest fraction of the movement that the model may not explain", "", default=0.5, gt=0, le=1
-    )
-    better: float = quantity(
-        "misfit of another order of tendons, relative to the robot file's, that convinces", "", default=0.6, gt=0, le=1
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +104,89 @@ class TendonVerdicts:
         return all(verdict == OK for verdict in self.verdicts)
 
 
+class Pulls:
+    """What answers to pulls at one tendon after the other.
+
+    Parameters
+    ----------
+    robot : that is pulled
+    tendons, strings : by the model, what answers to a unit of each pull, shapes (N, N) and (N, strings)
+
+    Attributes
+    ----------
+    pulled : index of the tendon that is pulled now
+    pull : how much each was pulled, in that unit, shape (N,)
+    """
+
+    def __init__(self, robot: Robot, tendons: Vector, strings: Vector) -> None:
+        self._robot, self._tendons, self._strings = robot, tendons, strings
+        self.pulled, self.pull = 0, np.zeros(robot.tendon_count)
+        self._held: list[Vector] = []
+        self._rested: list[Vector] = []
+        self._rests: list[Vector] = []
+        self._string_samples: list[Vector] = []
+        self._response = np.full(tendons.shape, np.nan)
+        self._string_response = np.full(strings.shape, np.nan)
+
+    @property
+    def measuring(self) -> bool:
+        """Whether the tendon is held now."""
+        return bool(self._held)
+
+    @property
+    def name(self) -> str:
+        """What is done now, for a person."""
+        return f"pulling {self._robot.tendon_names[min(self.pulled, len(self.pull) - 1)]}"
+
+    @property
+    def part(self) -> float:
+        """How much of it is done, 0 to 1."""
+        return self.pulled / len(self.pull)
+
+    def answer(self, tendons: Vector, *, held: bool) -> None:
+        """How the tendons are in this cycle, (N,), m: with one ``held``, or at rest before it and behind the last."""
+        (self._held if held else self._rested).append(tendons)
+
+    def take_strings(self, extension_m: Vector) -> None:
+        """As of :meth:`.procedure.Procedure.take_strings`."""
+        if self.measuring and extension_m.shape == self._strings.shape[1:]:
+            self._string_samples.append(np.array(extension_m, dtype=float))
+
+    @property
+    def all_pulled(self) -> bool:
+        """Whether only the rest behind the last is missing."""
+        return self.pulled == len(self.pull)
+
+    def next(self, pull: float) -> None:
+        """Go on to the next tendon.
+
+        Parameters
+        ----------
+        pull : how much this one was pulled
+        """
+        self.pull[self.pulled] = pull
+        self._response[self.pulled] = np.mean(self._held, axis=0)
+        self._rests.append(np.mean(self._rested, axis=0))
+        if self._string_samples:
+            self._string_response[self.pulled] = np.mean(self._string_samples, axis=0)
+        self.pulled, self._held, self._rested, self._string_samples = self.pulled + 1, [], [], []
+
+    def verdicts(self, *, loads: bool) -> TendonVerdicts:
+        """What they show.
+
+        Parameters
+        ----------
+        loads : as of :func:`judge`
+        """
+        # Loads of servos drift by friction from pull to pull, tensions of motors do not.
+        rests = np.array([*self._rests, np.mean(self._rested, axis=0)])
+        response = self._response - (rests[:-1] + rests[1:]) / 2 if loads else self._response
+        measured = response, self._string_response
+        return judge(self._robot, measured, (self._tendons, self._strings), self.pull, loads=loads)
+
+
 class TendonCheck(Procedure[TendonVerdicts]):
-    """The procedure; see the module. Pure.
+    """The procedure of motors that take tensions; see the module. Pure.
 
     A turn or a mirror image of all tendons of a segment looks the same to the tendons themselves: only strings, fed to
     :meth:`take_strings`, or the eye, distinguish them.
@@ -98,10 +196,6 @@ class TendonCheck(Procedure[TendonVerdicts]):
     robot : with actuators and limits
     settings : see :class:`TendonCheckSettings`
 
-    Attributes
-    ----------
-    result : set when done
-
     Raises
     ------
     ParameterError : a pull that the limits do not allow
@@ -109,7 +203,6 @@ class TendonCheck(Procedure[TendonVerdicts]):
 
     def __init__(self, robot: Robot, settings: TendonCheckSettings | None = None) -> None:
         self.settings = settings = checked(TendonCheckSettings, asdict(settings or TendonCheckSettings()))
-        self._robot = robot
         _, limits = driven_parts(robot)
         count = robot.tendon_count
         fraction_n = min(limits.maximum_n, limits.total_n / count)
@@ -118,76 +211,154 @@ class TendonCheck(Procedure[TendonVerdicts]):
         if base_n + self._pull_n > min(limits.maximum_n, limits.total_n - (count - 1) * base_n):
             raise ParameterError("pull_n", self._pull_n, f"at most {limits.maximum_n - base_n:g} N, by the limits")
         super().__init__(robot, np.full(count, base_n))
-        tendons, strings = expected_response(robot)
-        self._expected = from_the_middle(robot, tendons), from_the_middle(robot, strings)
-        self._strings = np.full(strings.shape, np.nan)
-        self._string_samples: list[Vector] = []
-        self._pulled = 0
-        self._response = np.full((count, count), np.nan)
-        self._fraction = self._held_s = self._rested_s = 0.0
+        self.pulls = Pulls(robot, *expected_response(robot))
+        self._begin_pull()
+
+    def _begin_pull(self) -> None:
+        self._fraction = self._most = self._held_s = self._rested_s = 0.0
         self._before: Vector | None = None
-        self._held: list[Vector] = []
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`."""
-        count, settings, base = len(self.rest_n), self.settings, self.rest_n.copy()
-        name = self._robot.tendon_names[self._pulled]
-        progress = 0.1 + 0.9 * self._pulled / count
-        if self._before is None:
-            self._before = reading.displacement_m.copy()
-        # Rise until the tendon has moved, hold, fall, rest: the movement is the mean of the hold's later half.
-        moved_m = abs(float(reading.displacement_m[self._pulled] - self._before[self._pulled]))
+        settings, tension, pulls = self.settings, self.rest_n.copy(), self.pulls
+        name, part = pulls.name, pulls.part
+        # Rest, rise until the tendon has moved, hold, fall: its answer is the mean of the later half of each stand.
+        if self._rested_s < settings.hold_s:
+            self._rested_s += dt
+            if self._rested_s > settings.hold_s / 2:
+                self._before = reading.displacement_m.copy()
+                pulls.answer(self._before, held=False)
+            self.ended = pulls.all_pulled and self._rested_s >= settings.hold_s
+            return Step(tension, name, 0.1 + 0.9 * part)
+        j = pulls.pulled
+        assert self._before is not None
+        moved_m = abs(float(reading.displacement_m[j] - self._before[j]))
         if self._held_s == 0 and moved_m < settings.move_m and self._fraction < 1:
-            self._fraction = min(1.0, self._fraction + dt / settings.rise_s)
+            self._fraction = self._most = min(1.0, self._fraction + dt / settings.rise_s)
         elif self._held_s < settings.hold_s:
             self._held_s += dt
             if self._held_s > settings.hold_s / 2:
-                self._held.append(reading.displacement_m.copy())
-        elif self._fraction > 0:
-            self._fraction = max(0.0, self._fraction - dt / settings.rise_s)
+                pulls.answer(reading.displacement_m.copy(), held=True)
         else:
-            self._rested_s += dt
-        base[self._pulled] += self._pull_n * self._fraction
-        if self._rested_s > settings.hold_s:
-            self._response[self._pulled] = np.mean(self._held, axis=0)
-            if self._string_samples:
-                self._strings[self._pulled] = np.mean(self._string_samples, axis=0)
-            self._pulled += 1
+            self._fraction = max(0.0, self._fraction - dt / settings.rise_s)
+        tension[j] += self._pull_n * self._fraction
+        if self._fraction == 0:
+            pulls.next(self._pull_n * self._most)
             self._begin_pull()
-            if self._pulled == count:
-                measured = from_the_middle(self._robot, self._response), from_the_middle(self._robot, self._strings)
-                self.result = judge(self._robot, measured, self._expected, settings)
-        return Step(base, f"pulling {name}", progress)
-
-    def _begin_pull(self) -> None:
-        self._fraction = self._held_s = self._rested_s = 0.0
-        self._before, self._held, self._string_samples = None, [], []
+        return Step(tension, name, 0.1 + 0.9 * part)
 
     @property
     def measuring(self) -> bool:
         """Whether a tendon is held now."""
-        return bool(self._held) and self._held_s <= self.settings.hold_s
+        return self.pulls.measuring and self._held_s <= self.settings.hold_s
 
     def take_strings(self, extension_m: Vector) -> None:
         """As of :class:`~.procedure.Procedure`."""
-        if self.measuring and extension_m.shape == self._strings.shape[1:]:
-            self._string_samples.append(np.array(extension_m, dtype=float))
+        if self.measuring:
+            self.pulls.take_strings(extension_m)
+
+    def found(self) -> TendonVerdicts:
+        """As of :class:`~.procedure.Procedure`."""
+        return self.pulls.verdicts(loads=False)
 
 
-def from_the_middle(robot: Robot, positions: Vector) -> Vector:
-    """Positions when each tendon is pulled, from the mean over the tendons of its segment, shape (N, N), m.
-
-    Not from where the tendons were before: there friction holds the robot in a pose of no meaning, while it holds back
-    all pulls alike.
+class LoadCheck(HeldProcedure[TendonVerdicts]):
+    """The procedure of servos that hold displacements; see the module. Pure.
 
     Parameters
     ----------
-    positions : of every tendon (columns) when each tendon (rows) is pulled, shape (N, N), m
+    robot : a rod whose actuators take displacements, with limits
+    settings : see :class:`TendonCheckSettings`; of these ``pull_n`` bounds the change of a load, ``move_m`` and
+        ``rise_s`` do not count
+
+    Raises
+    ------
+    ParameterError : as of the homing
     """
-    moved = positions.copy()
-    for rows in robot.tendon_slices:
-        moved[rows] -= positions[rows].mean(axis=0)
-    return moved
+
+    def __init__(self, robot: Robot, settings: TendonCheckSettings | None = None) -> None:
+        super().__init__(robot)
+        self.settings = settings = checked(TendonCheckSettings, asdict(settings or TendonCheckSettings()))
+        limits, actuators = robot.displacement_limits, robot.actuators
+        assert actuators is not None
+        tension_n = min(
+            max(pretension_n(robot), _OVER_FRICTION * actuators.coulomb_n),
+            limits.maximum_n / 2,
+            _STRETCHED * limits.maximum_displacement_m * float(self.drive_n_per_m.min()),
+        )
+        self._homing = LoadOnset(robot, tension_n)
+        loads, strings = expected_loads(robot, tension_n, self.drive_n_per_m)
+        # As far as no tendon goes slack on the way to _BEYOND of it, and none bears more than asked for.
+        most_n = min(settings.pull_n or tension_n, 0.8 * limits.maximum_n - tension_n)
+        slack_n, own_n = max(float((-loads).max()), 1e-9), float(np.diag(loads).max())
+        self._pull_m = min((1 - _KEPT) * tension_n / slack_n, most_n / own_n) / _BEYOND
+        self.pulls = Pulls(robot, loads.T / self.drive_n_per_m, strings.T)
+        self._place, self._held_s = 0, 0.0
+        self._rest_m = np.zeros(0)
+
+    def take_strings(self, extension_m: Vector) -> None:
+        """As of :class:`~.procedure.Procedure`."""
+        self.pulls.take_strings(extension_m)
+
+    def move(self, reading: TendonReading, dt: float) -> Step:
+        """As of :class:`~.procedure.Procedure`."""
+        if not self._homing.ended:
+            step = self._homing.update(reading, dt)
+            self.goal_m = step.command
+            self._rest_m, self.straight_m = step.command.copy(), self._homing.straight_m
+            return replace(step, progress=0.7 * step.progress)
+        pulls, target = self.pulls, self._rest_m.copy()
+        name, part = pulls.name, pulls.part
+        if not pulls.all_pulled:
+            target[pulls.pulled] += _WAY[self._place] * self._pull_m
+        if self.towards(target, self._homing.speed_m_per_s, dt):
+            self._held_s += dt
+            if self._held_s > self.settings.hold_s / 2 and _WAY[self._place] != _BEYOND:
+                pulls.answer(self.load_n(reading) / self.drive_n_per_m, held=self._place > 0)
+        if self._held_s > self.settings.hold_s:
+            self._place, self._held_s = self._place + 1, 0.0
+            self.ended = pulls.all_pulled
+        if self._place == len(_WAY):
+            pulls.next(self._pull_m)
+            self._place = 0
+        return Step(self.goal_m.copy(), name, 0.7 + 0.3 * part)
+
+    def found(self) -> TendonVerdicts:
+        """As of :class:`~.procedure.Procedure`."""
+        return self.pulls.verdicts(loads=True)
+
+
+def tendon_check_of(robot: Robot, settings: TendonCheckSettings | None = None) -> Procedure[TendonVerdicts]:
+    """The tendon check of a robot, by what its actuators take.
+
+    Parameters
+    ----------
+    robot : with actuators and limits
+    settings : see :class:`TendonCheckSettings`
+    """
+    return (LoadCheck if robot.takes_displacements else TendonCheck)(robot, settings)
+
+
+def expected_loads(robot: Robot, tension_n: float, k: Vector) -> tuple[Vector, Vector]:
+    """Load of tendon k, and extension of string k, for a metre of tendon j at the straight pose.
+
+    Parameters
+    ----------
+    robot : a rod
+    tension_n : of every tendon
+    k : stiffness of tendons and drives, shape (N,), N/m
+
+    Returns
+    -------
+    shapes (N, N), N/m, and (strings, N)
+    """
+    rod = Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)])
+    straight = np.zeros(rod.n)
+    tension = np.append(np.full(robot.tendon_count, tension_n), np.zeros(len(robot.strings)))
+    J, strings = np.split(rod.displacement_gradient(straight), [robot.tendon_count])
+    pulled = J.T * k
+    moved = np.linalg.solve(Balance(rod).hessian(straight, tension) + pulled @ J, pulled)
+    return np.diag(k) - pulled.T @ moved, strings @ moved
 
 
 def expected_response(robot: Robot) -> tuple[Vector, Vector]:
@@ -215,71 +386,141 @@ def judge(
     robot: Robot,
     measured: tuple[Vector, Vector],
     model: tuple[Vector, Vector],
-    settings: TendonCheckSettings | None = None,
+    pull: Vector | None = None,
     *,
     loads: bool = False,
 ) -> TendonVerdicts:
-    """Compare measured with expected movements, and look for the order of tendons that explains them best.
+    """Compare measured with expected answers, and look for the order of tendons that explains them best.
 
     Parameters
     ----------
     robot : the one that was checked
-    measured : responses of tendons and strings as in :class:`TendonVerdicts`, shapes (N, N) and (N, strings), m; NaN:
-        a string that was not read
-    model : the same of :func:`expected_response`, from the middle; its scale does not matter
-    settings : what counts as a match
-    loads : the movements of tendons are stretches by their loads, since servos hold their displacements
+    measured : of tendons and strings as they were when each tendon (rows) was pulled, shapes (N, N) and (N, strings),
+        m; NaN: a string that was not read
+    model : what answers to a unit of pull, as of :class:`Pulls`
+    pull : at each tendon, shape (N,); None: alike
+    loads : the answers are stretches by loads, since servos hold their displacements
     """
-    settings = settings or TendonCheckSettings()
     (response, strings), (expected, expected_strings) = measured, model
-    names = robot.tendon_names
-    verdicts = [OK] * len(names)
-    moved = np.diag(response)
-    for index in np.flatnonzero(moved < -settings.least_m).tolist():
+    names, count = robot.tendon_names, robot.tendon_count
+    pull = np.ones(count) if pull is None else pull
+    given = tuple(range(count))
+
+    def fit(order: tuple[int, ...]) -> _Fit:
+        return _fit(robot, response, expected, pull, order, loads=loads)
+
+    fits = {given: fit(given)}
+    best = fits[given]
+    centred, strings = best.answer, _from_the_middle(strings, _segments(robot))
+    expected_strings = _from_the_middle(expected_strings, _segments(robot))
+    verdicts = [OK] * count
+    own = np.diag(centred)
+    typical = np.median(np.abs(own))
+    for index in np.flatnonzero(own <= _STUCK * typical).tolist():
+        moved_mm = 1e3 * own[index]
+        if loads:
+            verdicts[index] = f"bears no more when it is pulled: {moved_mm:.2g} mm of stretch"
+        elif own[index] < -_STUCK * typical:
+            verdicts[index] = "goes out when it is pulled: its current and its encoder have opposite signs"
+        else:
+            verdicts[index] = f"is stuck: it moved {moved_mm:.2g} mm"
+    wrong = TendonVerdicts(tuple(verdicts), centred, best.misfit, strings, False, NOT_TRIED)
+    if not wrong.passed:
+        return wrong
+    fits |= {order: fit(order) for order in _orders(robot)}
+    least = min(one.misfit for one in fits.values())
+    order = given
+    if least < _BETTER * best.misfit:
+        # Turned and mirrored orders fit as well: the one that leaves most tendons where they are comes first.
+        order = min((other for other, one in fits.items() if one.misfit <= least + SAME_MISFIT), key=_moved_places)
+        best = fits[order]
+    for index in np.flatnonzero((best.own > _SPOOL) | (best.own < 1 / _SPOOL)).tolist():
         verdicts[index] = (
-            "is relieved when it is pulled: its load and its encoder have opposite signs"
-            if loads
-            else "goes out when it is pulled: its current and its encoder have opposite signs"
+            f"answers {best.own[index]:.2g} times as much as the others to its own pull: slack, slipping or snapped,"
+            " or its spool or gear ratio is wrong"
         )
-    for index in np.flatnonzero(np.abs(moved) <= settings.least_m).tolist():
-        verdicts[index] = (
-            f"bears no more when it is pulled: {1e3 * moved[index]:.2g} mm of stretch"
-            if loads
-            else f"is stuck: it moved {1e3 * moved[index]:.2g} mm"
-        )
-    if any(verdict != OK for verdict in verdicts):
-        return TendonVerdicts(tuple(verdicts), response, float("nan"), strings, False, NOT_TRIED)
-    given = misfit(response, expected)
-    order = tuple(range(len(names)))
-    if given > settings.misfit * settings.better:
-        found = [(misfit(response, _ordered(expected, other)), other) for other in _orders(robot)]
-        best = min(found)[0]
-        if best < settings.better * given:
-            # Turned and mirrored orders fit as well: the one that leaves most tendons where they are comes first.
-            order = min((other for value, other in found if value <= best + SAME_MISFIT), key=_moved_places)
-        elif given > settings.misfit:
-            # A slack tendon explains its neighbours' movement least.
-            rest = response - _scale(response, expected) * expected
-            worst = int(np.argmax(np.linalg.norm(rest, axis=0) + np.linalg.norm(rest, axis=1)))
-            verdicts[worst] = "does not move with the others: slack, slipping, snapped, or its gear ratio is wrong"
-            return TendonVerdicts(tuple(verdicts), response, given, strings, False, NOT_TRIED)
-    least = misfit(response, _ordered(expected, order)) + SAME_MISFIT
-    turned = _turned(robot, order)
-    alike = [other for other in turned if misfit(response, _ordered(expected, other)) <= least]
-    order, known, sentence = _by_the_strings(alike, order, strings, expected_strings, settings)
+    if best.misfit > _UNEXPLAINED:
+        worst = int(np.argmax(np.linalg.norm(best.rest, axis=0) + np.linalg.norm(best.rest, axis=1)))
+        verdicts[worst] = "does not move with the others: slack, slipping or snapped"
+    if verdicts != [OK] * count:
+        return replace(wrong, verdicts=tuple(verdicts))
+    least = best.misfit + SAME_MISFIT
+    alike = [other for other in _turned(robot, order) if fit(other).misfit <= least]
+    order, known, sentence = _by_the_strings(alike, order, strings, expected_strings, pull)
     for index, place in enumerate(order):
         if place != index:
             remark = ", by the strings" if known else " (or the order is turned or mirrored)"
             verdicts[index] = f"moves like {names[place]}{remark}: swap their motors"
-    return TendonVerdicts(tuple(verdicts), response, given, strings, known, sentence)
+    return TendonVerdicts(tuple(verdicts), centred, fits[given].misfit, strings, known, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """How an order of the tendons explains the answers.
+
+    Attributes
+    ----------
+    misfit : fraction of the answers that it does not explain
+    own : what each tendon answers to its own pull over what those of its segment usually do, (N,)
+    answer : what was answered, without loads from the middle of each segment's pulls, (N, N)
+    rest : what of it is not explained, (N, N)
+    """
+
+    misfit: float
+    own: Vector
+    answer: Vector
+    rest: Vector
+
+
+def _fit(
+    robot: Robot, response: Vector, expected: Vector, pull: Vector, order: tuple[int, ...], *, loads: bool
+) -> _Fit:
+    """Explain the answers where each motor pulls the tendon of ``order``.
+
+    Friction takes from what the pulls at one segment do at another, and holds the rod against a part of each: the model
+    is fitted with a factor for each pair of segments, none negative, and a part that the pulled tendon alone bears.
+    Each tendon has a gain, since they are not equally stiff.
+    """
+    places = np.array(order)
+    segment = _segments(robot)[places]
+    answer, model, held = response, expected[np.ix_(places, places)] * pull[:, None], np.diag(pull)
+    if not loads:
+        answer, model, held = (_from_the_middle(one, segment) for one in (answer, model, held))
+    parts = range(segment.max() + 1)
+    blocks = [np.where(np.outer(segment == i, segment == j), model, 0.0) for i in parts for j in parts]
+    basis = np.array([*blocks, held * np.abs(model).max() / np.abs(held).max()])
+    basis = basis[np.abs(basis).max(axis=(1, 2)) > 0]
+    gain = np.ones(len(order))
+    for _ in range(_FITS):
+        columns = (basis * gain).reshape(len(basis), -1).T
+        found = (columns @ nnls(columns, answer.ravel())[0]).reshape(answer.shape)
+        step = (answer * found).sum(axis=0) / np.maximum((found * found).sum(axis=0), 1e-300)
+        gain = gain * np.clip(step, 1 / _MOST_GAIN, _MOST_GAIN)
+    own = np.diag(answer) / np.diag(model)
+    usual = np.array([np.median(own[segment == part]) for part in segment])
+    rest = answer - found
+    return _Fit(float(np.linalg.norm(rest) / np.linalg.norm(answer)), own / usual, answer, rest)
+
+
+def _segments(robot: Robot) -> NDArray[np.int_]:
+    """The segment of each tendon, (N,)."""
+    return np.concatenate([np.full(rows.stop - rows.start, k) for k, rows in enumerate(robot.tendon_slices)])
+
+
+def _from_the_middle(positions: Vector, segment: NDArray[np.int_]) -> Vector:
+    """Positions when each tendon (rows) is pulled, from the mean over the pulls at its segment.
+
+    Not from where the tendons were before: there friction holds the robot in a pose of no meaning, while it holds back
+    all pulls alike.
+    """
+    moved = positions.copy()
+    for part in range(segment.max() + 1):
+        moved[segment == part] -= positions[segment == part].mean(axis=0)
+    return moved
 
 
 def _by_the_strings(
-    alike: list[tuple[int, ...]],
-    given: tuple[int, ...],
-    strings: Vector,
-    expected: Vector,
-    settings: TendonCheckSettings,
+    alike: list[tuple[int, ...]], given: tuple[int, ...], strings: Vector, expected: Vector, pull: Vector
 ) -> tuple[tuple[int, ...], bool, str]:
     """Of orders that the tendons cannot distinguish the one that the strings show; whether they do, and a sentence."""
     read = np.isfinite(strings).all(axis=0)
@@ -287,13 +528,13 @@ def _by_the_strings(
         return given, False, "no string was read: " + UNTOLD
     if not alike:
         return given, False, f"there are too many orders to try: {UNTOLD}"
-    if np.ptp(strings[:, read], axis=0).max() < settings.least_m:
+    if np.ptp(strings[:, read], axis=0).max() < _LEAST_STRING_M:
         return given, False, "the strings did not move: " + UNTOLD
-    found = [(misfit(strings[:, read], expected[list(order)][:, read]), order) for order in alike]
+    found = [(misfit(strings[:, read], (pull[:, None] * expected[list(order)])[:, read]), order) for order in alike]
     best = min(found)[0]
-    if best > settings.misfit:
+    if best > _STRING_MISFIT:
         return given, False, f"the strings fit no order (misfit {best:.2f}): check them; " + UNTOLD
-    fitting = [order for value, order in found if value <= max(best + SAME_MISFIT, best / settings.better)]
+    fitting = [order for value, order in found if value <= max(best + SAME_MISFIT, best / _BETTER)]
     order = given if given in fitting else min(fitting, key=_moved_places)
     if len(fitting) > 1:
         return order, False, f"the strings leave {len(fitting)} orders possible: " + UNTOLD
@@ -307,15 +548,11 @@ def misfit(response: Vector, expected: Vector) -> float:
 
     Parameters
     ----------
-    response : measured movement of the tendons, shape (k,), m
+    response : measured movement, shape (k,), m
     expected : by the model, shape (k,), any unit
     """
-    rest = response - _scale(response, expected) * expected
-    return float(np.linalg.norm(rest) / np.linalg.norm(response))
-
-
-def _scale(response: Vector, expected: Vector) -> float:
-    return max(0.0, float(np.sum(response * expected) / np.sum(expected * expected)))
+    scale = max(0.0, float(np.sum(response * expected) / np.sum(expected * expected)))
+    return float(np.linalg.norm(response - scale * expected) / np.linalg.norm(response))
 
 
 def _orders(robot: Robot) -> Iterator[tuple[int, ...]]:
@@ -348,10 +585,6 @@ def _turned(robot: Robot, order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     for parts in itertools.product(*turned):
         places = tuple(itertools.chain(*parts))
         yield tuple(order[place] for place in places)
-
-
-def _ordered(expected: Vector, order: tuple[int, ...]) -> Vector:
-    return expected[np.ix_(order, order)]
 
 
 def _moved_places(order: tuple[int, ...]) -> int:

@@ -15,12 +15,11 @@ from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.homing import Homed, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
-from continuum_robot.identification.procedures.load_check import tendon_check_of
 from continuum_robot.identification.procedures.load_onset import homing_of
-from continuum_robot.identification.procedures.procedure import Procedure
+from continuum_robot.identification.procedures.procedure import Found, Procedure
 from continuum_robot.identification.procedures.record import make_record, record_path
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
-from continuum_robot.identification.procedures.tendon_check import TendonCheckSettings
+from continuum_robot.identification.procedures.tendon_check import TendonCheckSettings, tendon_check_of
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
@@ -112,9 +111,8 @@ class ProcedureActions:
 
         def work(job: _Work) -> None:
             path = record_path(robot, self._stored.folder)
-            self._run(job, procedure)
-            homed = procedure.result
-            if job.run is None or not job.run.succeeded or homed is None:
+            homed = self._run(job, procedure)
+            if homed is None:
                 return
             record = make_record(robot, homed)
             record.store(path)
@@ -142,8 +140,7 @@ class ProcedureActions:
         def work(job: _Work) -> None:
             # Made here, since its model takes a while; before anything is switched on.
             procedure = tendon_check_of(robot, TendonCheckSettings(pull_n=asked.pull))
-            self._run(job, procedure)
-            verdicts = procedure.result
+            verdicts = self._run(job, procedure)
             if verdicts is None:
                 return
             result.verdicts, result.response = list(verdicts.verdicts), verdicts.response_m.ravel().tolist()
@@ -168,8 +165,7 @@ class ProcedureActions:
             return self._refuse(goal, result, error)
 
         def work(job: _Work) -> None:
-            self._run(job, procedure)
-            found = procedure.result
+            found = self._run(job, procedure)
             if found is None:
                 return
             result.torque_constant, result.newton_per_ampere = found.torque_constant_nm_per_a, found.newton_per_ampere
@@ -193,14 +189,17 @@ class ProcedureActions:
         goal.abort()
         return result
 
-    def _run(self, job: _Work, procedure: Procedure[Any]) -> None:
+    def _run(self, job: _Work, procedure: Procedure[Found]) -> Found | None:
+        """What a procedure found; None: it failed, and the job says why."""
         self._procedure = procedure
         try:
             job.run = self._drive.begin(procedure)
             self._drive.finish(job.run, job.cancelled)
-            job.problem = job.run.problem
         finally:
             self._procedure = None
+        found: Found | None = job.run.conclude()
+        job.problem = job.run.problem
+        return found
 
     async def _follow(self, goal: ServerGoalHandle, job: _Work, result: Any) -> None:
         """Publish progress until the work has ended, then say how it ended."""

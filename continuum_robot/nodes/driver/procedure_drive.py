@@ -15,6 +15,7 @@ from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.periodic import FrozenGarbage
 
 PROCEDURE_TIMEOUT_S = 600.0
 ACTIVATION = "an activation"
@@ -94,10 +95,12 @@ class ProcedureDrive:
         loop.safety.refuse_faults()
         run = ProcedureRun(procedure, loop.safety)
         self._zero = loop.cycle.zero
+        FrozenGarbage.hold()
         try:
             loop.switch_on()
             loop.begin_procedure(run)
         except BaseException:
+            FrozenGarbage.release()
             loop.call(loop.power_off)
             raise
         self._publish_status()
@@ -122,6 +125,7 @@ class ProcedureDrive:
                 loop.pace.wait(over, PROCEDURE_TIMEOUT_S)
         finally:
             loop.end_procedure(run, self._zero)
+            FrozenGarbage.release()
             if not run.succeeded and not run.problem:
                 run.problem = "the driver's loop ended"
             self._publish_status()

@@ -354,4 +354,4 @@ def test_actuators_that_take_something_else_are_refused():
 
 def test_a_cycle_that_is_too_slow_for_the_timeouts_is_refused():
     with pytest.raises(ParameterError, match="rate_hz"):
-        TendonSafety(servo_robot(), period_s=0.04)
+        TendonSafety(servo_robot(), period_s=0.08)

@@ -45,6 +45,15 @@ def test_late_answers_in_a_row_warn_and_then_are_a_fault():
     assert found == [(False, False)]
 
 
+@pytest.mark.parametrize(("missed", "too_slow"), [(3, False), (4, True)])
+def test_servos_that_smooth_their_goals_need_few_of_them(missed, too_slow):
+    watch, period_s = LatenessWatch(0.05, SafetySettings(), 0.005, 48.0), 0.005
+    slow = [watch.step(k * period_s * (1 + missed), 0.01, missed, True) for k in range(1, 200)]
+    assert any(slow) == too_slow, "200 Hz of which a quarter, then a fifth are left; 48 are enough"
+    watch.procedure = True
+    assert not any(watch.step(10 + k * period_s * (1 + missed), 0.01, missed, True) for k in range(200))
+
+
 def test_an_answer_of_unknown_age_is_not_in_time():
     """Nor is it late: a loop whose controller writes every other cycle is judged by what it writes."""
     watch = LatenessWatch(LATE_S, SafetySettings(late_time_s=0.02))

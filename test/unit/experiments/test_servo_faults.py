@@ -17,7 +17,7 @@ from continuum_robot.robot.loading import load_robot
 
 ROBOT = load_robot("three_segment_servo")
 N, PERIOD_S = ROBOT.tendon_count, 0.005
-FEW = ("command_missing", "estop_torque_off", "readings_lost", "tendon_snaps", "servo_fault")
+FEW = ("command_missing", "estop_torque_off", "readings_lost", "tendon_snaps", "servo_fault", "bus_silent")
 
 
 def test_kinds_are_unique_and_expect_faults_that_there_are():

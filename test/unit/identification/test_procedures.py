@@ -26,6 +26,7 @@ from continuum_robot.identification.procedures.tendon_check import (
     OK,
     TendonCheck,
     TendonCheckSettings,
+    expected_loads,
     expected_response,
     judge,
 )
@@ -310,6 +311,50 @@ def test_any_swap_is_found_up_to_turns_and_mirror_images(first, second):
     assert verdicts.passed == (first == second)
     if first != second:
         assert sum(verdict != OK for verdict in verdicts.verdicts) == 2
+
+
+def answers(robot, order, gain, seed):
+    """What a robot with friction answers whose motors pull tendons of an order, with a gain each; and the model."""
+    rng, rows = np.random.default_rng(seed), robot.tendon_slices
+    segment = np.concatenate([np.full(one.stop - one.start, k) for k, one in enumerate(rows)])
+    if robot.takes_displacements:
+        model = expected_loads(robot, 10.0, np.full(robot.tendon_count, 1e4))[0].T / 1e4
+    else:
+        model = expected_response(robot)[0]
+    # Friction takes from what comes from other segments, and holds the rod against a part of each pull.
+    came = np.where(segment[:, None] == segment, 1.0, rng.uniform(0.1, 1.0))
+    own = rng.uniform(0.1, 0.3) * np.abs(model).max() * np.eye(len(segment)) * robot.takes_displacements
+    true = (model * came + own) * rng.uniform(0.9, 1.1, len(segment))
+    noise = 0.03 * np.abs(model).max() * rng.normal(size=model.shape)
+    return (true[np.ix_(order, order)] + noise) * np.outer(gain, gain), model
+
+
+@pytest.mark.parametrize("name", ["two_segment", "three_segment_servo", "ftdcr_v4", "ftdcr_v6"])
+@pytest.mark.parametrize("seed", range(6))
+def test_errors_of_wiring_drawn_at_random_are_found_and_no_others(name, seed):
+    robot, rng = load_robot(name), np.random.default_rng(seed)
+    count, names = robot.tendon_count, robot.tendon_names
+    strings = np.full((count, 0), np.nan)
+    right, ones = np.arange(count), np.ones(count)
+
+    def wrong(order, gain):
+        response, model = answers(robot, order, gain, seed)
+        found = judge(robot, (response, strings), (model, strings), loads=robot.takes_displacements)
+        return {index: one for index, one in enumerate(found.verdicts) if one != OK}
+
+    assert wrong(right, rng.uniform(0.95, 1.05, count)) == {}
+    first = int(rng.integers(robot.tendon_slices[0].stop))
+    other = int(rng.integers(robot.tendon_slices[1].start, count))
+    order = right.copy()
+    order[[first, other]] = other, first
+    found = wrong(order, ones)
+    assert set(found) == {first, other}
+    assert names[other] in found[first]
+    gain = ones.copy()
+    gain[other] = rng.choice([0.4, 2.5])
+    found = wrong(right, gain)
+    assert set(found) == {other}
+    assert "spool" in found[other] or "bears no more" in found[other]
 
 
 def test_opposite_signs_of_current_and_encoder_are_named():
