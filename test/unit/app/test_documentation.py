@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+from pages.robot_file import page
 
-from continuum_robot.app.pages.robot_file import page
 from continuum_robot.robot.file.shipped_files import shipped_robots
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +21,7 @@ NODES = ROOT / "continuum_robot" / "nodes"
 
 def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
     written = (DOCS / "robot_file.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m continuum_robot.app.pages"
+    assert written == page(), "run: make pages"
 
 
 def keys(value: Any) -> set[str]:
