@@ -101,10 +101,10 @@ def experiments() -> dict[str, Experiment]:
         ha_solve.SOLVE,
         ha_robustness.ROBUSTNESS,
         ha_robustness.SCALING,
-        wang_micro_motion.MICRO_MOTION,
-        wang_jacobians.JACOBIANS,
-        wang_calibration.CALIBRATION,
-        wang_approach.APPROACH,
-        wang_rod.ROD,
+        wang_micro_motion.micro_motion,
+        wang_jacobians.tangents,
+        wang_calibration.calibration,
+        wang_approach.approach,
+        wang_rod.rod_experiment,
     )
     return {experiment.name: experiment for experiment in known}

@@ -50,7 +50,7 @@ def experiment(
         Path | None, typer.Option("--plots", metavar="DIR", callback=output_folder, help="Draw the figures here.")
     ] = None,
     show_list: Annotated[
-        bool, typer.Option("--list", help="List all, with the paper's own numbers and the options of each.")
+        bool, typer.Option("--list", help="List all, a line each.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="All of them, with --check or --store.")] = False,
     check: Annotated[
@@ -66,7 +66,7 @@ def experiment(
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
     Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; NAME --help shows
-    those of one, --list those of all. --workers and --scheduler are for --check, --store and the experiments that list
+    them, and the paper's own numbers. --workers and --scheduler are for --check, --store and the experiments that list
     them; others refuse them.
 
     With --check or --store it runs with its default options. The stored numbers lie in docs/papers/numbers of a clone,
