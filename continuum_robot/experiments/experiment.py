@@ -15,7 +15,7 @@ from typing import Any
 
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.experiments.plotting import figure
-from continuum_robot.robot.schema import Quantity, Source, quantity_of, read
+from continuum_robot.robot.schema import Source, quantity_of, read
 
 Progress = Callable[[str], None]
 
@@ -219,9 +219,10 @@ class Experiment:
 def experiment(name: str, source: str, **record: Any) -> Callable[[Callable[..., Any]], Experiment]:
     """Make an :class:`Experiment` of a function.
 
-    Its first argument is called with a line of text now and then; all others are the options, each
-    ``Annotated[TYPE, Quantity(...)]`` with its default; the first line of its docstring is the summary. It returns the
-    numbers, and a function that draws them on :class:`Figures`.
+    Its first argument is called with a line of text now and then. All others are the options, each
+    ``Annotated[TYPE, Quantity(...)]`` with its default; or one alone, a frozen dataclass of them, where several
+    functions need them. The first line of its docstring is the summary. It returns the numbers, and a function that
+    draws them on :class:`Figures`.
 
     Parameters
     ----------
@@ -231,22 +232,32 @@ def experiment(name: str, source: str, **record: Any) -> Callable[[Callable[...,
 
     def made(function: Callable[..., Any]) -> Experiment:
         hints = typing.get_type_hints(function, include_extras=True)
-        fields = []
-        for option, parameter in list(inspect.signature(function).parameters.items())[1:]:
-            kind, rules = typing.get_args(hints[option])
-            assert isinstance(rules, Quantity)
-            default = {} if parameter.default is parameter.empty else {"default": parameter.default}
-            fields.append((option, kind, dataclasses.field(metadata={"quantity": rules}, **default)))
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        together = dataclasses.is_dataclass(hints[parameters[0].name])
+        settings = hints[parameters[0].name] if together else _settings(function.__name__, parameters, hints)
+
+        def compute(options: Any, progress: Progress) -> Result:
+            return Result(*(function(progress, options) if together else function(progress, **vars(options))))
+
         return Experiment(
             name=name,
             summary=inspect.getdoc(function).partition("\n")[0],  # type: ignore[union-attr]
             source=source,
-            settings=dataclasses.make_dataclass(f"{function.__name__}_options", fields, frozen=True, kw_only=True),
-            compute=lambda options, progress: Result(*function(progress, **vars(options))),
+            settings=settings,
+            compute=compute,
             **{"paper": {}, **record},
         )
 
     return made
+
+
+def _settings(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> type[Any]:
+    fields = []
+    for one in parameters:
+        kind, rules = typing.get_args(hints[one.name])
+        default = {} if one.default is one.empty else {"default": one.default}
+        fields.append((one.name, kind, dataclasses.field(metadata={"quantity": rules}, **default)))
+    return dataclasses.make_dataclass(f"{name}_options", fields, frozen=True, kw_only=True)
 
 
 def _shown(value: Any) -> str:
