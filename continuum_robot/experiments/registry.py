@@ -57,10 +57,10 @@ __all__ = ["Experiment", "Result", "experiments"]
 def experiments() -> dict[str, Experiment]:
     """Every experiment under its name, in the order of the papers' figures."""
     known = (
-        muhmann_model.ENERGIES,
-        muhmann_model.CORIOLIS,
-        muhmann_tracking.TRACKING,
-        muhmann_pid_pd.PID_PD,
+        muhmann_model.energies,
+        muhmann_model.coriolis_forces,
+        muhmann_tracking.tracking,
+        muhmann_pid_pd.pid_pd,
         drives_cogging.COGGING,
         drives_identification.IDENTIFICATION,
         drives_capstans.CAPSTANS,
