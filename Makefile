@@ -19,7 +19,7 @@ export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
 # cmake 3.20 or newer builds the messages; where there is none it comes from PyPI.
 CMAKE_FROM_PYPI := $(shell cmake --version 2>/dev/null | awk 'NR==1 {split($$3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 20)} END {if (!ok) print "cmake"}')
 
-.PHONY: help environment lock demo test lint docs clean
+.PHONY: help environment lock demo test lint pages docs clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ lint: $(INSTALLED)  ## ruff, the arrows between the folders, and mypy on what ru
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(BIN)/mypy launch/sim.launch.py launch/hardware.launch.py launch/rviz.launch.py
+
+pages: $(INSTALLED)  ## Write every page of docs/ again that is made from the code, and name those that changed
+	@cd docs && $(CURDIR)/$(BIN)/python -m pages
 
 docs: $(INSTALLED)  ## The documentation as a site in build/site, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

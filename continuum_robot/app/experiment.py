@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from continuum_robot.app.output import counting_bar, write_json
+from continuum_robot.app.output import counting_bar, print_table, shown, write_json
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import Experiment, Progress
 from continuum_robot.experiments.registry import experiments
@@ -26,11 +26,12 @@ _SHOWN_ENTRIES = 6
 
 
 def print_list(console: Console | None = None) -> None:
-    """Print every experiment with its summary, the paper's own numbers beside it, and its options."""
+    """Print every experiment, a line each: its name, and what of a paper it is."""
     console = console or Console()
-    for name in experiments():
-        print_experiment(name, console)
-        console.print()
+    names = experiments()
+    width = max(map(len, names))
+    for name, experiment in names.items():
+        console.print(f"{name:{width}}  {experiment.source}", markup=False, highlight=False, soft_wrap=True)
 
 
 def print_experiment(name: str, console: Console | None = None) -> None:
@@ -52,7 +53,7 @@ def print_experiment(name: str, console: Console | None = None) -> None:
     table.add_column()
     table.add_row("what", escape(experiment.summary))
     for index, (key, value) in enumerate(experiment.paper.items()):
-        table.add_row("" if index else "paper", escape(f"{key}: {_shown(value)}"))
+        table.add_row("" if index else "paper", escape(f"{key}: {shown(value)}"))
     for index, (key, text) in enumerate(experiment.options.items()):
         table.add_row("" if index else "options", escape(f"--{key.replace('_', '-')}: {text}"))
     console.print(table)
@@ -204,20 +205,16 @@ def _reason_to_skip(experiment: Experiment) -> str:
 
 
 def _print_numbers(experiment: Experiment, result: Mapping[str, Any], console: Console) -> None:
-    table = Table(title=experiment.name, title_justify="left", title_style="bold")
-    table.add_column("number")
-    table.add_column("here", justify="right")
-    table.add_column("paper", justify="right")
+    rows: list[tuple[str, Any, Any]] = []
     for key, value in result.items():
         if isinstance(value, Mapping) and 0 < len(value) <= _SHOWN_ENTRIES and not any(map(_nested, value.values())):
-            for name, entry in value.items():
-                table.add_row(f"{key}: {name}", escape(_shown(entry)), "")
-            continue
-        table.add_row(key, escape(_shown(value)), escape(_shown(experiment.paper.get(key, ""))))
-    console.print(table)
+            rows += [(f"{key}: {name}", entry, "") for name, entry in value.items()]
+        else:
+            rows.append((key, value, experiment.paper.get(key, "")))
+    print_table(console, experiment.name, ("number", ">here", ">paper"), rows)
     for key, value in experiment.paper.items():
         if key not in result:
-            console.print(f"paper: {key}: {_shown(value)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"paper: {key}: {shown(value)}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _find(name: str) -> Experiment:
@@ -229,14 +226,3 @@ def _find(name: str) -> Experiment:
 
 def _nested(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"{len(value)} entries, in the JSON file"
-    if isinstance(value, bool) or not isinstance(value, (float, list, tuple)):
-        return str(value)
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    shown = ", ".join(_shown(item) for item in value[:8])
-    return f"[{shown}{', ...' if len(value) > 8 else ''}]"

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the command line leaves behind, and the bar of long work."""
+"""Tables and bars that the command line prints, and files that it leaves behind."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.file.whole_file import DISK_REMEDY, write_whole
@@ -26,6 +28,35 @@ def counting_bar(console: Console) -> Progress:
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True)
+
+
+def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows of texts and numbers.
+
+    Parameters
+    ----------
+    console : where to print
+    title : above the table, "" for none
+    columns : their names; those that begin with ">" are aligned to the right
+    rows : cells as :func:`shown` writes them, as many in each as there are columns
+    """
+    table = Table(title=title and escape(title), title_justify="left", title_style="bold")
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
+    for row in rows:
+        table.add_row(*(escape(shown(cell)) for cell in row))
+    console.print(table)
+
+
+def shown(value: Any) -> str:
+    """A value as a cell shows it: numbers to four digits, of lists the first eight."""
+    if isinstance(value, Mapping):
+        return f"{len(value)} entries, in the JSON file"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(shown(item) for item in value[:8])}{', ...' if len(value) > 8 else ''}]"
+    return str(value)
 
 
 def write_json(file: Path, numbers: Mapping[str, Any]) -> None:

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
-from rich.table import Table
 
-from continuum_robot.app.output import counting_bar, write_json
+from continuum_robot.app.output import counting_bar, print_table, write_json
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
@@ -96,14 +95,9 @@ def run_workspace(
             with counting_bar(console) as progress:
                 found.append(_explore(robot, options, progress, runner))
     numbers = {f"{one.robot.name}_{key}": value for one in found for key, value in _numbers(one).items()}
-    table = Table(title="Workspace", title_justify="left", title_style="bold")
-    table.add_column("")
-    for one in found:
-        table.add_column(one.robot.name, justify="right")
-    keys = list(dict.fromkeys(key for one in found for key in _numbers(one)))
-    for key in keys:
-        table.add_row(key, *(_shown(numbers.get(f"{one.robot.name}_{key}", "")) for one in found))
-    console.print(table)
+    keys = dict.fromkeys(key for one in found for key in _numbers(one))
+    rows = [[key, *(numbers.get(f"{one.robot.name}_{key}", "") for one in found)] for key in keys]
+    print_table(console, "Workspace", ["", *(f">{one.robot.name}" for one in found)], rows)
     if plot is not None:
         _draw(found, plot)
         console.print(f"figure: {escape(str(plot))}", highlight=False, soft_wrap=True)
@@ -197,10 +191,6 @@ def _numbers(one: _Found) -> dict[str, float | int]:
     motion = np.linalg.norm(one.straight.twist_per_tension[:3], axis=0)
     numbers["largest_tip_motion_per_tension_at_rest_m_per_n"] = float(motion.max(initial=0.0))
     return numbers
-
-
-def _shown(value: float | str) -> str:
-    return str(value) if isinstance(value, int | str) else f"{value:.4g}"
 
 
 def _draw(found: Sequence[_Found], file: Path) -> None:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,9 @@ from numpy.typing import NDArray
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.control.references import ClarkeReference, make_reference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.muhmann.pid_pd import without_integral
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.robot_keys import MASS, STIFFNESS, with_factor
 from continuum_robot.robot.control_settings import ControlSettings, InverseDynamicsSettings, ReferenceSettings
@@ -157,7 +158,14 @@ def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
     }
 
 
-def _compute(settings: ComparisonSettings, progress: Progress) -> Result:
+@experiment(
+    "control.comparison",
+    "no paper: muhmann (25) as a controller, johnston (47) as its observer",
+    # At twice the cogging tendons go slack where rods stick: rounding alone made it 0.1 or 0.8 N there.
+    tolerances={"cogging_*_low_tension_n": Tolerance(absolute=0.8), "*": OF_COGGING},
+)
+def comparison(progress: Progress, settings: ComparisonSettings) -> Any:
+    """PD, PID, what it feeds forward, inverse dynamics and disturbance observer on circles of rising speed."""
     robot = load_robot(settings.robot)
     _control(robot)
     runs: dict[str, dict[str, list[Run]]] = {}
@@ -189,7 +197,7 @@ def _compute(settings: ComparisonSettings, progress: Progress) -> Result:
         for name, found in of.items():
             for key in ("rmse_m", "low_tension_n", "high_tension_n", "effort_n"):
                 numbers[f"{case}_{name}_{key}"] = [_number(getattr(run, key)) for run in found]
-    return Result(numbers, (settings, fastest, runs))
+    return numbers, partial(_draw, settings, fastest, runs)
 
 
 def _number(value: float) -> float | None:
@@ -251,11 +259,9 @@ def follow_circle(robot: Robot, believed: Robot, frequency_hz: float, settings: 
     )
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    settings, fastest, runs = result.series
-    file = folder / "control_comparison.png"
+def _draw(settings: Any, fastest: Any, runs: Any, figure: Figures) -> None:
     frequencies = np.array(settings.frequencies_hz)
-    with figure(file, "Circles under six controllers", 1, len(runs), sharey=True) as (drawing, axes):
+    with figure("Circles under six controllers", 1, len(runs), sharey=True) as (drawing, axes):
         for axis, (case, of) in zip(axes, runs.items(), strict=True):
             for colour, (name, (label, _)) in zip(COLOURS, CONTROLLERS.items(), strict=False):
                 axis.plot(
@@ -265,17 +271,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set(xlabel="circles a second", title=case, yscale="log")
         axes[0].set_ylabel("RMSE in mm")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-COMPARISON = Experiment(
-    name="control.comparison",
-    summary="PD, PID, what it feeds forward, inverse dynamics and disturbance observer on circles of rising speed.",
-    source="no paper: muhmann (25) as a controller, johnston (47) as its observer",
-    paper={},
-    settings=ComparisonSettings,
-    compute=_compute,
-    plot=_draw,
-    # At twice the cogging tendons go slack where rods stick: rounding alone made it 0.1 or 0.8 N there.
-    tolerances={"cogging_*_low_tension_n": Tolerance(absolute=0.8), "*": OF_COGGING},
-)

@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.experiments.two_solvers import Answers, solve_both
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
@@ -145,7 +146,16 @@ def _case(rod: RodDescription, case: Mapping[str, Any]) -> PoseCase:
     )
 
 
-def _run(settings: TwoSegmentSettings, progress: Progress) -> Result:
+@experiment(
+    "cosserat.two_segment",
+    "converged poses of the robots of tdcr-modeling, in the reference data",
+    paper={
+        "max_tip_error_mm": "below 0.001, to which the reference is checked",
+        "max_tip_error_mm_energy": "below 0.001",
+    },
+)
+def two_segment(progress: Progress, settings: TwoSegmentSettings) -> Any:
+    """Static tips of tendon robots of two segments, by boundary-value problem and by energy, against reference."""
     cases = read_cases(Path(settings.data), settings.order)
     answers: list[Answers] = []
     bare_tips = []
@@ -186,7 +196,7 @@ def _run(settings: TwoSegmentSettings, progress: Progress) -> Result:
         numbers[f"tip_m{key}"] = tips[key].tolist()
     numbers["tip_m_without_junction_load"] = [tip.tolist() for tip in bare_tips]
     numbers["problems"] = [problem for answer in answers for problem in answer.problems]
-    return Result(numbers, (errors, answers))
+    return numbers, partial(_draw, errors, answers)
 
 
 def _bare_tip(case: PoseCase) -> Array:
@@ -201,10 +211,8 @@ def _largest(values: Array) -> float:
     return float(values.max()) if values.size else math.nan
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    errors, answers = result.series
-    file = folder / "cosserat_two_segment.png"
-    with figure(file, "Robots of two segments: backbones, and tips against reference", 1, 3, size=(9.0, 3.4)) as (
+def _draw(errors: Any, answers: Any, figure: Figures) -> None:
+    with figure("Robots of two segments: backbones, and tips against reference", 1, 3, size=(9.0, 3.4)) as (
         _,
         axes,
     ):
@@ -221,18 +229,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[2].axhline(1e-3, color="0.5", linestyle="--", linewidth=0.8)
         axes[2].set(xlabel="case", ylabel="error of the tip in mm")
         axes[2].legend()
-    return [file]
-
-
-TWO_SEGMENT = Experiment(
-    name="cosserat.two_segment",
-    summary="Static tips of tendon robots of two segments, by boundary-value problem and by energy, against reference.",
-    source="converged poses of the robots of tdcr-modeling, in the reference data",
-    paper={
-        "max_tip_error_mm": "below 0.001, to which the reference is checked",
-        "max_tip_error_mm_energy": "below 0.001",
-    },
-    settings=TwoSegmentSettings,
-    compute=_run,
-    plot=_draw,
-)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,8 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack, load_controlled_robot
 from continuum_robot.geometry import so3
 from continuum_robot.identification.displaced.fit import identify_displaced
@@ -271,7 +273,13 @@ def follow(believed: Robot, truth: Robot, path: TipPath, settings: TruthSettings
     return Run(run.time_s[began], run.path_m[began], run.tip_m[began])
 
 
-def _compute(settings: TruthSettings, progress: Progress) -> Result:
+@experiment(
+    "displacement.truth",
+    "no paper: control of displacements, identification and tip control",
+    tolerances={"*": OF_COGGING},
+)
+def displacement_truth(progress: Progress, settings: TruthSettings) -> Any:
+    """A path of the tip by servos on a robot that is not as its file states: by the file, identified, tracked."""
     believed = load_controlled_robot(settings.robot)
     if not believed.takes_displacements:
         raise ParameterError("robot", settings.robot, "a robot whose actuators take displacements")
@@ -306,12 +314,11 @@ def _compute(settings: TruthSettings, progress: Progress) -> Result:
         "fit_left_out_mm": 1e3 * float(np.mean(left_m)),
         "seeds": settings.seeds,
     }
-    return Result(numbers, runs)
+    return numbers, partial(_draw, runs)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file, runs = folder / "displacement_truth.png", result.series
-    with figure(file, "A path of the tip by servos, on a robot that is not as its file states", 1, 2) as (
+def _draw(runs: dict[str, Run], figure: Figures) -> None:
+    with figure("A path of the tip by servos, on a robot that is not as its file states", 1, 2) as (
         drawing,
         axes,
     ):
@@ -322,16 +329,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[0].set(xlabel="x in mm", ylabel="y in mm", aspect="equal")
         axes[1].set(xlabel="time in s", ylabel="error of the tip in mm")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-TRUTH = Experiment(
-    name="displacement.truth",
-    summary="A path of the tip by servos on a robot that is not as its file states: by the file, identified, tracked.",
-    source="no paper: control of displacements, identification and tip control",
-    paper={},
-    settings=TruthSettings,
-    compute=_compute,
-    plot=_draw,
-    tolerances={"*": OF_COGGING},
-)

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import inspect
 import math
+import typing
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.experiments.plotting import figure
 from continuum_robot.robot.schema import Source, quantity_of, read
 
 Progress = Callable[[str], None]
@@ -61,22 +65,45 @@ OF_COGGING = Tolerance(relative=0.25, absolute=1e-3)
 """Of motors with cogging, where rounding grows: see muhmann/pid_pd.py."""
 
 
+class Figures:
+    """Makes the figures of one result in a folder; what an experiment's drawing function is called with.
+
+    Attributes
+    ----------
+    files : those written so far
+    """
+
+    def __init__(self, folder: Path, stem: str) -> None:
+        self._folder, self._stem = folder, stem
+        self.files: list[Path] = []
+
+    def __call__(
+        self, title: str, rows: int = 1, columns: int = 1, *, name: str = "", **options: Any
+    ) -> AbstractContextManager[tuple[Any, Any]]:
+        """A figure as :func:`.plotting.figure` makes it, in ``NAME.png``; by default named as the experiment is."""
+        self.files.append(self._folder / f"{name or self._stem}.png")
+        return figure(self.files[-1], title, rows, columns, **options)
+
+
+Drawing = Callable[[Figures], None]
+
+
 class Result(dict[str, Any]):
     """Flat numbers of an experiment, ready for JSON, units in the keys.
 
     Attributes
     ----------
-    series : the time series that the figure shows; not part of the numbers
+    drawing : draws its figures; no part of the numbers
     """
 
-    def __init__(self, numbers: Mapping[str, Any], series: Any = None) -> None:
+    def __init__(self, numbers: Mapping[str, Any], drawing: Drawing | None = None) -> None:
         super().__init__(numbers)
-        self.series = series
+        self.drawing = drawing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One table or figure of a paper.
+    """One table or figure of a paper; made by :func:`experiment`.
 
     Attributes
     ----------
@@ -84,9 +111,8 @@ class Experiment:
     summary : one sentence
     source : the figure or table
     paper : the paper's own numbers (or words, where it gives none), under the keys of the result
-    settings : frozen dataclass of the options, its fields made by :func:`continuum_robot.robot.schema.quantity`
+    settings : frozen dataclass of the options
     compute : (settings, progress) -> result
-    plot : (result, folder) -> files
     tolerances : of stored numbers by patterns of their keys, as in a shell; those of no pattern have ``EXACT``
     package : that it needs beyond those of every installation; empty: none
     not_stored : why no numbers are kept; empty: they are
@@ -98,7 +124,6 @@ class Experiment:
     paper: Mapping[str, Any]
     settings: type[Any]
     compute: Callable[[Any, Progress], Result]
-    plot: Callable[[Result, Path], list[Path]]
     tolerances: Mapping[str, Tolerance] = dataclasses.field(default_factory=dict)
     package: str = ""
     not_stored: str = ""
@@ -161,7 +186,7 @@ class Experiment:
         return {name: typed(name, value) for name, value in options.items()}
 
     def draw(self, result: Result, folder: Path | str) -> list[Path]:
-        """Draw the figure of a result.
+        """Draw the figures of a result.
 
         Parameters
         ----------
@@ -174,16 +199,62 @@ class Experiment:
 
         Raises
         ------
-        ParameterError : a result without its series, or a folder that cannot be written
+        ParameterError : a result that came from elsewhere, or a folder that cannot be written
         """
-        if getattr(result, "series", None) is None:
-            raise ParameterError("result", type(result).__name__, f"a result of {self.name}.run, with its series")
+        if getattr(result, "drawing", None) is None:
+            raise ParameterError("result", type(result).__name__, f"a result of {self.name}.run, which can draw itself")
         path = Path(folder).expanduser()
+        figures = Figures(path, self.name.replace(".", "_"))
         try:
             path.mkdir(parents=True, exist_ok=True)
-            return self.plot(result, path)
+            result.drawing(figures)
         except OSError as error:
             raise ParameterError("folder", str(path), f"a folder that can be written ({error})") from error
+        return figures.files
+
+
+def experiment(name: str, source: str, **record: Any) -> Callable[[Callable[..., Any]], Experiment]:
+    """Make an :class:`Experiment` of a function.
+
+    Its first argument is called with a line of text now and then. All others are the options, each
+    ``Annotated[TYPE, Quantity(...)]`` with its default; or one alone, a frozen dataclass of them, where several
+    functions need them. The first line of its docstring is the summary. It returns the numbers, and a function that
+    draws them on :class:`Figures`.
+
+    Parameters
+    ----------
+    name, source : as of :class:`Experiment`
+    record : its paper, tolerances, package and not_stored
+    """
+
+    def made(function: Callable[..., Any]) -> Experiment:
+        hints = typing.get_type_hints(function, include_extras=True)
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        together = dataclasses.is_dataclass(hints[parameters[0].name])
+        settings = hints[parameters[0].name] if together else _settings(function.__name__, parameters, hints)
+
+        def compute(options: Any, progress: Progress) -> Result:
+            return Result(*(function(progress, options) if together else function(progress, **vars(options))))
+
+        return Experiment(
+            name=name,
+            summary=inspect.getdoc(function).partition("\n")[0],  # type: ignore[union-attr]
+            source=source,
+            settings=settings,
+            compute=compute,
+            **{"paper": {}, **record},
+        )
+
+    return made
+
+
+def _settings(name: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any]) -> type[Any]:
+    fields = []
+    for one in parameters:
+        kind, rules = typing.get_args(hints[one.name])
+        default = {} if one.default is one.empty else {"default": one.default}
+        fields.append((one.name, kind, dataclasses.field(metadata={"quantity": rules}, **default)))
+    return dataclasses.make_dataclass(f"{name}_options", fields, frozen=True, kw_only=True)
 
 
 def _shown(value: Any) -> str:

@@ -10,7 +10,8 @@ path of all places of the body that are beyond the begin of the motion or on the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path as FilePath
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ from continuum_robot.csv_table import read_csv_table
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes
 from continuum_robot.drivers.safety.stage_motion import StageMotion
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
@@ -153,7 +154,13 @@ def execute(
     return [np.array(column) for column in zip(*rows, strict=True)]
 
 
-def _compute(settings: LeaderSettings, progress: Progress) -> Result:
+@experiment(
+    "base_stage.follow_the_leader",
+    "no paper: base stage, tip control and planning along a path",
+    tolerances={"*": Tolerance(relative=0.02, absolute=0.02)},
+)
+def follow_the_leader(progress: Progress, settings: LeaderSettings) -> Any:
+    """A servo robot on a stage advances along a path: the whole body on it, or the tip alone."""
     robot = load_controlled_robot(settings.robot)
     truth = true_robot(robot, settings.truth)
     control = TipControl(robot)
@@ -187,13 +194,12 @@ def _compute(settings: LeaderSettings, progress: Progress) -> Result:
                 f"{name}_{key}_rms_percent": 100 * rms_m / robot.length_m,
                 f"{name}_{key}_tip_rms_mm": 1e3 * float(np.sqrt(np.mean(error[:, -1] ** 2))),
             }
-    return Result(numbers, (path, leads))
+    return numbers, partial(_draw, path, leads)
 
 
-def _draw(result: Result, folder: FilePath) -> list[FilePath]:
-    file, (path, leads) = folder / "follow_the_leader.png", result.series
+def _draw(path: Path, leads: dict[str, Lead], figure: Figures) -> None:
     along = 1e3 * path.at(np.linspace(0.0, path.length_m, 200))
-    with figure(file, "A robot on a stage advances along a path", 1, 3) as (drawing, axes):
+    with figure("A robot on a stage advances along a path", 1, 3) as (drawing, axes):
         for axis, (name, lead) in zip(axes, leads.items(), strict=False):
             for index in np.linspace(0, len(lead.way_m) - 1, 6).astype(int):
                 axis.plot(*(1e3 * lead.body_m[index][:, [0, 2]].T), color=COLOURS[0], linewidth=0.8)
@@ -204,16 +210,3 @@ def _draw(result: Result, folder: FilePath) -> list[FilePath]:
             axes[2].plot(1e3 * lead.way_m, shown, color=colour, label=name.replace("_", " "))
         axes[2].set(xlabel="way of the tip in mm", ylabel="RMS error along the body in mm")
         legend_below(drawing, axes[2])
-    return [file]
-
-
-FOLLOW_THE_LEADER = Experiment(
-    name="base_stage.follow_the_leader",
-    summary="A servo robot on a stage advances along a path: the whole body on it, or the tip alone.",
-    source="no paper: base stage, tip control and planning along a path",
-    paper={},
-    settings=LeaderSettings,
-    compute=_compute,
-    plot=_draw,
-    tolerances={"*": Tolerance(relative=0.02, absolute=0.02)},
-)

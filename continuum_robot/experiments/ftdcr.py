@@ -12,13 +12,16 @@ The public figures that stand beside the result are for ftdcr_v4 on recordings t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.identification.displaced.inverse import missing_pull
 from continuum_robot.identification.displaced.model import predicted_marker
@@ -54,7 +57,16 @@ class ReplaySettings:
     )
 
 
-def _run(settings: ReplaySettings, progress: Progress) -> Result:
+@experiment(
+    "ftdcr.replay",
+    "recordings of opencr-mujoco, robot v4, on recordings kept aside",
+    paper={
+        "tip_rmse_mm": 18.6,
+        "tip_rmse_of_the_calibrated_mujoco_model_mm": 13.0,
+    },
+)
+def ftdcr_replay(progress: Progress, settings: ReplaySettings) -> Any:
+    """Predicts the tracked marker of a recorded robot from its tendon displacements by constant curvature."""
     robot = load_robot(settings.robot)
     recording = read_recording(settings.data)
     progress(f"{len(recording)} samples of {recording.file.name}")
@@ -62,12 +74,11 @@ def _run(settings: ReplaySettings, progress: Progress) -> Result:
     numbers = dict(agreement(result))
     for treatment in SLACK_TREATMENTS:
         numbers[f"tip_rmse_slack_{_PAST[treatment]}_mm"] = agreement(replay(robot, recording, treatment))["tip_rmse_mm"]
-    return Result({**numbers, "fitted_on_this_file": robot.fitted_to(recording.sha256)}, result)
+    numbers = {**numbers, "fitted_on_this_file": robot.fitted_to(recording.sha256)}
+    return numbers, partial(_draw, numbers, result)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    shown: Replay = result.series
-    file = folder / "ftdcr_replay.png"
+def _draw(result: Mapping[str, Any], shown: Replay, figure: Figures) -> None:
     seen = shown.recording.seen
     measured, predicted = shown.recording.marker_m[seen], shown.predicted_marker_m[seen].copy()
     predicted -= (predicted - measured).mean(axis=0)
@@ -75,7 +86,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
     title = (
         f"Constant curvature on {shown.recording.file.name}: RMSE {result['tip_rmse_mm']:.1f} mm, mean offset removed"
     )
-    with figure(file, title, 4, 1, sharex=True) as (drawing, axes):
+    with figure(title, 4, 1, sharex=True) as (drawing, axes):
         for index, (axis, name) in enumerate(zip(axes, "xyz", strict=False)):
             axis.plot(sample, measured[:, index], color=REFERENCE, linewidth=0.9, label="motion capture")
             axis.plot(sample, predicted[:, index], color=COLOURS[0], linewidth=0.9, label="constant curvature")
@@ -83,21 +94,6 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[3].plot(sample, np.linalg.norm(predicted - measured, axis=1), color=COLOURS[1], linewidth=0.9)
         axes[3].set(xlabel="sample", ylabel="error in m")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-REPLAY = Experiment(
-    name="ftdcr.replay",
-    summary="Predicts the tracked marker of a recorded robot from its tendon displacements by constant curvature.",
-    source="recordings of opencr-mujoco, robot v4, on recordings kept aside",
-    paper={
-        "tip_rmse_mm": 18.6,
-        "tip_rmse_of_the_calibrated_mujoco_model_mm": 13.0,
-    },
-    settings=ReplaySettings,
-    compute=_run,
-    plot=_draw,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +118,16 @@ class Validation:
     predicted_m: dict[str, NDArray[np.float64]]
 
 
-def _validate(settings: ValidationSettings, progress: Progress) -> Result:
+@experiment(
+    "ftdcr.validate",
+    "recordings of opencr-mujoco kept aside, v4 and v6",
+    paper={
+        "tip_rmse_mm": "v4: 13.0 (calibrated MuJoCo model), 10.7 (Gaussian process); v6: 35 (Gaussian process)",
+        "tip_rmse_constant_curvature_mm": "v4: 18.6 without a fit; v6: 22.6 fitted rigidly",
+    },
+)
+def validate(progress: Progress, settings: ValidationSettings) -> Any:
+    """Predicts the tracked marker of a real robot by its fitted model: constant curvature, statics, friction."""
     robot = load_robot(settings.robot)
     recording = read_recording(settings.data)
     progress(f"{len(recording)} samples of {recording.file.name}")
@@ -150,17 +155,15 @@ def _validate(settings: ValidationSettings, progress: Progress) -> Result:
         **repeatability(recording, marker["statics"]).numbers(),
         "fitted_on_this_file": robot.fitted_to(recording.sha256),
     }
-    return Result(numbers, Validation(recording, marker))
+    return numbers, partial(_draw_validation, numbers, Validation(recording, marker))
 
 
-def _draw_validation(result: Result, folder: Path) -> list[Path]:
-    shown: Validation = result.series
-    file = folder / "ftdcr_validate.png"
+def _draw_validation(result: Mapping[str, Any], shown: Validation, figure: Figures) -> None:
     seen = shown.recording.seen
     measured, sample = shown.recording.marker_m[seen], np.flatnonzero(seen)
     best = measured + marker_errors(shown.predicted_m["friction"], shown.recording.marker_m)
     title = f"{shown.recording.file.name}: RMSE {result['tip_rmse_mm']:.1f} mm, mean offset removed"
-    with figure(file, title, 4, 1, sharex=True) as (drawing, axes):
+    with figure(title, 4, 1, sharex=True) as (drawing, axes):
         for index, (axis, name) in enumerate(zip(axes, "xyz", strict=False)):
             axis.plot(sample, measured[:, index], color=REFERENCE, linewidth=0.9, label="motion capture")
             axis.plot(sample, best[:, index], color=COLOURS[0], linewidth=0.9, label="model")
@@ -175,7 +178,6 @@ def _draw_validation(result: Result, folder: Path) -> list[Path]:
         for line in axes[3].get_lines():
             axes[0].plot([], [], color=line.get_color(), label=line.get_label())
         legend_below(drawing, axes[0], 5)
-    return [file]
 
 
 def _said(step: str) -> str:
@@ -226,17 +228,3 @@ def draw_fit(fit: DisplacedFit, file: Path) -> Path:
         axes[1].legend()
         drawing.align_ylabels()
     return file
-
-
-VALIDATE = Experiment(
-    name="ftdcr.validate",
-    summary="Predicts the tracked marker of a real robot by its fitted model: constant curvature, statics, friction.",
-    source="recordings of opencr-mujoco kept aside, v4 and v6",
-    paper={
-        "tip_rmse_mm": "v4: 13.0 (calibrated MuJoCo model), 10.7 (Gaussian process); v6: 35 (Gaussian process)",
-        "tip_rmse_constant_curvature_mm": "v4: 18.6 without a fit; v6: 22.6 fitted rigidly",
-    },
-    settings=ValidationSettings,
-    compute=_validate,
-    plot=_draw_validation,
-)

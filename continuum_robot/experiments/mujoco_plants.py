@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +25,8 @@ from continuum_robot.control.tip.control import TipControl
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.estimation.shape import ShapeEstimator
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -175,7 +177,15 @@ def _place(loop: _Loop) -> Vector:
     return np.asarray(robot_model(loop.robot).drawing().pose(loop.plant.c, loop.robot.length_m)[:3, 3])
 
 
-def _run(settings: PlantsSettings, progress: Progress) -> Result:
+@experiment(
+    "mujoco.plants",
+    "no paper: the same controller and estimator on two plants",
+    package="mujoco",
+    # The resting place beside the target depends on stiction: a minimal change of the start moves the mean by a third.
+    tolerances={"*_tip_error_*": Tolerance(relative=0.5, absolute=1e-3), "*": OF_COGGING},
+)
+def plants(progress: Progress, settings: PlantsSettings) -> Any:
+    """Tracks a reference and brings the tip to targets on our rod and on MuJoCo's chain, a column each."""
     robot, numbers, runs = load_robot(settings.robot), dict[str, object](), dict[str, Run]()
     for name, make in PLANTS.items():
         progress(f"{name}: tracking")
@@ -189,13 +199,11 @@ def _run(settings: PlantsSettings, progress: Progress) -> Result:
             f"{name}_tip_error_largest_mm": 1e3 * float(run.tip_error_m.max()),
             f"{name}_estimated_tip_error_mean_mm": 1e3 * float(run.estimated_error_m.mean()),
         }
-    return Result(numbers, runs)
+    return numbers, partial(_draw, runs)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    runs: dict[str, Run] = result.series
-    file = folder / "mujoco_plants.png"
-    with figure(file, "The shipped controller on both plants", 2, 1) as (drawing, axes):
+def _draw(runs: dict[str, Run], figure: Figures) -> None:
+    with figure("The shipped controller on both plants", 2, 1) as (drawing, axes):
         for colour, (name, run) in zip(COLOURS, runs.items(), strict=False):
             error = run.clarke_m - run.reference_m
             axes[0].plot(run.time_s, error[:, 0], color=colour, label=name, linewidth=0.7)
@@ -206,18 +214,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[1].set(xlabel="target (o: true tip, x: estimated)", ylabel="distance in m")
         axes[1].set_ylim(0, None)
         legend_below(drawing, axes[0])
-    return [file]
-
-
-PLANTS_EXPERIMENT = Experiment(
-    name="mujoco.plants",
-    summary="Tracks a reference and brings the tip to targets on our rod and on MuJoCo's chain, a column each.",
-    source="no paper: the same controller and estimator on two plants",
-    paper={},
-    settings=PlantsSettings,
-    compute=_run,
-    plot=_draw,
-    package="mujoco",
-    # The resting place beside the target depends on stiction: a minimal change of the start moves the mean by a third.
-    tolerances={"*_tip_error_*": Tolerance(relative=0.5, absolute=1e-3), "*": OF_COGGING},
-)

@@ -13,14 +13,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
@@ -151,7 +152,14 @@ def _against_sorosim(
     return chain_m, rod_m, steel.length
 
 
-def _run(settings: MujocoStaticsSettings, progress: Progress) -> Result:
+@experiment(
+    "mujoco.statics",
+    "no paper: a second model of the same robot, and static shapes by SoRoSim",
+    paper={"chain_of_80_median_worst_station_mm": "the file's own floor is about 0.2 mm"},
+    not_stored="docs/mujoco.md has its numbers, which need a file of shapes",
+)
+def statics(progress: Progress, settings: MujocoStaticsSettings) -> Any:
+    """Compares static shapes of our rod, of MuJoCo's chain of links and of SoRoSim over the number of links."""
     links = np.array([count for count in _LINKS if count <= settings.most_links])
     progress("the robot under its tendons")
     tips, rod_tip, column_tip = _under_tendons(settings, links)
@@ -173,14 +181,12 @@ def _run(settings: MujocoStaticsSettings, progress: Progress) -> Result:
             numbers[f"chain_of_{count}_converged"] = int(converged.sum())
             median = float(np.median(errors[converged])) if converged.any() else math.nan
             numbers[f"chain_of_{count}_median_worst_station_mm"] = _MILLIMETRES * median
-    return Result(numbers, _Series(links, tips, rod_tip, column_tip, chain_m, rod_m, length_m))
+    return numbers, partial(_draw, _Series(links, tips, rod_tip, column_tip, chain_m, rod_m, length_m))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: _Series = result.series
-    file = folder / "mujoco_statics.png"
+def _draw(series: _Series, figure: Figures) -> None:
     columns = 2 if series.rod_error_m.size else 1
-    with figure(file, "MuJoCo's chain over the number of links", 1, columns, size=(3.8 * columns, 3.2)) as (_, axes):
+    with figure("MuJoCo's chain over the number of links", 1, columns, size=(3.8 * columns, 3.2)) as (_, axes):
         first = np.atleast_1d(axes)[0]
         for target, label, colour in (
             (series.rod_m, "from our rod", COLOURS[0]),
@@ -199,16 +205,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         for axis in np.atleast_1d(axes):
             axis.set_xticks(series.links, [str(count) for count in series.links])
             axis.set_xticks([], minor=True)
-    return [file]
-
-
-STATICS = Experiment(
-    name="mujoco.statics",
-    summary="Compares static shapes of our rod, of MuJoCo's chain of links and of SoRoSim over the number of links.",
-    source="no paper: a second model of the same robot, and static shapes by SoRoSim",
-    paper={"chain_of_80_median_worst_station_mm": "the file's own floor is about 0.2 mm"},
-    settings=MujocoStaticsSettings,
-    compute=_run,
-    plot=_draw,
-    not_stored="docs/mujoco.md has its numbers, which need a file of shapes",
-)

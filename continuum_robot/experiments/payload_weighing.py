@@ -9,14 +9,15 @@ friction are not compensated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighing, sagging, weigh
 from continuum_robot.identification.weighing_motion import PERIOD_S, TURNS, WeighingMotion
@@ -65,7 +66,19 @@ class Case:
         return 100 * (self.found.payload_kg / self.payload_kg - 1)
 
 
-def _compute(settings: WeighingSettings, progress: Progress) -> Result:
+@experiment(
+    "payload.weighing",
+    "derived here: virtual work on the Clarke coordinates",
+    package="mujoco",
+    # Rounding leads to other places of the cogging: of two turns that moved masses by up to 14 %.
+    tolerances={
+        "*error_percent*": Tolerance(absolute=10.0),
+        "deviation_percent*": Tolerance(absolute=6.0),
+        "stiffness_ratio*": Tolerance(relative=0.15),
+    },
+)
+def weighing(progress: Progress, settings: WeighingSettings) -> Any:
+    """The mass at the tip from the tensions of slow turns without and with it, on both simulated robots."""
     robot = sagging(load_controlled_robot(settings.robot), BENDING_ORDER)
     cases = []
     for plant in settings.plants:
@@ -83,7 +96,7 @@ def _compute(settings: WeighingSettings, progress: Progress) -> Result:
         numbers[f"error_percent_{plant}"] = [one.error_percent for one in own]
         numbers[f"deviation_percent_{plant}"] = [100 * one.found.deviation_kg / one.payload_kg for one in own]
         numbers[f"stiffness_ratio_{plant}"] = own[0].found.stiffness_ratio
-    return Result(numbers, cases)
+    return numbers, partial(_draw, cases)
 
 
 def _turn(robot: Robot, plant: str, payload_kg: float, settings: WeighingSettings) -> Turn:
@@ -116,10 +129,8 @@ def _turn(robot: Robot, plant: str, payload_kg: float, settings: WeighingSetting
     return Turn.of_samples(*zip(*rows, strict=True))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    cases: list[Case] = result.series
-    file = folder / "payload_weighing.png"
-    with figure(file, "Payload at the tip, weighed by slow turns") as (drawing, masses):
+def _draw(cases: list[Case], figure: Figures) -> None:
+    with figure("Payload at the tip, weighed by slow turns") as (drawing, masses):
         masses.axhspan(-5, 5, color="black", alpha=0.1, label="within 5 %")
         masses.axhline(0, color="black", linewidth=0.8)
         plants = list(dict.fromkeys(one.plant for one in cases))
@@ -139,22 +150,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         masses.set_xlabel("payload in g")
         masses.set_ylabel("error of the mass in %")
         legend_below(drawing, masses, 2)
-    return [file]
-
-
-WEIGHING = Experiment(
-    name="payload.weighing",
-    summary="The mass at the tip from the tensions of slow turns without and with it, on both simulated robots.",
-    source="derived here: virtual work on the Clarke coordinates",
-    paper={},
-    settings=WeighingSettings,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    # Rounding leads to other places of the cogging: of two turns that moved masses by up to 14 %.
-    tolerances={
-        "*error_percent*": Tolerance(absolute=10.0),
-        "deviation_percent*": Tolerance(absolute=6.0),
-        "stiffness_ratio*": Tolerance(relative=0.15),
-    },
-)

@@ -14,7 +14,8 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ from continuum_robot.control.tip.predictive import PredictiveSettings, Predictiv
 from continuum_robot.control.tip.predictive_problem import SOLVERS
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack, load_controlled_robot
 from continuum_robot.geometry.obstacles import ConvexObstacle, least_distance
 from continuum_robot.models.making import robot_model
@@ -142,9 +143,7 @@ def _controller(
     return lambda tip, clarke, dt: predictive.update(tip, clarke, dt).reference, 0.02
 
 
-def _run(
-    plant_name: str, name: str, motion: Motion, world: PlacedWorld, settings: PredictiveTipSettings
-) -> Run:
+def _run(plant_name: str, name: str, motion: Motion, world: PlacedWorld, settings: PredictiveTipSettings) -> Run:
     robot, obstacles = motion.robot, world.convex()
     more = {"world": world} if plant_name == MUJOCO else {}
     plant = PLANTS[plant_name](robot, actuation="motors", rng=np.random.default_rng(settings.seed), **more)
@@ -210,7 +209,14 @@ def _entry(motion: Motion, time_s: float) -> ClarkeReference:
     return ClarkeReference(blend * motion.start, slope * motion.start, np.zeros_like(motion.start))
 
 
-def _compute(settings: PredictiveTipSettings, progress: Progress) -> Result:
+@experiment(
+    "control.predictive",
+    "no paper: control/tip/predictive.py",
+    package="mujoco",
+    tolerances={"*": OF_COGGING},
+)
+def predictive(progress: Progress, settings: PredictiveTipSettings) -> Any:
+    """To a tip target round a post, within the tendons' limits: predictive control against inverse kinematics."""
     world = load_world(settings.world or shipped_file("worlds/post.yaml"))
     runs: dict[tuple[str, float, str], Run] = {}
     numbers: dict[str, object] = {}
@@ -231,16 +237,13 @@ def _compute(settings: PredictiveTipSettings, progress: Progress) -> Result:
                     f"largest_tension_n{suffix}": float(run.tension_n.max()),
                     f"fault{suffix}": run.ended,
                 }
-    return Result(numbers, runs)
+    return numbers, partial(_draw, runs)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    runs: dict[tuple[str, float, str], Run] = result.series
+def _draw(runs: dict[tuple[str, float, str], Run], figure: Figures) -> None:
     speeds = list(dict.fromkeys(speed for _, speed, _ in runs))
-    files = []
     for plant in PLANTS:
-        file = folder / f"control_predictive_{plant}.png"
-        with figure(file, f"Round a post, {plant}", len(speeds), 3) as (drawing, axes):
+        with figure(f"Round a post, {plant}", len(speeds), 3, name=f"control_predictive_{plant}") as (drawing, axes):
             for row, speed in zip(np.atleast_2d(axes), speeds, strict=True):
                 for colour, name in zip(COLOURS, (INVERSE, PREDICTIVE), strict=False):
                     run, label = runs[plant, speed, name], name.replace("_", " ")
@@ -252,18 +255,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
                 row[1].set(xlabel="time in s", ylabel="depth in the post in mm")
                 row[2].set(xlabel="time in s", ylabel="least and largest tension in N")
             legend_below(drawing, np.atleast_2d(axes)[0][0])
-        files.append(file)
-    return files
-
-
-PREDICTIVE_TIP = Experiment(
-    name="control.predictive",
-    summary="To a tip target round a post, within the tendons' limits: predictive control against inverse kinematics.",
-    source="no paper: control/tip/predictive.py",
-    paper={},
-    settings=PredictiveTipSettings,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={"*": OF_COGGING},
-)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,8 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.coordinates import coordinate_scale_m
@@ -132,7 +133,13 @@ class _Watched:
         return Shapes(true, {name: self._rods[name].poses(c, places_m)[:, :3, 3] for name, c in means.items()})
 
 
-def _compute(settings: FiberSettings, progress: Progress) -> Result:
+@experiment(
+    "shape.fiber",
+    "no paper: estimation/length_fit.py with rod/fiber.py",
+    tolerances={"*": OF_COGGING},
+)
+def shape_fiber(progress: Progress, settings: FiberSettings) -> Any:
+    """The shape of a robot that is pushed, from its tendons alone and with the curvatures of a fibre."""
     plain = load_robot(settings.robot).changed(strings=())
     if len(plain.segments) != 1 or plain.traits.nonlinear_lengths:
         raise ParameterError("robot", plain.name, "a robot of one segment that only bends")
@@ -169,13 +176,11 @@ def _compute(settings: FiberSettings, progress: Progress) -> Result:
         numbers[f"shape_rmse_{name}_m"] = float(np.sqrt(np.mean(values**2)))
         numbers[f"tip_rmse_{name}_m"] = float(np.sqrt(np.mean(values[:, -1] ** 2)))
     numbers["shape_rmse_ratio"] = float(np.sqrt(np.mean(errors_m[FIBER] ** 2) / np.mean(errors_m[TENDONS] ** 2)))
-    return Result(numbers, found)
+    return numbers, partial(_draw, found)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file = folder / "shape_fiber.png"
-    found: list[Shapes] = result.series
-    with figure(file, "A pushed robot, seen by its tendons and with a fibre", 1, 2) as (drawing, axes):
+def _draw(found: list[Shapes], figure: Figures) -> None:
+    with figure("A pushed robot, seen by its tendons and with a fibre", 1, 2) as (drawing, axes):
         in_plane = [shapes for shapes in found if np.ptp(shapes.true[:, 0]) > np.ptp(shapes.true[:, 1])]
         one = max(in_plane or found, key=lambda shapes: float(shapes.error_m(TENDONS)[-1]))
         axes[0].plot(1e3 * one.true[:, 0], 1e3 * one.true[:, 2], color="0.4", linestyle="--", label="true")
@@ -187,16 +192,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[0].set(xlabel="x in mm", ylabel="z in mm", aspect="equal")
         axes[1].set(xlabel="arc length over the robot's length", ylabel="RMS error of the backbone in mm")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-SHAPE_FIBER = Experiment(
-    name="shape.fiber",
-    summary="The shape of a robot that is pushed, from its tendons alone and with the curvatures of a fibre.",
-    source="no paper: estimation/length_fit.py with rod/fiber.py",
-    paper={},
-    settings=FiberSettings,
-    compute=_compute,
-    plot=_draw,
-    tolerances={"*": OF_COGGING},
-)

@@ -17,15 +17,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -83,7 +84,14 @@ class Case:
         return np.asarray(self.measured_m_per_n / self.predicted_m_per_n - 1)
 
 
-def _compute(settings: PretensionSettings, progress: Progress) -> Result:
+@experiment(
+    "stiffness.pretension",
+    "future work of muhmann, section VI; Oliver-Butler et al., IEEE T-RO 2019",
+    # Shifts are some micrometres, of which cogging and stiction make one or two.
+    tolerances={"shift_*": Tolerance(relative=0.25, absolute=3e-3), "*": OF_COGGING},
+)
+def pretension(progress: Progress, settings: PretensionSettings) -> Any:
+    """Tip compliance under a weight at several pretensions against the prediction, and the shift by the change."""
     robot = load_controlled_robot(settings.robot)
     stiffenings = (settings.stiffening_per_n, 0.0) if settings.stiffening_per_n else (0.0,)
     cases = [_case(_with(robot, stiffening), stiffening, settings, progress) for stiffening in stiffenings]
@@ -103,7 +111,7 @@ def _compute(settings: PretensionSettings, progress: Progress) -> Result:
         numbers[f"predicted_{number}_m_per_n"] = one.predicted_m_per_n.tolist()
         numbers[f"spread_{number}_m_per_n"] = one.spread_m_per_n.tolist()
         numbers[f"shift_{number}_mm"] = (1e3 * one.shift_m).tolist()
-    return Result(numbers, cases)
+    return numbers, partial(_draw, cases)
 
 
 def _with(robot: Robot, stiffening_per_n: float) -> Robot:
@@ -173,10 +181,8 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
     return Case(stiffening_per_n, *columns)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    cases: list[Case] = result.series
-    file = folder / "stiffness_pretension.png"
-    with figure(file, "Compliance of the tip under a weight, and its shift by the pretension", 2, 1, sharex=True) as (
+def _draw(cases: list[Case], figure: Figures) -> None:
+    with figure("Compliance of the tip under a weight, and its shift by the pretension", 2, 1, sharex=True) as (
         drawing,
         (compliance, shift),
     ):
@@ -198,17 +204,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         shift.set_ylabel("shift of the tip in mm")
         shift.set_xlabel("pretension in N")
         legend_below(drawing, compliance, 2)
-    return [file]
-
-
-PRETENSION = Experiment(
-    name="stiffness.pretension",
-    summary="Tip compliance under a weight at several pretensions against the prediction, and the shift by the change.",
-    source="future work of muhmann, section VI; Oliver-Butler et al., IEEE T-RO 2019",
-    paper={},
-    settings=PretensionSettings,
-    compute=_compute,
-    plot=_draw,
-    # Shifts are some micrometres, of which cogging and stiction make one or two.
-    tolerances={"shift_*": Tolerance(relative=0.25, absolute=3e-3), "*": OF_COGGING},
-)

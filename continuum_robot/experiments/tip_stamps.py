@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.tracked_tip import TrackedTip
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.geometry import se3, so3
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -163,7 +164,13 @@ def run(settings: StampSettings) -> Errors:
     return Errors(times, fused, model, tracked.delay.delay_s, tracked.fault)
 
 
-def _compute(settings: StampSettings, progress: Progress) -> Result:
+@experiment(
+    "tip.stamps",
+    "no paper: estimation/tracked_tip.py",
+    tolerances={"rms*": Tolerance(relative=0.02), "delay*": Tolerance(absolute=1e-4)},
+)
+def stamps(progress: Progress, settings: StampSettings) -> Any:
+    """The tip by a tracker whose stamps are late, uneven or come in bunches, against the model alone."""
     numbers: dict[str, object] = {}
     runs: dict[tuple[str, str], Errors] = {}
     for path in (settings.figure,) if settings.figure else FIGURES:
@@ -174,14 +181,12 @@ def _compute(settings: StampSettings, progress: Progress) -> Result:
             numbers[f"rms_{path}_{kind}_m"], numbers[f"rms_{path}_model_m"] = errors.rms_m(settings.learning_s)
             numbers[f"delay_{path}_{kind}_s"] = errors.delay_s
             numbers[f"fault_{path}_{kind}"] = errors.fault
-    return Result(numbers, runs)
+    return numbers, partial(_draw, runs)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file = folder / "tip_stamps.png"
-    runs: dict[tuple[str, str], Errors] = result.series
+def _draw(runs: dict[tuple[str, str], Errors], figure: Figures) -> None:
     paths = list(dict.fromkeys(path for path, _ in runs))
-    with figure(file, "The tip by a tracker with uneven stamps", 1, len(paths)) as (drawing, axes):
+    with figure("The tip by a tracker with uneven stamps", 1, len(paths)) as (drawing, axes):
         for path, axis in zip(paths, np.atleast_1d(axes), strict=True):
             kinds = [kind for one, kind in runs if one == path]
             for colour, kind in zip(COLOURS, kinds, strict=False):
@@ -190,16 +195,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.semilogy(one.time_s[::5], 1e3 * one.model_m[::5], "--", color="0.4", label="model", linewidth=0.8)
             axis.set(title=path, xlabel="time in s", ylabel="error of the tip in mm")
         legend_below(drawing, np.atleast_1d(axes)[0])
-    return [file]
-
-
-STAMPS_EXPERIMENT = Experiment(
-    name="tip.stamps",
-    summary="The tip by a tracker whose stamps are late, uneven or come in bunches, against the model alone.",
-    source="no paper: estimation/tracked_tip.py",
-    paper={},
-    settings=StampSettings,
-    compute=_compute,
-    plot=_draw,
-    tolerances={"rms*": Tolerance(relative=0.02), "delay*": Tolerance(absolute=1e-4)},
-)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold, coordinate_scale_m
@@ -219,7 +220,13 @@ def _run(settings: TrackingSettings, progress: Progress, *, tracked: bool) -> Ru
     return Run(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _compute(settings: TrackingSettings, progress: Progress) -> Result:
+@experiment(
+    "tip.tracking",
+    "no paper: tip control with estimation/tracked_tip.py",
+    tolerances={"*": OF_COGGING},
+)
+def tracking(progress: Progress, settings: TrackingSettings) -> Any:
+    """A figure of eight with the tip, with and without a tracker that is late, by a robot that is 5 % off."""
     runs = {}
     for tracked, text in ((False, "without a tracker"), (True, "with one")):
         progress(f"{settings.plant}: {text}")
@@ -234,13 +241,11 @@ def _compute(settings: TrackingSettings, progress: Progress) -> Result:
         "largest_with_m": float(runs[True].error_m.max()),
         "plant": settings.plant,
     }
-    return Result(numbers, runs)
+    return numbers, partial(_draw, runs)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file = folder / "tip_tracking.png"
-    runs: dict[bool, Run] = result.series
-    with figure(file, "A figure of eight by the tip", 1, 2) as (drawing, axes):
+def _draw(runs: dict[bool, Run], figure: Figures) -> None:
+    with figure("A figure of eight by the tip", 1, 2) as (drawing, axes):
         for colour, (tracked, run) in zip(COLOURS, runs.items(), strict=False):
             label = "with tracker" if tracked else "without"
             axes[0].plot(*(1e3 * run.tip_m[::20, :2].T), color=colour, label=label, linewidth=0.8)
@@ -249,16 +254,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[0].set(xlabel="x in mm", ylabel="y in mm", aspect="equal")
         axes[1].set(xlabel="time in s", ylabel="error of the tip in mm")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-TRACKING = Experiment(
-    name="tip.tracking",
-    summary="A figure of eight with the tip, with and without a tracker that is late, by a robot that is 5 % off.",
-    source="no paper: tip control with estimation/tracked_tip.py",
-    paper={},
-    settings=TrackingSettings,
-    compute=_compute,
-    plot=_draw,
-    tolerances={"*": OF_COGGING},
-)

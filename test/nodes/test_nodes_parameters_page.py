@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from continuum_robot.app.pages.parameters import page
+from pages.parameters import page
 
 pytestmark = [pytest.mark.ros]
 
@@ -15,4 +14,4 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_page_of_the_parameters_is_what_the_nodes_declare() -> None:
-    assert (DOCS / "parameters.md").read_text(encoding="utf-8") == page(), "run: python -m continuum_robot.app.pages"
+    assert (DOCS / "parameters.md").read_text(encoding="utf-8") == page(), "run: make pages"

@@ -55,6 +55,12 @@ def test_a_script_prints_its_help_and_refuses_an_unknown_name(script: str) -> No
     assert "fortran" in refused.stderr
 
 
+def test_the_speed_of_models_is_printed() -> None:
+    numbers = json.loads(run("models", "codecs", "joints").stdout)
+    assert {"codec_odri_can_decode_us", "rolling_joint_5_links_median_us"} <= set(numbers)
+    assert run("models", "cobol").returncode == 2
+
+
 def test_without_valgrind_the_counting_script_says_how_to_get_it() -> None:
     done = run("count_instructions", PATH="")
     assert done.returncode == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot bench``: speed of the rod model, and of the 1 kHz loop over DDS, on this machine."""
+"""``continuum-robot bench``: the 1 kHz loop over DDS on this machine, beside a bare one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from rich.markup import escape
 
 from continuum_robot import __version__
 from continuum_robot.app.bench.bare_loop import measure_bare_loop
-from continuum_robot.app.bench.codecs import measure_codecs
 from continuum_robot.app.bench.company import has_viewer, loop_in_company
-from continuum_robot.app.bench.contact_monitor import measure_contact_monitor
 from continuum_robot.app.bench.driver import measure_driver_cycle
 from continuum_robot.app.bench.loop import (
     BARE,
@@ -26,30 +24,25 @@ from continuum_robot.app.bench.loop import (
     loop_in_one_process,
     loop_in_separate_processes,
 )
-from continuum_robot.app.bench.rod_dynamics import measure_dynamics
-from continuum_robot.app.bench.rod_motion import measure_motion
-from continuum_robot.app.bench.rod_statics import measure_statics
 from continuum_robot.app.bench.tables import Tables
 from continuum_robot.app.output import write_json
 from continuum_robot.app.running.demo import prepare_cycle
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.simulation_level import AUTO, choose_level
 from continuum_robot.app.running.stack import load_for_stack
-from continuum_robot.experiments.ha.robustness import time_solutions
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.stack.options import StackOptions
 
 ROBOT = "opencr_five_tendon"
 
 
-def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, console: Console | None = None) -> int:
+def run_bench(seconds: float, json_file: Path | None, console: Console | None = None) -> int:
     """Measure, print, and write JSON.
 
     Parameters
     ----------
     seconds : length of each run of the loop, s
     json_file : where to write the numbers too, None for nowhere
-    models : also the speed of the models and the codecs, not the loop alone
     console : where to print
 
     Returns
@@ -65,8 +58,6 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
     robot = load_for_stack(StackOptions(robot=ROBOT))
     numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}
     tables = Tables(console, numbers)
-    if models:
-        _measure_models(numbers, tables, console)
     with claimed_domain(""):
         prepare_cycle(console)
         options = StackOptions(robot=ROBOT, simulation_level=choose_level(AUTO, robot).name, start_motion=True)
@@ -102,29 +93,6 @@ def run_bench(seconds: float, json_file: Path | None, *, models: bool = True, co
     if json_file is not None:
         write_json(json_file, numbers)
     return 0
-
-
-def _measure_models(numbers: dict[str, Any], tables: Tables, console: Console) -> None:
-    with console.status("dynamics ..."):
-        numbers |= measure_dynamics()
-    tables.print_dynamics()
-    with console.status("statics ...") as status:
-        numbers |= measure_statics(progress=lambda text: status.update(escape(text)))
-    tables.print_statics()
-    with console.status("motion of the general rod ...") as status:
-        numbers |= measure_motion(progress=lambda text: status.update(escape(text)))
-    tables.print_motion()
-    with console.status("rolling joints ..."):
-        median_s, least_s = time_solutions((5,), 1000)[5]
-        numbers["rolling_joint_5_links_median_us"] = 1e6 * median_s
-        numbers["rolling_joint_5_links_least_us"] = 1e6 * least_s
-    tables.print_rolling_joints()
-    with console.status("contact monitor ..."):
-        numbers |= measure_contact_monitor()
-    tables.print_contact_monitor()
-    with console.status("codecs ..."):
-        numbers |= measure_codecs()
-    tables.print_codecs()
 
 
 def machine() -> dict[str, Any]:

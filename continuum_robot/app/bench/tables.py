@@ -31,59 +31,6 @@ class Tables:
     def __init__(self, console: Console, numbers: Mapping[str, Any]) -> None:
         self._console, self._numbers = console, numbers
 
-    def print_dynamics(self) -> None:
-        """Dynamics of one, two and three segments."""
-        table = _table("Dynamics, µs a call", "segments", "inverse", "all derivatives", "the same in NumPy")
-        for count in (1, 2, 3):
-            keys = (f"rod_{count}_segments_{name}_us" for name in ("inverse", "everything", "numpy"))
-            table.add_row(str(count), *(f"{self._numbers[key]:.1f}" for key in keys))
-        self._console.print(table)
-
-    def print_statics(self) -> None:
-        """Static solutions of the general rod."""
-        title = "Static solution, bending and torsion of order 3, ms"
-        table = _table(title, "warm start", "cold", "cold, load in steps")
-        keys = ("warm", "cold", "cold_with_continuation")
-        table.add_row(*(f"{self._numbers[f'static_solve_{key}_ms']:.2f}" for key in keys))
-        self._console.print(table)
-
-    def print_motion(self) -> None:
-        """Motion of the general rod, by each method."""
-        numbers = self._numbers
-        title = "Motion of three segments with bending of order 2, steps of 2 ms"
-        table = _table(title, "method", "times real time", "evaluations a step")
-        for method in ("midpoint", "sdirk"):
-            key = f"dynamics_3_segments_{method}"
-            pace, work = numbers[f"{key}_times_real_time"], numbers[f"{key}_iterations_a_step"]
-            table.add_row(method, f"{pace:.1f}", f"{work:.1f}")
-        self._console.print(table)
-
-    def print_rolling_joints(self) -> None:
-        """Solutions of the rolling joints."""
-        headings = ("median", "least")
-        table = _table("Rolling joints, five links, from a pose near by, µs a solution", *headings)
-        table.add_row(*(f"{self._numbers[f'rolling_joint_5_links_{heading}_us']:.0f}" for heading in headings))
-        self._console.print(table)
-
-    def print_contact_monitor(self) -> None:
-        """Updates of the contact monitor, by robot and method."""
-        numbers = self._numbers
-        table = _table("Contact monitor, µs an update", "robot and method", "median", "p99", words=1)
-        for key in numbers:
-            if key.startswith("contact_monitor_") and key.endswith("_median_us"):
-                name = key.removesuffix("_median_us")
-                shown = name.removeprefix("contact_monitor_")
-                table.add_row(shown, f"{numbers[key]:.0f}", f"{numbers[name + '_p99_us']:.0f}")
-        self._console.print(table)
-
-    def print_codecs(self) -> None:
-        """Frames of the drivers."""
-        table = _table("Codecs, µs a frame", "driver", "time", words=1)
-        for key, value in self._numbers.items():
-            if key.startswith("codec_"):
-                table.add_row(key.removeprefix("codec_").removesuffix("_us").replace("_", " "), f"{value:.2f}")
-        self._console.print(table)
-
     def print_driver(self) -> None:
         """The driver's loop without ROS, in both forms."""
         numbers = self._numbers

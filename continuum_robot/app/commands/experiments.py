@@ -50,7 +50,7 @@ def experiment(
         Path | None, typer.Option("--plots", metavar="DIR", callback=output_folder, help="Draw the figures here.")
     ] = None,
     show_list: Annotated[
-        bool, typer.Option("--list", help="List all, with the paper's own numbers and the options of each.")
+        bool, typer.Option("--list", help="List all, a line each.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="All of them, with --check or --store.")] = False,
     check: Annotated[
@@ -66,7 +66,7 @@ def experiment(
     """Run an experiment of a paper: print its numbers beside the paper's, write them as JSON, draw its figures.
 
     Options of the experiment itself follow its name, e.g. --robot FILE --data FILE for ftdcr.replay; NAME --help shows
-    those of one, --list those of all. --workers and --scheduler are for --check, --store and the experiments that list
+    them, and the paper's own numbers. --workers and --scheduler are for --check, --store and the experiments that list
     them; others refuse them.
 
     With --check or --store it runs with its default options. The stored numbers lie in docs/papers/numbers of a clone,
@@ -186,18 +186,14 @@ def bench(
     seconds: Annotated[
         float, typer.Option(metavar="S", min=2.0, max=3600.0, help="Length of each run of the 1 kHz loop, s.")
     ] = 30.0,
-    models: Annotated[
-        bool, typer.Option("--models/--no-models", help="Also the speed of models and codecs, not the loop alone.")
-    ] = True,
 ) -> None:
-    """Measure, on this machine: the rod model's speed, and the 1 kHz loop over DDS.
+    """Measure the 1 kHz loop over DDS on this machine, beside a bare loop.
 
-    Calls of the rod's kernel for one, two and three segments, and the same in NumPy (µs a call); then the loop: the
-    driver without ROS, with all nodes in one process and in separate processes, and while a page, a client and a
+    The driver without ROS, with all nodes in one process and in separate processes, and while a page, a client and a
     recorder come to it: rate, missed cycles, from the reading to its command written (p50, p99, max) and the CPU share
-    of each process.
+    of each process. For the speed of the models: benchmarks/models.py of a clone.
     """
-    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file, models=models))
+    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file))
 
 
 def realtime(

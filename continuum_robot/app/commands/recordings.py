@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption
+from continuum_robot.app.commands.arguments import JsonOption, without_effect
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 
@@ -49,14 +49,14 @@ def replay(
     contacts are recorded again in DIR/DATE/ and compared with the old ones, message by message: the same program
     gives the same numbers. With --robot another file, and its settings, say what would have been different.
 
-    Of a .csv, each sample is published on tendon_states, the shape estimator answers on shape, and the predicted marker
-    is compared with the motion capture.
+    Of a .csv, the marker that the robot file predicts from the tendons is compared with the motion capture.
     """
     if run.suffix == ".csv":
         if robot is None:
             expected = "a robot file with a `recording` section, as identify-geometry and identify write it, for a .csv"
             raise ParameterError("--robot", None, expected)
-        raise typer.Exit(part("recordings.replay").run_replay(run, robot, realtime, json_file))
+        without_effect("with a .csv", {"--realtime": realtime, "--out": out != Path("replays")})
+        raise typer.Exit(part("recordings.prediction").run_prediction(run, robot, json_file))
     module = part("recordings.replay_run")
     raise typer.Exit(module.run_replay_of_run(run, robot, realtime=realtime, out=out, json_file=json_file))
 

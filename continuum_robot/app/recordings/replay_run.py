@@ -20,9 +20,8 @@ from rclpy.serialization import deserialize_message
 from rclpy.time import Time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from continuum_robot.app.output import run_folder, write_json
+from continuum_robot.app.output import print_table, run_folder, write_json
 from continuum_robot.app.recordings.comparison import TopicComparison, compare, comparison_numbers
 from continuum_robot.app.recordings.inputs import (
     ANSWERS,
@@ -369,23 +368,21 @@ def _play(replay: _Replay, inputs: RecordedInputs, realtime: bool, stop: StopReq
 
 
 def _print(console: Console, path: Path, comparisons: list[TopicComparison]) -> None:
-    table = Table(title=f"{path.name}: recomputed beside recorded", title_justify="left")
-    for name in ("topic", "field"):
-        table.add_column(name)
-    for name in ("compared", "largest value", "largest difference", "after 1 s", "to rounding"):
-        table.add_column(name, justify="right")
+    rows: list[tuple[str, ...]] = []
     for one in comparisons:
+        compared = f"{one.compared} of {one.recorded}"
         if not one.differences:
-            table.add_row(one.topic, "", f"{one.compared} of {one.recorded}", "", "not answered", "", "")
+            rows.append((one.topic, "", compared, "", "not answered", "", ""))
         for number, difference in enumerate(one.differences):
             unit = _UNITS.get(difference.unit, difference.unit)
-            table.add_row(
+            rows.append((
                 "" if number else one.topic,
                 difference.field,
-                "" if number else f"{one.compared} of {one.recorded}",
+                "" if number else compared,
                 f"{difference.scale:.4g} {unit}",
                 f"{difference.largest:.3g}",
                 f"{difference.largest_later:.3g}",
                 f"{100 * difference.exact:.2f} %",
-            )
-    console.print(table)
+            ))
+    columns = ("topic", "field", ">compared", ">largest value", ">largest difference", ">after 1 s", ">to rounding")
+    print_table(console, f"{path.name}: recomputed beside recorded", columns, rows)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,7 @@ from continuum_robot.estimation.contact.kind import (
     kind_of,
 )
 from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot, wall_at
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import figure
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -193,7 +192,14 @@ def _cage(robot: Robot, at: Array, settings: KindCases) -> tuple[Contact, ...]:
     return tuple(walls)
 
 
-def _compute(settings: KindCases, progress: Progress) -> Result:
+@experiment(
+    "contact.kinds",
+    "no paper: estimation/contact/kind.py",
+    package="mujoco",
+    tolerances={"right_*": Tolerance(absolute=1.0)},
+)
+def kinds(progress: Progress, settings: KindCases) -> Any:
+    """Pushes, walls, a cage: what kind of contact each is taken for, on both simulated robots."""
     robot = load_robot(settings.robot)
     every = list(cases(robot, settings))
     numbers: dict[str, object] = {"cases": len(every)}
@@ -216,14 +222,12 @@ def _compute(settings: KindCases, progress: Progress) -> Result:
         for kind in _TRUE:
             own = [found for found, case in zip(by_plant[plant], every, strict=True) if case.kind == kind]
             numbers[f"told_{kind or 'no_contact'}_{plant}"] = [found or "no_contact" for found in own]
-    return Result(numbers, (every, by_plant))
+    return numbers, partial(_draw, every, by_plant)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    every, by_plant = result.series
-    file = folder / "contact_kinds.png"
+def _draw(every: Any, by_plant: Any, figure: Figures) -> None:
     columns = [*KINDS, NO_CONTACT]
-    with figure(file, "Contacts of every kind, and what they were taken for", 1, len(by_plant), squeeze=False) as (
+    with figure("Contacts of every kind, and what they were taken for", 1, len(by_plant), squeeze=False) as (
         _,
         axes,
     ):
@@ -240,17 +244,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set_yticks(range(len(_TRUE)), [in_words(kind) for kind in _TRUE])
             axis.set(title=plant, xlabel="reported")
         axes[0][0].set_ylabel("true")
-    return [file]
-
-
-CONTACT_KINDS = Experiment(
-    name="contact.kinds",
-    summary="Pushes, walls, a cage: what kind of contact each is taken for, on both simulated robots.",
-    source="no paper: estimation/contact/kind.py",
-    paper={},
-    settings=KindCases,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={"right_*": Tolerance(absolute=1.0)},
-)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.experiments.contact.kinds import Way
 from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
@@ -121,7 +121,19 @@ def _contacts(fractions: Array, forces_n: Array, length_m: float) -> Sequence[Co
     ]
 
 
-def _compute(settings: PairCases, progress: Progress) -> Result:
+@experiment(
+    "contact.pair",
+    "no paper: estimation/contact/pair.py",
+    package="mujoco",
+    tolerances={
+        "reported_*": Tolerance(absolute=1.0),
+        "located_*": Tolerance(absolute=2.0),
+        "within_*": Tolerance(absolute=3.0),
+        "*error_percent*": Tolerance(relative=0.5, absolute=3.0),
+    },
+)
+def pair(progress: Progress, settings: PairCases) -> Any:
+    """Pushes at two locations at once: where each is located, on one and two segments of both simulated robots."""
     cases = [
         case
         for name in settings.robots
@@ -143,7 +155,7 @@ def _compute(settings: PairCases, progress: Progress) -> Result:
             numbers[f"largest_error_percent_of_length_{key}"] = _largest(100 * np.abs(errors))
             numbers[f"within_two_deviations_{key}"] = int((scores[located] <= _TWO).sum())
             numbers[f"force_error_percent_{key}"] = [_median(100 * column) for column in forces.T]
-    return Result(numbers, cases)
+    return numbers, partial(_draw, cases)
 
 
 def _median(values: Array) -> float | None:
@@ -182,13 +194,9 @@ def _on(robot: Robot, name: str, plant: str, settings: PairCases, progress: Prog
     return found
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    cases: list[Pushed] = result.series
+def _draw(cases: list[Pushed], figure: Figures) -> None:
     names, plants = (list(dict.fromkeys(getattr(case, key) for case in cases)) for key in ("robot", "plant"))
-    file = folder / "contact_pair.png"
-    with figure(
-        file, "Two contacts at once: where they are, and where they were found", len(names), 1, squeeze=False
-    ) as (
+    with figure("Two contacts at once: where they are, and where they were found", len(names), 1, squeeze=False) as (
         drawing,
         axes,
     ):
@@ -217,22 +225,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set_title(name, loc="left")
         axes[-1, 0].set_xlabel("case; a contact without a point was not located")
         legend_below(drawing, axes[0, 0], 3)
-    return [file]
-
-
-PAIR = Experiment(
-    name="contact.pair",
-    summary="Pushes at two locations at once: where each is located, on one and two segments of both simulated robots.",
-    source="no paper: estimation/contact/pair.py",
-    paper={},
-    settings=PairCases,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={
-        "reported_*": Tolerance(absolute=1.0),
-        "located_*": Tolerance(absolute=2.0),
-        "within_*": Tolerance(absolute=3.0),
-        "*error_percent*": Tolerance(relative=0.5, absolute=3.0),
-    },
-)

@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import RestToRest
 from continuum_robot.experiments.contact.touched_robot import Run, TouchedRobot, wall_at
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import COMPLY, HOLD, IGNORE, RETRACT, ReactionSettings
@@ -109,7 +109,14 @@ def wall(robot: Robot, case: Case, settings: ReactionCases) -> Contact:
     return wall_at(robot, case.location * robot.length_m, touch, beyond, case.stiffness_n_per_m)
 
 
-def _compute(settings: ReactionCases, progress: Progress) -> Result:
+@experiment(
+    "contact.reaction",
+    "no paper: control/contact_reaction.py",
+    package="mujoco",
+    tolerances={"*": OF_COGGING},
+)
+def reaction(progress: Progress, settings: ReactionCases) -> Any:
+    """A wall on the way, at five locations and three speeds: hold, retract and comply against nothing."""
     robot = load_robot(settings.robot)
     numbers: dict[str, object] = {}
     runs: dict[str, dict[str, list[Run]]] = {}
@@ -131,7 +138,7 @@ def _compute(settings: ReactionCases, progress: Progress) -> Result:
                 plant = make(rng=np.random.default_rng(settings.seed), contacts=(wall(robot, case, settings),))
                 runs[kind][strategy].append(touched.move(plant, motion, ReactionSettings(strategy=strategy)))
         numbers |= _numbers(runs[kind], "" if kind == "rod" else f"_{kind}")
-    return Result(numbers, (every, runs))
+    return numbers, partial(_draw, every, runs)
 
 
 def _numbers(of: dict[str, list[Run]], suffix: str) -> dict[str, object]:
@@ -151,10 +158,8 @@ def _numbers(of: dict[str, list[Run]], suffix: str) -> dict[str, object]:
     return numbers
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    every, runs = result.series
-    file = folder / "contact_reaction.png"
-    with figure(file, "A wall on the way", len(runs), 2, squeeze=False) as (drawing, axes):
+def _draw(every: Any, runs: Any, figure: Figures) -> None:
+    with figure("A wall on the way", len(runs), 2, squeeze=False) as (drawing, axes):
         for row, (kind, of) in zip(axes, runs.items(), strict=True):
             middle = len(every) - 2
             for colour, strategy in zip(COLOURS, STRATEGIES, strict=False):
@@ -172,17 +177,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             )
             row[1].set(xlabel="case", ylabel="peak force over that without", ylim=(0, None), title=kind)
         legend_below(drawing, axes[0][0])
-    return [file]
-
-
-REACTION = Experiment(
-    name="contact.reaction",
-    summary="A wall on the way, at five locations and three speeds: hold, retract and comply against nothing.",
-    source="no paper: control/contact_reaction.py",
-    paper={},
-    settings=ReactionCases,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={"*": OF_COGGING},
-)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.contact.kinds import Way
 from continuum_robot.experiments.contact.touched_robot import Felt, TouchedRobot, wall_at
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
@@ -70,7 +70,17 @@ class Pressed:
     by_residual: NDArray[np.intp]
 
 
-def _compute(settings: ScrewCases, progress: Progress) -> Result:
+@experiment(
+    "contact.screw",
+    "Bajo and Simaan 2012, which johnston names in his limitations",
+    package="mujoco",
+    tolerances={
+        "*percent*": Tolerance(absolute=15.0),
+        "*deviations*": Tolerance(relative=0.2, absolute=0.05),
+    },
+)
+def screw(progress: Progress, settings: ScrewCases) -> Any:
+    """On which segment a wall touches, by the segments' motion and by the residual, on both simulated robots."""
     robot = load_robot(settings.robot)
     if len(robot.segments) < 2:
         raise ParameterError("robot", settings.robot, "a robot of two segments or more")
@@ -90,7 +100,7 @@ def _compute(settings: ScrewCases, progress: Progress) -> Result:
         ]
         numbers[f"free_deviations_{plant}"] = [float(value) for value in np.nanmedian(free.deviations, axis=0)]
         numbers[f"false_by_screw_percent_{plant}"] = 100 * float(np.mean(free.by_screw >= 0))
-    return Result(numbers, cases)
+    return numbers, partial(_draw, cases)
 
 
 def _on(robot: Robot, plant: str, settings: ScrewCases, progress: Progress) -> list[Pressed]:
@@ -138,12 +148,10 @@ def _by_residual(felt: Felt) -> int:
     return location.segment if located and location is not None else -1
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    cases: list[Pressed] = result.series
+def _draw(cases: list[Pressed], figure: Figures) -> None:
     plants = list(dict.fromkeys(case.plant for case in cases))
-    file = folder / "contact_screw.png"
     title = "Deviation of each segment's motion from free motion, pressed onto a wall"
-    with figure(file, title, 1, len(plants), squeeze=False, sharey=True) as (drawing, axes):
+    with figure(title, 1, len(plants), squeeze=False, sharey=True) as (drawing, axes):
         for axis, plant in zip(axes[0], plants, strict=True):
             own = [case for case in cases if case.plant == plant]
             places = np.arange(len(own))
@@ -160,20 +168,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set(title=plant, xlabel="wall at, of the length, and on which segment")
         axes[0][0].set_ylabel("deviation over free motion (median)")
         legend_below(drawing, axes[0][0])
-    return [file]
-
-
-SCREW = Experiment(
-    name="contact.screw",
-    summary="On which segment a wall touches, by the segments' motion and by the residual, on both simulated robots.",
-    source="Bajo and Simaan 2012, which johnston names in his limitations",
-    paper={},
-    settings=ScrewCases,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={
-        "*percent*": Tolerance(absolute=15.0),
-        "*deviations*": Tolerance(relative=0.2, absolute=0.05),
-    },
-)

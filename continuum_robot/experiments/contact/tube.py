@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from continuum_robot.control.blending import quintic, quintic_slope
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.contact.touched_robot import Run, TouchedRobot
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import COMPLY, IGNORE, ReactionSettings
@@ -76,7 +76,14 @@ def _plants(settings: TubeSettings) -> Callable[..., Plant]:
     return partial(MujocoPlant, load_robot(settings.robot), actuation="motors")
 
 
-def _compute(settings: TubeSettings, progress: Progress) -> Result:
+@experiment(
+    "contact.tube",
+    "no paper: control/contact_reaction.py in a world of MuJoCo",
+    package="mujoco",
+    tolerances={"*": OF_COGGING},
+)
+def tube(progress: Progress, settings: TubeSettings) -> Any:
+    """Turns that are larger than the bent tube around the robot: comply against ignore."""
     from continuum_robot.simulation.mujoco.world import load_world  # noqa: PLC0415 - an extra
 
     robot, make = load_robot(settings.robot), _plants(settings)
@@ -101,28 +108,12 @@ def _compute(settings: TubeSettings, progress: Progress) -> Result:
             f"mean_force_n_{strategy}": mean[strategy],
             f"given_up_m_{strategy}": run.given_up_m,
         }
-    return Result(numbers, runs)
+    return numbers, partial(_draw, runs)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file = folder / "contact_tube.png"
-    runs: dict[str, Run] = result.series
-    with figure(file, "In a bent tube", 1, 1) as (drawing, axes):
+def _draw(runs: dict[str, Run], figure: Figures) -> None:
+    with figure("In a bent tube", 1, 1) as (drawing, axes):
         for colour, (strategy, run) in zip(COLOURS, runs.items(), strict=False):
             axes.plot(run.time_s[::10], run.force_n[::10], color=colour, label=strategy, linewidth=0.8)
         axes.set(xlabel="time since the first touch in s", ylabel="force on the walls in N")
         legend_below(drawing, axes)
-    return [file]
-
-
-TUBE = Experiment(
-    name="contact.tube",
-    summary="Turns that are larger than the bent tube around the robot: comply against ignore.",
-    source="no paper: control/contact_reaction.py in a world of MuJoCo",
-    paper={},
-    settings=TubeSettings,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={"*": OF_COGGING},
-)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Progress, experiment
 from continuum_robot.identification.dynamics_fit import dynamics_in_file, fit_dynamics
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.robot_keys import DAMPING, MASS, with_factor
@@ -77,26 +78,16 @@ def _found(robot: Robot, seed: int, settings: CapstanSettings, progress: Progres
     return FoundValues(ROD, seed, fit.names, before, factors * before, fit.values, fit.deviations, fit.shown)
 
 
-def _compute(settings: CapstanSettings, progress: Progress) -> Result:
+@experiment(
+    "drive.capstans",
+    "johnston (71), (72); masses, inertia and damping derived here",
+    tolerances=OF_VALUES,
+)
+def capstans(progress: Progress, settings: CapstanSettings) -> Any:
+    """Stiffness, friction, masses, inertia and damping of robots with capstans, found from johnston's chirp."""
     robot = load_robot(settings.robot)
     if not (found := driven_segments(robot)) or len(found) < len(robot.segments):
         raise ParameterError("robot", robot.name, "a robot with capstans on every segment")
     cases = [_found(robot, seed, settings, progress) for seed in range(1, settings.seeds + 1)]
-    return Result({"parameters": list(cases[0].names), "seeds": settings.seeds} | case_numbers(cases, ROD), cases)
-
-
-def _draw(result: Result, folder: Path) -> list[Path]:
-    title = "Values of robots with capstans, relative to the simulated ones"
-    return [draw_values(result.series, folder / "drive_capstans.png", title)]
-
-
-CAPSTANS = Experiment(
-    name="drive.capstans",
-    summary="Stiffness, friction, masses, inertia and damping of robots with capstans, found from johnston's chirp.",
-    source="johnston (71), (72); masses, inertia and damping derived here",
-    paper={},
-    settings=CapstanSettings,
-    compute=_compute,
-    plot=_draw,
-    tolerances=OF_VALUES,
-)
+    numbers = {"parameters": list(cases[0].names), "seeds": settings.seeds} | case_numbers(cases, ROD)
+    return numbers, partial(draw_values, "Values of robots with capstans, relative to the simulated ones", cases)

@@ -12,15 +12,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.robot.description import Robot
@@ -92,7 +93,20 @@ class Case:
     truth_n: Array
 
 
-def _compute(settings: CoggingSettings, progress: Progress) -> Result:
+@experiment(
+    "drive.cogging",
+    "future work of muhmann, section VI",
+    # A table errs by where tendons stick while it is measured. Rounding (--scales 1.00000000000001) made that error
+    # and what is left of the ripple 1.5 times as large.
+    tolerances={
+        "table_error_*": Tolerance(relative=0.6, absolute=1e-3),
+        "ripple_ratio*": Tolerance(relative=0.6),
+        "ripple_compensated_m": Tolerance(relative=0.6),
+        "*": OF_COGGING,
+    },
+)
+def cogging(progress: Progress, settings: CoggingSettings) -> Any:
+    """Cogging of the motors measured from noisy currents and fed forward: ripple of the Clarke coordinates."""
     robot = load_controlled_robot(settings.robot)
     cases = [
         _case(_scaled(robot, scale, settings.current_noise_a), scale, settings, progress) for scale in settings.scales
@@ -113,7 +127,7 @@ def _compute(settings: CoggingSettings, progress: Progress) -> Result:
         "speed_m_per_s": settings.speed_m_per_s,
         "plant": settings.plant,
     }
-    return Result(numbers, cases)
+    return numbers, partial(_draw, cases)
 
 
 def _scaled(robot: Robot, scale: float, noise_a: float) -> Robot:
@@ -182,13 +196,9 @@ def _truth(plant: Plant, m_per_turn: Array, entries: int) -> Array:
     return np.asarray(motor.cogging_n * np.sin(motor.cogging_rad_per_m * place + motor.cogging_phase_rad[:, None]))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    cases: list[Case] = result.series
-    lines, tables = folder / "drive_cogging.png", folder / "drive_cogging_tables.png"
-    with figure(lines, "Ripple at low speed, without and with the cogging fed forward", len(cases), 1, sharex=True) as (
-        drawing,
-        axes,
-    ):
+def _draw(cases: list[Case], figure: Figures) -> None:
+    title = "Ripple at low speed, without and with the cogging fed forward"
+    with figure(title, len(cases), 1, sharex=True) as (drawing, axes):
         for axis, case in zip(np.atleast_1d(axes), cases, strict=True):
             for run, colour, name in (
                 (case.without, COLOURS[1], "without"),
@@ -203,10 +213,8 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             )
         np.atleast_1d(axes)[-1].set_xlabel("time in s")
         legend_below(drawing, np.atleast_1d(axes)[0])
-    with figure(tables, "Measured cogging of the first motor, a tenth of its turn", len(cases), 1, sharex=True) as (
-        drawing,
-        axes,
-    ):
+    title = "Measured cogging of the first motor, a tenth of its turn"
+    with figure(title, len(cases), 1, name="drive_cogging_tables", sharex=True) as (drawing, axes):
         for axis, case in zip(np.atleast_1d(axes), cases, strict=True):
             count = case.truth_n.shape[1] // 10
             angle = 36.0 * np.arange(count) / count
@@ -218,23 +226,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set_title(f"cogging x {case.scale:g}", loc="left")
         np.atleast_1d(axes)[-1].set_xlabel("angle of the motor in degrees")
         legend_below(drawing, np.atleast_1d(axes)[0])
-    return [lines, tables]
-
-
-COGGING = Experiment(
-    name="drive.cogging",
-    summary="Cogging of the motors measured from noisy currents and fed forward: ripple of the Clarke coordinates.",
-    source="future work of muhmann, section VI",
-    paper={},
-    settings=CoggingSettings,
-    compute=_compute,
-    plot=_draw,
-    # A table errs by where tendons stick while it is measured. Rounding (--scales 1.00000000000001) made that error
-    # and what is left of the ripple 1.5 times as large.
-    tolerances={
-        "table_error_*": Tolerance(relative=0.6, absolute=1e-3),
-        "ripple_ratio*": Tolerance(relative=0.6),
-        "ripple_compensated_m": Tolerance(relative=0.6),
-        "*": OF_COGGING,
-    },
-)

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Tolerance
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 
 Array = NDArray[np.float64]
 
@@ -88,21 +87,17 @@ def case_numbers(cases: Sequence[FoundValues], plant: str) -> dict[str, object]:
     }
 
 
-def draw_values(cases: Sequence[FoundValues], file: Path, title: str) -> Path:
+def draw_values(title: str, cases: Sequence[FoundValues], figure: Figures, file_name: str = "") -> None:
     """Draw every value found, relative to the simulated one, with its error bar and what the file had.
 
     Parameters
     ----------
-    cases : of one robot file
-    file : PNG to write
     title : of the drawing
-
-    Returns
-    -------
-    the file
+    cases : of one robot file
+    figure, file_name : where to draw
     """
     names, plants = cases[0].names, list(dict.fromkeys(case.plant for case in cases))
-    with figure(file, title, len(names), 1, sharex=True) as (drawing, axes):
+    with figure(title, len(names), 1, name=file_name, sharex=True) as (drawing, axes):
         drawing.set_size_inches(drawing.get_figwidth(), 1.05 * len(names) + 1.5)
         for place, (axis, name) in enumerate(zip(np.atleast_1d(axes), names, strict=True)):
             axis.axhline(0, color="black", linewidth=0.8)
@@ -127,4 +122,3 @@ def draw_values(cases: Sequence[FoundValues], file: Path, title: str) -> Path:
         np.atleast_1d(axes)[-1].set_xticks(sorted({case.seed for case in cases}))
         np.atleast_1d(axes)[-1].set_xlabel("robot")
         legend_below(drawing, np.atleast_1d(axes)[0], 3)
-    return file

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,8 @@ from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedR
 from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
 from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.identification.procedures.procedure import driven_parts
@@ -113,7 +114,21 @@ def _without_past(robot: Robot) -> Robot:
     return robot.changed(actuators=dataclasses.replace(actuators, friction_travel_m=0.0), segments=segments)
 
 
-def _compute(settings: HysteresisSettings, progress: Progress) -> Result:
+@experiment(
+    "drive.hysteresis",
+    "no paper: what johnston names as future work; Maxwell slip",
+    package="mujoco",
+    tolerances={
+        **OF_VALUES,
+        "alarms*": Tolerance(absolute=2.0),
+        "free_residual*": Tolerance(relative=0.3, absolute=0.02),
+        "residual_ratio*": Tolerance(absolute=0.05),
+        "least_tip*": Tolerance(relative=0.1, absolute=0.01),
+        "*": OF_COGGING,
+    },
+)
+def hysteresis(progress: Progress, settings: HysteresisSettings) -> Any:
+    """Friction that builds up over a travel, backbones that lag: found, fed forward and felt, on both plants."""
     robot = _with_past(load_controlled_robot(settings.robot), settings)
     numbers: dict[str, object] = {"parameters": list(in_file(robot).keys)}
     robots: list[Robots] = []
@@ -121,7 +136,7 @@ def _compute(settings: HysteresisSettings, progress: Progress) -> Result:
         own = [_worth(robot, plant, seed, settings, progress) for seed in range(1, count + 1)]
         robots += own
         numbers |= case_numbers([one.case for one in own], plant) | _numbers(own, plant)
-    return Result(numbers, robots)
+    return numbers, partial(_draw, robots)
 
 
 def _numbers(robots: list[Robots], plant: str) -> dict[str, object]:
@@ -183,13 +198,11 @@ def _feel(simulated: Robot, believed: Robot, plant: str, seed: int, settings: Hy
     )
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    robots: list[Robots] = result.series
+def _draw(robots: list[Robots], figure: Figures) -> None:
     title = "Values found from chirps of robots with a past, relative to the simulated ones"
-    values = draw_values([one.case for one in robots], folder / "drive_hysteresis_values.png", title)
+    draw_values(title, [one.case for one in robots], figure, "drive_hysteresis_values")
     plants = list(dict.fromkeys(one.case.plant for one in robots))
-    file = folder / "drive_hysteresis.png"
-    with figure(file, "What free motion feels like, by what is known", 1, len(plants), squeeze=False, sharey=True) as (
+    with figure("What free motion feels like, by what is known", 1, len(plants), squeeze=False, sharey=True) as (
         drawing,
         axes,
     ):
@@ -201,26 +214,6 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set(title=plant, xlabel="first Clarke coordinate in mm")
         axes[0][0].set_ylabel("residual on it in N")
         legend_below(drawing, axes[0][0])
-    return [values, file]
 
 
 _LABELS = {"elastic": "without the past of the motion", "found": "with it, as found from chirps"}
-
-HYSTERESIS = Experiment(
-    name="drive.hysteresis",
-    summary="Friction that builds up over a travel, backbones that lag: found, fed forward and felt, on both plants.",
-    source="no paper: what johnston names as future work; Maxwell slip",
-    paper={},
-    settings=HysteresisSettings,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={
-        **OF_VALUES,
-        "alarms*": Tolerance(absolute=2.0),
-        "free_residual*": Tolerance(relative=0.3, absolute=0.02),
-        "residual_ratio*": Tolerance(absolute=0.05),
-        "least_tip*": Tolerance(relative=0.1, absolute=0.01),
-        "*": OF_COGGING,
-    },
-)

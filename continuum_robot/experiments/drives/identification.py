@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
 from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
-from continuum_robot.experiments.experiment import OF_COGGING, Experiment, Progress, Result
+from continuum_robot.experiments.experiment import OF_COGGING, Progress, experiment
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.mechanisms import bends_alone, is_mechanism
 from continuum_robot.identification.motion.parameters import in_file
@@ -39,7 +40,17 @@ class IdentificationSettings(UnlikeSettings):
     )
 
 
-def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
+@experiment(
+    "drive.identification",
+    "derived here, from muhmann (22) to (25)",
+    package="mujoco",
+    tolerances={
+        **OF_VALUES,
+        "circle_*": OF_COGGING,
+    },
+)
+def identification(progress: Progress, settings: IdentificationSettings) -> Any:
+    """Masses, stiffness, damping, friction and stretch found from chirps of robots that are not as their file."""
     robot = load_controlled_robot(settings.robot)
     names = in_file(robot).keys
     cases = [
@@ -52,7 +63,7 @@ def _compute(settings: IdentificationSettings, progress: Progress) -> Result:
         numbers |= _circles(robot, cases[: min(settings.circled, settings.seeds)], settings, progress)
     for plant in (ROD, MUJOCO):
         numbers |= case_numbers([case for case in cases if case.plant == plant], plant)
-    return Result(numbers, cases)
+    return numbers, partial(draw_values, "Values found from chirps, relative to the simulated ones", cases)
 
 
 def _circles(
@@ -70,24 +81,3 @@ def _circles(
             run = follow_circle(simulated, known_to_law, settings.circle_hz, circle)
             found[name].append(1e3 * run.rmse_m)
     return {f"circle_rmse_mm_{name}": values for name, values in found.items()}
-
-
-def _draw(result: Result, folder: Path) -> list[Path]:
-    title = "Values found from chirps, relative to the simulated ones"
-    return [draw_values(result.series, folder / "drive_identification.png", title)]
-
-
-IDENTIFICATION = Experiment(
-    name="drive.identification",
-    summary="Masses, stiffness, damping, friction and stretch found from chirps of robots that are not as their file.",
-    source="derived here, from muhmann (22) to (25)",
-    paper={},
-    settings=IdentificationSettings,
-    compute=_compute,
-    plot=_draw,
-    package="mujoco",
-    tolerances={
-        **OF_VALUES,
-        "circle_*": OF_COGGING,
-    },
-)

@@ -6,22 +6,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.ha import mechanism as ha
 from continuum_robot.experiments.ha.friction import equilibrium_with_friction
-from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
 from continuum_robot.mechanisms.rolling_joint.loads import Load
 from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 
 _LOAD_KEY = re.compile(r"(f|m)_ext(?:_([xy]))?_on_link(\d+)(_body)?")
 _KEYS = ("tau_l", "tau_r", "tendon_len_l_r", "friction", "direction_l_r")
@@ -32,47 +30,20 @@ _CASE_KEYS = ", ".join(_KEYS) + (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SolveSettings:
-    """Options of ha.solve."""
-
-    case: str = quantity(
-        'JSON: tensions {"tau_l":6,"tau_r":3}, or tendon lengths {"tendon_len_l_r":[90,100]}; loads'
-        ' "f_ext_x_on_link5":1.0; tendon friction "friction":0.1,"direction_l_r":[1,-1]',
-        default='{"tau_l":3,"tau_r":1}',
-        filled=True,
-    )
-    robot: str = quantity("robot file, or the name of a shipped rolling-joint robot", default=ha.ROBOT, filled=True)
-
-
-@dataclass(frozen=True, slots=True)
-class SolveSeries:
-    """What the figure shows.
-
-    Attributes
-    ----------
-    found : the pose; None where there is none
-    loads : on the links
-    text : the case, for the title
-    """
-
-    statics: RollingStatics
-    found: Equilibrium | None
-    loads: tuple[Load, ...]
-    text: str
-
-
-def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[str, Any], SolveSeries]:
+def solve_case(
+    statics: RollingStatics, case: Mapping[str, Any]
+) -> tuple[dict[str, Any], Equilibrium | None, list[Load]]:
     """Solve one case.
 
     Parameters
     ----------
     statics : of the mechanism
-    case : keys as in :class:`SolveSettings`; mm, and moments in force times mm
+    case : keys as of :func:`solve`; mm, and moments in force times mm
 
     Returns
     -------
-    the numbers, and what to draw. Without an equilibrium ``converged`` is false, and ``problem`` reports why
+    the numbers, the pose, and the loads. Without an equilibrium the pose is None, ``converged`` is false, and
+    ``problem`` reports why
 
     Raises
     ------
@@ -111,7 +82,7 @@ def solve_case(statics: RollingStatics, case: Mapping[str, Any]) -> tuple[dict[s
         result["needed_surface_friction"] = found.needed_friction
         result["iterations"] = found.iterations
     result["converged"] = converged
-    return result, SolveSeries(statics, found, tuple(loads), json.dumps(dict(case)))
+    return result, found, loads
 
 
 def _loads(case: Mapping[str, Any]) -> list[Load]:
@@ -138,44 +109,48 @@ def _number(case: Mapping[str, Any], key: str, default: float | None = None) -> 
     return float(value)
 
 
-def _run(settings: SolveSettings, progress: Progress) -> Result:
+@experiment(
+    "ha.solve",
+    "ha, sections IV and V",
+    paper={"converged": True},
+    not_stored="one case that is chosen by its options",
+)
+def solve(
+    progress: Progress,
+    case: Annotated[
+        str,
+        Quantity(
+            'JSON: tensions {"tau_l":6,"tau_r":3}, or tendon lengths {"tendon_len_l_r":[90,100]}; loads'
+            ' "f_ext_x_on_link5":1.0; tendon friction "friction":0.1,"direction_l_r":[1,-1]',
+            filled=True,
+        ),
+    ] = '{"tau_l":3,"tau_r":1}',
+    robot: Annotated[
+        str, Quantity("robot file, or the name of a shipped rolling-joint robot", filled=True)
+    ] = ha.ROBOT,
+) -> Any:
+    """One case of the five-link mechanism: poses, contacts and tendon lengths for tensions or tendon lengths."""
     try:
-        case = json.loads(settings.case)
+        asked = json.loads(case)
     except json.JSONDecodeError as error:
-        raise ParameterError("case", settings.case, f"a JSON object ({error})") from error
-    if not isinstance(case, dict):
-        raise ParameterError("case", settings.case, "a JSON object")
+        raise ParameterError("case", case, f"a JSON object ({error})") from error
+    if not isinstance(asked, dict):
+        raise ParameterError("case", case, "a JSON object")
     progress("solving")
+    statics = ha.make_statics(robot)
     try:
-        numbers, series = solve_case(ha.make_statics(settings.robot), case)
+        numbers, found, loads = solve_case(statics, asked)
     except (TypeError, ValueError) as error:
         if isinstance(error, ContinuumRobotError):
             raise
-        raise ParameterError("case", settings.case, f"numbers where numbers belong ({error})") from error
-    return Result(numbers, series)
+        raise ParameterError("case", case, f"numbers where numbers belong ({error})") from error
 
+    def draw(figure: Figures) -> None:
+        with figure(json.dumps(asked), size=(5.0, 5.5)) as (_, axis):
+            if found is not None:
+                ha.draw_mechanism(axis, statics, found, color=COLOURS[0], loads=loads)
+            else:
+                axis.set_title(str(numbers["problem"]), fontsize=7, wrap=True)
+            axis.set(xlabel="x in mm", ylabel="y in mm")
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: SolveSeries = result.series
-    file = folder / "ha_solve.png"
-    with figure(file, f"{series.text}", size=(5.0, 5.5)) as (_, axis):
-        if series.found is not None:
-            draw = ha.draw_mechanism
-            draw(axis, series.statics, series.found, color=COLOURS[0], loads=series.loads)
-        else:
-            axis.set_title(str(result["problem"]), fontsize=7, wrap=True)
-        axis.set_xlabel("x in mm")
-        axis.set_ylabel("y in mm")
-    return [file]
-
-
-SOLVE = Experiment(
-    name="ha.solve",
-    summary="One case of the five-link mechanism: poses, contacts and tendon lengths for tensions or tendon lengths.",
-    source="ha, sections IV and V",
-    paper={"converged": True},
-    settings=SolveSettings,
-    compute=_run,
-    plot=_draw,
-    not_stored="one case that is chosen by its options",
-)
+    return numbers, draw

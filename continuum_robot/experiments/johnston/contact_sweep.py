@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.settings import METHODS
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.johnston.measurement import curvature_range
 from continuum_robot.experiments.johnston.sweep_monitors import PLACE_EVERY, Calibration, Monitors
 from continuum_robot.experiments.johnston.sweep_rig import Rig, SweepSettings
@@ -41,7 +41,7 @@ from continuum_robot.experiments.johnston.sweep_runs import (
     cases,
     score,
 )
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.workers import WorkerOptions, counted, tasks
 
 Array = NDArray[np.float64]
@@ -135,7 +135,27 @@ def _contact(contact: _Contact) -> tuple[Recording, Recording]:
     return run, _record(rig, monitors, contact.case, present=False)
 
 
-def _run(settings: SweepSettings, progress: Progress) -> Result:
+@experiment(
+    "johnston.contact_sweep",
+    "johnston, tables 7 and 8 (measured on the robot)",
+    paper={
+        "gmo_ungated_mean_rmse_x_n": 2.59,
+        "gmo_ungated_mean_rmse_y_n": 5.59,
+        "gmo_ungated_max_rmse_x_n": 6.63,
+        "gmo_ungated_max_rmse_y_n": 14.81,
+        "jfd_ungated_mean_rmse_x_n": 3.19,
+        "jfd_ungated_mean_rmse_y_n": 5.57,
+        "jfd_ungated_max_rmse_x_n": 12.89,
+        "jfd_ungated_max_rmse_y_n": 14.80,
+        "gmo_detection_rate_by_disk": "none on disks 1 and 2",
+        "jfd_detection_rate_by_disk": "none on disks 1 and 2",
+        "gmo_arc_length_median_error_percent_of_length": "cannot be identified",
+    },
+    # Friction and contact switch at other samples where rounding differs.
+    tolerances={"*": Tolerance(relative=0.02, absolute=1e-3)},
+)
+def contact_sweep(progress: Progress, settings: SweepSettings) -> Any:
+    """Twenty contacts on five disks with a model that is 5 % wrong: detection, force and place."""
     where = WorkerOptions(settings.workers, settings.scheduler)
     settings = replace(settings, workers=0, scheduler="")
     progress("the robot's model")
@@ -175,7 +195,7 @@ def _run(settings: SweepSettings, progress: Progress) -> Result:
     for k, axis in enumerate("xy"):
         numbers[f"example_largest_curvature_{axis}_per_m"] = float(bending[0][:, k].max())
         numbers[f"example_largest_beta_{axis}_per_m"] = float(bending[1][:, k].max())
-    return Result(numbers, SweepSeries(runs, scores, length_m, bending))
+    return numbers, partial(_draw, SweepSeries(runs, scores, length_m, bending))
 
 
 def _numbers(method: str, runs: list[Recording], scores: list[Score], length_m: float) -> dict[str, object]:
@@ -228,12 +248,11 @@ def _median(values: Array) -> float | None:
     return float(np.median(finite)) if len(finite) else None
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: SweepSeries = result.series
+def _draw(series: SweepSeries, figure: Figures) -> None:
     picked = series.example
     across = 0 if picked.direction[1] == "x" else 1
-    example = folder / "johnston_contact_sweep_example.png"
-    with figure(example, f"Contact {picked.name} (johnston, figs 9 and 10)", 5, 1, sharex=True) as (drawing, axes):
+    title = f"Contact {picked.name} (johnston, figs 9 and 10)"
+    with figure(title, 5, 1, name="johnston_contact_sweep_example", sharex=True) as (drawing, axes):
         axes[0].plot(picked.time_s, picked.truth[:, across], color=REFERENCE, linestyle="--", label="true")
         for k, method in enumerate(METHODS):
             axes[0].plot(picked.time_s, picked.forces[method][:, across], color=COLOURS[k], label=METHOD_NAMES[method])
@@ -256,8 +275,7 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[3].legend()
         axes[4].set_xlabel("time in s")
         legend_below(drawing, axes[0])
-    summary = folder / "johnston_contact_sweep.png"
-    with figure(summary, "Contacts of table 7 in simulation (johnston)", 3, 1, sharex=True) as (drawing, axes):
+    with figure("Contacts of table 7 in simulation (johnston)", 3, 1, sharex=True) as (drawing, axes):
         for k, method in enumerate(METHODS):
             shift = 0.08 * (k - 1)
             where = np.array([run.disk + shift for run in series.runs])
@@ -275,29 +293,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[2].set_ylabel("place in m")
         axes[2].set_xlabel("touched disk")
         legend_below(drawing, axes[0])
-    return [summary, example]
-
-
-CONTACT_SWEEP = Experiment(
-    name="johnston.contact_sweep",
-    summary="Twenty contacts on five disks with a model that is 5 % wrong: detection, force and place.",
-    source="johnston, tables 7 and 8 (measured on the robot)",
-    paper={
-        "gmo_ungated_mean_rmse_x_n": 2.59,
-        "gmo_ungated_mean_rmse_y_n": 5.59,
-        "gmo_ungated_max_rmse_x_n": 6.63,
-        "gmo_ungated_max_rmse_y_n": 14.81,
-        "jfd_ungated_mean_rmse_x_n": 3.19,
-        "jfd_ungated_mean_rmse_y_n": 5.57,
-        "jfd_ungated_max_rmse_x_n": 12.89,
-        "jfd_ungated_max_rmse_y_n": 14.80,
-        "gmo_detection_rate_by_disk": "none on disks 1 and 2",
-        "jfd_detection_rate_by_disk": "none on disks 1 and 2",
-        "gmo_arc_length_median_error_percent_of_length": "cannot be identified",
-    },
-    settings=SweepSettings,
-    compute=_run,
-    plot=_draw,
-    # Friction and contact switch at other samples where rounding differs.
-    tolerances={"*": Tolerance(relative=0.02, absolute=1e-3)},
-)

@@ -25,13 +25,14 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
 from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
 from continuum_robot.experiments.johnston.measurement import CommandedCurrent, curvature_range
@@ -43,7 +44,7 @@ from continuum_robot.experiments.johnston.segment import (
     point_force,
 )
 from continuum_robot.experiments.johnston.sweep_monitors import FILTER_POINTS, GAIN_PER_S, RATE_POINTS
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -133,7 +134,27 @@ def _tilted(robot: Robot, angle_deg: float) -> Robot:
     return dataclasses.replace(robot, gravity_m_per_s2=(cos * x + sin * y, cos * y - sin * x, z))
 
 
-def _run(settings: MultisegmentSettings, progress: Progress) -> Result:
+_PAPER = {
+    "uncoupled_gmo_proximal_rmse_x_n": 16.07,
+    "uncoupled_gmo_proximal_rmse_y_n": 10.51,
+    "uncoupled_jfd_proximal_rmse_x_n": 68.01,
+    "uncoupled_jfd_proximal_rmse_y_n": 10.74,
+    "uncoupled_gmo_distal_rmse_x_n": 10.45,
+    "uncoupled_gmo_distal_rmse_y_n": 4.65,
+    "uncoupled_jfd_distal_rmse_x_n": 15.96,
+    "uncoupled_jfd_distal_rmse_y_n": 6.55,
+}
+
+
+@experiment(
+    "johnston.multisegment",
+    "johnston, table 10 and section 13 (measured on the robot)",
+    paper=_PAPER,
+    # Friction and contact switch at other samples where rounding differs.
+    tolerances={"*": Tolerance(relative=0.02, absolute=1e-3)},
+)
+def multisegment(progress: Progress, settings: MultisegmentSettings) -> Any:
+    """Contact on the distal of two segments, with an observer for each and with one for the whole robot."""
     robot = load_robot(settings.robot)
     series = _simulated(robot, settings, progress)
     numbers = _numbers(series)
@@ -151,9 +172,9 @@ def _run(settings: MultisegmentSettings, progress: Progress) -> Result:
             other = series if not changed else _simulated(robot, dataclasses.replace(settings, **changed), progress)
             rows[name] = _numbers(other)
         numbers["sweep_variant"] = list(rows)
-        for key in MULTISEGMENT.paper:
+        for key in _PAPER:
             numbers[f"sweep_{key}"] = [row[key] for row in rows.values()]
-    return Result(numbers, series)
+    return numbers, partial(_draw, series)
 
 
 def _numbers(series: MultisegmentSeries) -> dict[str, object]:
@@ -243,13 +264,11 @@ def _motion(robot: Robot, contact_m: float, settings: MultisegmentSettings) -> I
             yield bench, torque
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: MultisegmentSeries = result.series
-    file = folder / "johnston_multisegment.png"
+def _draw(series: MultisegmentSeries, figure: Figures) -> None:
     scored = series.time_s >= SCORED_FROM_S
     reach = 1.1 * max(float(np.abs(values[scored, 1]).max()) for values in series.forces.values())
     title = "Contact on the distal of two segments (johnston, figs 12 and 13)"
-    with figure(file, title, 4, 2, sharex=True, size=(7.6, 8.0)) as (drawing, axes):
+    with figure(title, 4, 2, sharex=True, size=(7.6, 8.0)) as (drawing, axes):
         for column, coupling in enumerate(("uncoupled", "coupled")):
             for row, segment in enumerate(SEGMENTS):
                 axis = axes[row, column]
@@ -274,26 +293,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         for axis in axes[-1]:
             axis.set_xlabel("time in s")
         legend_below(drawing, axes[0, 0])
-    return [file]
-
-
-MULTISEGMENT = Experiment(
-    name="johnston.multisegment",
-    summary="Contact on the distal of two segments, with an observer for each and with one for the whole robot.",
-    source="johnston, table 10 and section 13 (measured on the robot)",
-    paper={
-        "uncoupled_gmo_proximal_rmse_x_n": 16.07,
-        "uncoupled_gmo_proximal_rmse_y_n": 10.51,
-        "uncoupled_jfd_proximal_rmse_x_n": 68.01,
-        "uncoupled_jfd_proximal_rmse_y_n": 10.74,
-        "uncoupled_gmo_distal_rmse_x_n": 10.45,
-        "uncoupled_gmo_distal_rmse_y_n": 4.65,
-        "uncoupled_jfd_distal_rmse_x_n": 15.96,
-        "uncoupled_jfd_distal_rmse_y_n": 6.55,
-    },
-    settings=MultisegmentSettings,
-    compute=_run,
-    plot=_draw,
-    # Friction and contact switch at other samples where rounding differs.
-    tolerances={"*": Tolerance(relative=0.02, absolute=1e-3)},
-)

@@ -23,7 +23,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +34,10 @@ from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDif
 from continuum_robot.estimation.contact.momentum_observer import ramp_error_rms
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.johnston.sweep_runs import METHOD_NAMES
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.description import WITH_CAPSTANS
@@ -114,7 +115,30 @@ class Motion:
     c_acceleration: Array
 
 
-def _run(settings: NoiseSettings, progress: Progress) -> Result:
+_PAPER: dict[str, Any] = {
+    "gmo_noiseless_rmse_x_n": 0.67,
+    "gmo_noiseless_rmse_y_n": 0.78,
+    "gmo_noise_0001_rmse_x_n": 1.35,
+    "gmo_noise_0001_rmse_y_n": 1.44,
+    "gmo_noise_001_rmse_x_n": 3.20,
+    "gmo_noise_001_rmse_y_n": 3.59,
+    "jfd_noiseless_rmse_x_n": 9.57e-7,
+    "jfd_noiseless_rmse_y_n": 1.26e-6,
+    "jfd_noise_0001_rmse_x_n": 3.89,
+    "jfd_noise_0001_rmse_y_n": 5.37,
+    "jfd_noise_001_rmse_x_n": 7.71,
+    "jfd_noise_001_rmse_y_n": 9.43,
+}
+
+
+@experiment(
+    "johnston.noise",
+    "johnston, table 6 and fig. 7",
+    paper=_PAPER,
+    tolerances={"jfd_noiseless*": Tolerance(absolute=1e-9), "*": Tolerance(relative=0.01, absolute=1e-5)},
+)
+def noise(progress: Progress, settings: NoiseSettings) -> Any:
+    """Tip force under a ramp to 10 N, from coefficients with noise: GMO, JFD and a Kalman disturbance observer."""
     model = CapstanModel(load_robot(settings.robot))
     rate = settings.rate_hz
     exact = ramped(model, settings, rate)
@@ -146,7 +170,7 @@ def _run(settings: NoiseSettings, progress: Progress) -> Result:
     if settings.sweep:
         swept, windows, parts = _sweep(model, settings, progress)
         numbers.update(swept)
-    return Result(numbers, NoiseSeries(exact.time_s, force, estimates, rmse, windows, parts))
+    return numbers, partial(_draw, NoiseSeries(exact.time_s, force, estimates, rmse, windows, parts))
 
 
 def ramped(model: CapstanModel, settings: NoiseSettings, rate_hz: int) -> Motion:
@@ -246,7 +270,7 @@ def _sweep(
     numbers["window_points"] = [points for _, points in windows]
     parts = {method: np.array([_parts(found[window], method) for window in windows]) for method in OBSERVERS}
     for method, values in parts.items():
-        paper = _parts(NOISE.paper, method)
+        paper = _parts(_PAPER, method)
         for k, axis in enumerate("xy"):
             for j, name in enumerate(("constant", "noise")):
                 numbers[f"table_6_{name}_part_{method}_{axis}_n"] = float(paper[j, k])
@@ -256,7 +280,7 @@ def _sweep(
 
 def _distance(errors: Mapping[str, float], methods: Sequence[str]) -> float:
     """Geometric mean factor between the errors of some methods and the paper's."""
-    ratios = [errors[key] / NOISE.paper[key] for key in errors if key.partition("_")[0] in methods]
+    ratios = [errors[key] / _PAPER[key] for key in errors if key.partition("_")[0] in methods]
     return float(np.exp(np.sqrt(np.mean(np.log(ratios) ** 2))))
 
 
@@ -298,10 +322,8 @@ def _noisy_errors(model: CapstanModel, exact: Motion, settings: NoiseSettings, p
     return errors
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: NoiseSeries = result.series
-    file = folder / "johnston_noise.png"
-    with figure(file, "Tip force under sensor noise (johnston, fig. 7)", 3, 3, sharex=True) as (drawing, axes):
+def _draw(series: NoiseSeries, figure: Figures) -> None:
+    with figure("Tip force under sensor noise (johnston, fig. 7)", 3, 3, sharex=True) as (drawing, axes):
         for row, method in enumerate(METHODS):
             for column, (level, amplitude) in enumerate(LEVELS.items()):
                 axis = axes[row, column]
@@ -326,16 +348,16 @@ def _draw(result: Result, folder: Path) -> list[Path]:
                 if row == len(METHODS) - 1:
                     axis.set_xlabel("time in s")
         legend_below(drawing, axes[0, 0])
-    return [file, _draw_windows(series, folder)] if series.windows else [file]
+    if series.windows:
+        _draw_windows(series, figure)
 
 
-def _draw_windows(series: NoiseSeries, folder: Path) -> Path:
-    file = folder / "johnston_noise_windows.png"
+def _draw_windows(series: NoiseSeries, figure: Figures) -> None:
     title = "Error in y that does not change with the noise, and what noise of 0.001 1/m adds (johnston, table 6)"
     rates = sorted({rate for rate, _ in series.windows})
-    with figure(file, title, 2, 2, sharex=True, size=(8.4, 5.4)) as (drawing, axes):
+    with figure(title, 2, 2, name="johnston_noise_windows", sharex=True, size=(8.4, 5.4)) as (drawing, axes):
         for row, method in enumerate(OBSERVERS):
-            paper = _parts(NOISE.paper, method)
+            paper = _parts(_PAPER, method)
             for column, name in enumerate(("constant", "noise")):
                 axis = axes[row, column]
                 for k, rate in enumerate(rates):
@@ -349,29 +371,3 @@ def _draw_windows(series: NoiseSeries, folder: Path) -> Path:
                 if row == 1:
                     axis.set_xlabel("smoothing window in s")
         legend_below(drawing, axes[0, 0])
-    return file
-
-
-NOISE = Experiment(
-    name="johnston.noise",
-    summary="Tip force under a ramp to 10 N, from coefficients with noise: GMO, JFD and a Kalman disturbance observer.",
-    source="johnston, table 6 and fig. 7",
-    paper={
-        "gmo_noiseless_rmse_x_n": 0.67,
-        "gmo_noiseless_rmse_y_n": 0.78,
-        "gmo_noise_0001_rmse_x_n": 1.35,
-        "gmo_noise_0001_rmse_y_n": 1.44,
-        "gmo_noise_001_rmse_x_n": 3.20,
-        "gmo_noise_001_rmse_y_n": 3.59,
-        "jfd_noiseless_rmse_x_n": 9.57e-7,
-        "jfd_noiseless_rmse_y_n": 1.26e-6,
-        "jfd_noise_0001_rmse_x_n": 3.89,
-        "jfd_noise_0001_rmse_y_n": 5.37,
-        "jfd_noise_001_rmse_x_n": 7.71,
-        "jfd_noise_001_rmse_y_n": 9.43,
-    },
-    settings=NoiseSettings,
-    compute=_run,
-    plot=_draw,
-    tolerances={"jfd_noiseless*": Tolerance(absolute=1e-9), "*": Tolerance(relative=0.01, absolute=1e-5)},
-)

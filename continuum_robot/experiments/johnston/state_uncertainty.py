@@ -15,16 +15,17 @@ the row at the default one stands beside.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
-from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 
@@ -80,7 +81,40 @@ class _Motion:
     torque: Array
 
 
-def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
+def _paper() -> dict[str, float]:
+    table = {
+        "gmo": {
+            "0": (1.02, 2.88, 1.07, 2.73),
+            "4_44": (1.50, 3.48, 1.28, 3.14),
+            "11_11": (1.98, 3.98, 2.68, 6.91),
+            "15_56": (2.52, 6.77, 3.95, 11.60),
+            "20": (2.96, 6.12, 5.17, 13.56),
+        },
+        "jfd": {
+            "0": (1.77, 5.10, 1.30, 4.82),
+            "4_44": (4.66, 16.11, 4.10, 20.29),
+            "11_11": (4.92, 17.00, 5.51, 20.66),
+            "15_56": (5.57, 17.55, 6.64, 21.22),
+            "20": (5.93, 18.46, 7.75, 22.28),
+        },
+    }
+    columns = ("mean_rmse_x_n", "max_rmse_x_n", "mean_rmse_y_n", "max_rmse_y_n")
+    return {
+        f"{method}_error_{name}_percent_{column}": value
+        for method, rows in table.items()
+        for name, row in rows.items()
+        for column, value in zip(columns, row, strict=True)
+    }
+
+
+@experiment(
+    "johnston.state_uncertainty",
+    "johnston, table 5 and fig. 6",
+    paper=_paper(),
+    tolerances={"*at_tolerance_of_ode45*": Tolerance(relative=0.1), "*": Tolerance(relative=0.01, absolute=1e-3)},
+)
+def state_uncertainty(progress: Progress, settings: StateUncertaintySettings) -> Any:
+    """21 tip forces from a state that is wrong by 0 to 20 %: GMO and JFD."""
     model = CapstanModel(load_robot(settings.robot))
     rng = np.random.default_rng(settings.seed)
     shape = (settings.wrenches, LEVELS)
@@ -128,7 +162,7 @@ def _run(settings: StateUncertaintySettings, progress: Progress) -> Result:
     numbers["state_error_percent"] = (100 * levels).tolist()
     numbers["median_samples"] = float(np.median(samples))
     numbers["wrenches"] = settings.wrenches
-    return Result(numbers, UncertaintySeries(levels, rmse, norm, direction))
+    return numbers, partial(_draw, UncertaintySeries(levels, rmse, norm, direction))
 
 
 def _motion(model: CapstanModel, force: Array, torque: Array, settings: StateUncertaintySettings) -> _Motion:
@@ -181,11 +215,9 @@ def _estimates(
     return dict(zip(OBSERVERS, np.moveaxis(found, 2, 0), strict=True))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: UncertaintySeries = result.series
-    file = folder / "johnston_state_uncertainty.png"
+def _draw(series: UncertaintySeries, figure: Figures) -> None:
     percent = 100 * series.level
-    with figure(file, "Tip force from a wrong state (johnston, table 5 and fig. 6)", 2, 2) as (drawing, axes):
+    with figure("Tip force from a wrong state (johnston, table 5 and fig. 6)", 2, 2) as (drawing, axes):
         for axis, letter in enumerate("xy"):
             for k, method in enumerate(OBSERVERS):
                 values = series.rmse_n[method][:, :, axis]
@@ -207,42 +239,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axes[1, k].set_xlabel("error of the direction in °")
             axes[1, k].set_ylabel("error of the force in N")
         drawing.colorbar(dots, ax=axes[1, :], label="state error in %")
-    return [file]
-
-
-def _paper() -> dict[str, float]:
-    table = {
-        "gmo": {
-            "0": (1.02, 2.88, 1.07, 2.73),
-            "4_44": (1.50, 3.48, 1.28, 3.14),
-            "11_11": (1.98, 3.98, 2.68, 6.91),
-            "15_56": (2.52, 6.77, 3.95, 11.60),
-            "20": (2.96, 6.12, 5.17, 13.56),
-        },
-        "jfd": {
-            "0": (1.77, 5.10, 1.30, 4.82),
-            "4_44": (4.66, 16.11, 4.10, 20.29),
-            "11_11": (4.92, 17.00, 5.51, 20.66),
-            "15_56": (5.57, 17.55, 6.64, 21.22),
-            "20": (5.93, 18.46, 7.75, 22.28),
-        },
-    }
-    columns = ("mean_rmse_x_n", "max_rmse_x_n", "mean_rmse_y_n", "max_rmse_y_n")
-    return {
-        f"{method}_error_{name}_percent_{column}": value
-        for method, rows in table.items()
-        for name, row in rows.items()
-        for column, value in zip(columns, row, strict=True)
-    }
-
-
-STATE_UNCERTAINTY = Experiment(
-    name="johnston.state_uncertainty",
-    summary="21 tip forces from a state that is wrong by 0 to 20 %: GMO and JFD.",
-    source="johnston, table 5 and fig. 6",
-    paper=_paper(),
-    settings=StateUncertaintySettings,
-    compute=_run,
-    plot=_draw,
-    tolerances={"*at_tolerance_of_ode45*": Tolerance(relative=0.1), "*": Tolerance(relative=0.01, absolute=1e-3)},
-)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.closed_loop import GainRule, IdealRobot, Series
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.loading import load_robot
@@ -104,85 +103,84 @@ def _step_motion(settings: StepSettings, progress: Progress) -> _Motion:
     return _Motion(series, translational, rotational, np.array(overall), np.array(coriolis))
 
 
-def _run_energies(settings: StepSettings, progress: Progress) -> Result:
+@experiment(
+    "muhmann.energies",
+    "muhmann, fig. 5",
+    paper={"ratio_rotational_to_translational_of_maxima": "negligible (a figure without numbers)"},
+)
+def energies(progress: Progress, settings: StepSettings) -> Any:
+    """Translational against rotational kinetic energy of one segment that bends, rotates and straightens."""
     motion = _step_motion(settings, progress)
     translational, rotational = motion.translational_j, motion.rotational_j
     moving = translational > 1e-6 * translational.max()
     fraction = rotational[moving] / translational[moving]
-    return Result(
-        {
-            "max_translational_j": float(translational.max()),
-            "max_rotational_j": float(rotational.max()),
-            "ratio_rotational_to_translational_of_maxima": float(rotational.max() / translational.max()),
-            "ratio_rotational_to_translational_of_means": float(rotational.mean() / translational.mean()),
-            "ratio_rotational_to_translational_greatest": float(fraction.max()),
-            "duration_s": float(3 * settings.dwell_s),
-            "n_samples": len(translational),
-        },
-        motion,
-    )
+    numbers = {
+        "max_translational_j": float(translational.max()),
+        "max_rotational_j": float(rotational.max()),
+        "ratio_rotational_to_translational_of_maxima": float(rotational.max() / translational.max()),
+        "ratio_rotational_to_translational_of_means": float(rotational.mean() / translational.mean()),
+        "ratio_rotational_to_translational_greatest": float(fraction.max()),
+        "duration_s": float(3 * settings.dwell_s),
+        "n_samples": len(translational),
+    }
+
+    def draw(figure: Figures) -> None:
+        title = "Kinetic energies of one segment through steps (muhmann, fig. 5)"
+        with figure(title, 2, 1, sharex=True) as (_, axes):
+            _draw_steps(axes[0], motion.series)
+            for energy, color, label in (
+                (translational, COLOURS[0], "translational"),
+                (rotational, COLOURS[1], "rotational"),
+            ):
+                axes[1].semilogy(motion.series.time_s, np.maximum(energy, _LEAST_SHOWN_J), color=color, label=label)
+            axes[1].set(xlabel="time in s", ylabel="kinetic energy in J")
+            axes[1].set_ylim(_LEAST_SHOWN_J, 1e3 * translational.max())
+            axes[1].legend(loc="upper right", ncols=2)
+
+    return numbers, draw
 
 
-def _run_coriolis(settings: StepSettings, progress: Progress) -> Result:
+@experiment(
+    "muhmann.coriolis",
+    "muhmann, fig. 6",
+    paper={"ratio_coriolis_to_overall_of_maxima": "negligible (a figure without numbers)"},
+)
+def coriolis_forces(progress: Progress, settings: StepSettings) -> Any:
+    """Overall forces against Coriolis and centrifugal forces of one segment on the same motion."""
     motion = _step_motion(settings, progress)
     overall = np.linalg.norm(motion.overall_n, axis=1)
     coriolis = np.linalg.norm(motion.coriolis_n, axis=1)
-    return Result(
-        {
-            "max_overall_n": float(overall.max()),
-            "max_coriolis_n": float(coriolis.max()),
-            "ratio_coriolis_to_overall_of_maxima": float(coriolis.max() / overall.max()),
-            "ratio_coriolis_to_overall_of_rms": float(np.sqrt(np.mean(coriolis**2) / np.mean(overall**2))),
-            "max_overall_re_n": float(np.abs(motion.overall_n[:, 0]).max()),
-            "max_overall_im_n": float(np.abs(motion.overall_n[:, 1]).max()),
-            "max_coriolis_re_n": float(np.abs(motion.coriolis_n[:, 0]).max()),
-            "max_coriolis_im_n": float(np.abs(motion.coriolis_n[:, 1]).max()),
-            "duration_s": float(3 * settings.dwell_s),
-            "n_samples": len(overall),
-        },
-        motion,
-    )
+    numbers = {
+        "max_overall_n": float(overall.max()),
+        "max_coriolis_n": float(coriolis.max()),
+        "ratio_coriolis_to_overall_of_maxima": float(coriolis.max() / overall.max()),
+        "ratio_coriolis_to_overall_of_rms": float(np.sqrt(np.mean(coriolis**2) / np.mean(overall**2))),
+        "max_overall_re_n": float(np.abs(motion.overall_n[:, 0]).max()),
+        "max_overall_im_n": float(np.abs(motion.overall_n[:, 1]).max()),
+        "max_coriolis_re_n": float(np.abs(motion.coriolis_n[:, 0]).max()),
+        "max_coriolis_im_n": float(np.abs(motion.coriolis_n[:, 1]).max()),
+        "duration_s": float(3 * settings.dwell_s),
+        "n_samples": len(overall),
+    }
 
+    def draw(figure: Figures) -> None:
+        title = "Overall forces against Coriolis and centrifugal forces (muhmann, fig. 6)"
+        with figure(title, 3, 1, sharex=True) as (_, axes):
+            time_s = motion.series.time_s
+            _draw_steps(axes[0], motion.series)
+            for index, (axis, name) in enumerate(zip(axes[1:], ("Re", "Im"), strict=True)):
+                axis.plot(time_s, motion.overall_n[:, index], color=COLOURS[0], label="overall (left)")
+                axis.set_ylabel(f"$\\tau_{{{name}}}$ in N", color=COLOURS[0])
+                right = axis.twinx()
+                right.plot(time_s, motion.coriolis_n[:, index], color=COLOURS[1], label="Coriolis, centrifugal (right)")
+                right.set_ylabel(f"$(C\\,\\dot q)_{{{name}}}$ in N", color=COLOURS[1])
+                right.grid(visible=False)
+                right.spines["right"].set_visible(True)
+                handles = [*axis.get_lines(), *right.get_lines()]
+                axis.legend(handles, [line.get_label() for line in handles], loc="upper right", ncols=2)
+            axes[-1].set_xlabel("time in s")
 
-def _draw_energies(result: Result, folder: Path) -> list[Path]:
-    motion: _Motion = result.series
-    file = folder / "muhmann_energies.png"
-    with figure(file, "Kinetic energies of one segment through steps (muhmann, fig. 5)", 2, 1, sharex=True) as (
-        _,
-        axes,
-    ):
-        time_s = motion.series.time_s
-        _draw_steps(axes[0], motion.series)
-        axes[1].semilogy(
-            time_s, np.maximum(motion.translational_j, _LEAST_SHOWN_J), color=COLOURS[0], label="translational"
-        )
-        axes[1].semilogy(time_s, np.maximum(motion.rotational_j, _LEAST_SHOWN_J), color=COLOURS[1], label="rotational")
-        axes[1].set(
-            xlabel="time in s", ylabel="kinetic energy in J", ylim=(_LEAST_SHOWN_J, 1e3 * motion.translational_j.max())
-        )
-        axes[1].legend(loc="upper right", ncols=2)
-    return [file]
-
-
-def _draw_coriolis(result: Result, folder: Path) -> list[Path]:
-    motion: _Motion = result.series
-    file = folder / "muhmann_coriolis.png"
-    title = "Overall forces against Coriolis and centrifugal forces (muhmann, fig. 6)"
-    with figure(file, title, 3, 1, sharex=True) as (_, axes):
-        time_s = motion.series.time_s
-        _draw_steps(axes[0], motion.series)
-        for index, (axis, name) in enumerate(zip(axes[1:], ("Re", "Im"), strict=True)):
-            axis.plot(time_s, motion.overall_n[:, index], color=COLOURS[0], label="overall (left)")
-            axis.set_ylabel(f"$\\tau_{{{name}}}$ in N", color=COLOURS[0])
-            right = axis.twinx()
-            right.plot(time_s, motion.coriolis_n[:, index], color=COLOURS[1], label="Coriolis, centrifugal (right)")
-            right.set_ylabel(f"$(C\\,\\dot q)_{{{name}}}$ in N", color=COLOURS[1])
-            right.grid(visible=False)
-            right.spines["right"].set_visible(True)
-            handles = [*axis.get_lines(), *right.get_lines()]
-            axis.legend(handles, [line.get_label() for line in handles], loc="upper right", ncols=2)
-        axes[-1].set_xlabel("time in s")
-    return [file]
+    return numbers, draw
 
 
 def _draw_steps(axis: Any, series: Series) -> None:
@@ -191,24 +189,3 @@ def _draw_steps(axis: Any, series: Series) -> None:
         axis.plot(series.time_s, series.clarke_m[:, index], color=COLOURS[2 + index], label=f"$q_{{{name}}}$")
     axis.set(ylabel="Clarke coordinates in m")
     axis.legend(loc="upper right", ncols=2, title="dashed: reference", title_fontsize=8)
-
-
-ENERGIES = Experiment(
-    name="muhmann.energies",
-    summary="Translational against rotational kinetic energy of one segment that bends, rotates and straightens.",
-    source="muhmann, fig. 5",
-    paper={"ratio_rotational_to_translational_of_maxima": "negligible (a figure without numbers)"},
-    settings=StepSettings,
-    compute=_run_energies,
-    plot=_draw_energies,
-)
-
-CORIOLIS = Experiment(
-    name="muhmann.coriolis",
-    summary="Overall forces against Coriolis and centrifugal forces of one segment on the same motion.",
-    source="muhmann, fig. 6",
-    paper={"ratio_coriolis_to_overall_of_maxima": "negligible (a figure without numbers)"},
-    settings=StepSettings,
-    compute=_run_coriolis,
-    plot=_draw_coriolis,
-)

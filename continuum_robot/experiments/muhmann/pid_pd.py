@@ -22,8 +22,9 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +34,8 @@ from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import make_reference
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.closed_loop import PERIOD_S, Series
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -111,7 +112,20 @@ class Pair:
         return np.asarray(100 * (1 - self.pd.rmse_m / self.pid.rmse_m))
 
 
-def _run(settings: PidPdSettings, progress: Progress) -> Result:
+@experiment(
+    "muhmann.pid_pd",
+    "muhmann, fig. 8 (measured on the prototype)",
+    paper={"mean_rmse_reduction_percent": 37.1},
+    # Draws of the rotors' angles differ by as much: see the module's text.
+    tolerances={
+        "mean_rmse_reduction_percent": Tolerance(absolute=25.0),
+        "*_percent": Tolerance(relative=0.3, absolute=30.0),
+        "turn_*": Tolerance(relative=0.3),
+        "*": Tolerance(relative=0.25),
+    },
+)
+def pid_pd(progress: Progress, settings: PidPdSettings) -> Any:
+    """One segment with five tendons on cogging motors tracks a sine of rising frequency under PID and PD."""
     robot = load_robot(settings.robot)
     control = _present(robot, "control", robot.control)
     actuators = _present(robot, "actuators", robot.actuators)
@@ -144,7 +158,7 @@ def _run(settings: PidPdSettings, progress: Progress) -> Result:
     }
     if settings.sweep:
         numbers |= _sweep(robot, settings, progress)
-    return Result(numbers, pairs[0])
+    return numbers, partial(_draw, pairs[0])
 
 
 def ripple_m(run: Series) -> Array:
@@ -281,12 +295,10 @@ def _track(
     return Series(times, desired, clarke, rate, force, controller.manifold.generalized_force(tension), tension)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    pair: Pair = result.series
-    file = folder / "muhmann_pid_pd.png"
+def _draw(pair: Pair, figure: Figures) -> None:
     title = "PID with anti-windup against PD, cogging actuators (muhmann, fig. 8)"
     runs = ((pair.pid, COLOURS[1], "PID"), (pair.pd, COLOURS[0], "PD"))
-    with figure(file, title, 3, 1, sharex=True) as (drawing, (bending, error, resting)):
+    with figure(title, 3, 1, sharex=True) as (drawing, (bending, error, resting)):
         time_s = pair.pid.time_s
         for axis, index, part in ((bending, 0, "Re"), (resting, 1, "Im")):
             for run, colour, name in runs:
@@ -300,22 +312,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         error.set_ylabel("error of $q_{Re}$ in m")
         resting.set_xlabel("time in s")
         legend_below(drawing, bending)
-    return [file]
-
-
-PID_PD = Experiment(
-    name="muhmann.pid_pd",
-    summary="One segment with five tendons on cogging motors tracks a sine of rising frequency under PID and PD.",
-    source="muhmann, fig. 8 (measured on the prototype)",
-    paper={"mean_rmse_reduction_percent": 37.1},
-    settings=PidPdSettings,
-    compute=_run,
-    plot=_draw,
-    # Draws of the rotors' angles differ by as much: see the module's text.
-    tolerances={
-        "mean_rmse_reduction_percent": Tolerance(absolute=25.0),
-        "*_percent": Tolerance(relative=0.3, absolute=30.0),
-        "turn_*": Tolerance(relative=0.3),
-        "*": Tolerance(relative=0.25),
-    },
-)

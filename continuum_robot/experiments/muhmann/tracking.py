@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,8 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import Reference, make_reference
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.experiments.closed_loop import PERIOD_S, UNBOUNDED_N, GainRule, IdealRobot, Series
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -64,7 +66,15 @@ class Pair:
         return np.asarray(100 * (1 - self.shift.rmse_m / self.clip.rmse_m))
 
 
-def _run(settings: TrackingSettings, progress: Progress) -> Result:
+@experiment(
+    "muhmann.tracking",
+    "muhmann, fig. 7",
+    paper={"mean_rmse_reduction_percent": 43.3},
+    # Clipped tensions chatter: rounding grows in single runs.
+    tolerances={"*percent": Tolerance(absolute=2.0), "*": Tolerance(relative=0.05)},
+)
+def tracking(progress: Progress, settings: TrackingSettings) -> Any:
+    """Two segments track sines of rising frequency under PID, negative tensions clipped or shifted."""
     described = load_robot(settings.robot)
     if described.reference is None:
         raise ParameterError("robot", settings.robot, "a robot whose file has a reference")
@@ -92,7 +102,8 @@ def _run(settings: TrackingSettings, progress: Progress) -> Result:
             raise
         # The rule knows one bending mode a segment; the chain's light links answer faster than the loop samples.
         stable_s = PERIOD_S * error.iterations
-        return Result({"stable_with_the_rods_gains": False, "diverged_after_s": stable_s, **ratios}, str(error))
+        # There is nothing to draw.
+        return {"stable_with_the_rods_gains": False, "diverged_after_s": stable_s, **ratios}, lambda _: None
     numbers = {
         "rmse_shift_m": pair.shift.rmse_m.tolist(),
         "rmse_clip_m": pair.clip.rmse_m.tolist(),
@@ -119,7 +130,7 @@ def _run(settings: TrackingSettings, progress: Progress) -> Result:
                 numbers["mean_rmse_reduction_with_file_gains_percent"] = float(other.reduction_percent.mean())
             except ConvergenceError:
                 numbers["file_gains_stable_without_motors"] = False
-    return Result(numbers, pair)
+    return numbers, partial(_draw, pair)
 
 
 def _pair(
@@ -171,48 +182,21 @@ def _file_gains(control: ControlSettings | None) -> tuple[PidGains, ...]:
     )
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    if isinstance(result.series, str):
-        return []  # diverged: there is nothing to draw
-    pair: Pair = result.series
-    file = folder / "muhmann_tracking.png"
-    count = pair.shift.clarke_m.shape[1]
-    with figure(file, "Tracking with clipped and shifted tensions (muhmann, fig. 7)", count, 1, sharex=True) as (
-        drawing,
-        axes,
-    ):
-        time_s = pair.shift.time_s
+def _draw(pair: Pair, figure: Figures) -> None:
+    shift, clip = pair.shift, pair.clip
+    title = "Tracking with clipped and shifted tensions (muhmann, fig. 7)"
+    with figure(title, shift.clarke_m.shape[1], 1, sharex=True) as (drawing, axes):
         for index, axis in enumerate(axes):
             part, segment = ("Re", "Im")[index % 2], index // 2 + 1
-            axis.plot(time_s, pair.clip.clarke_m[:, index], color=COLOURS[1], label="clipping")
-            axis.plot(time_s, pair.shift.clarke_m[:, index], color=COLOURS[0], label="shifting")
-            axis.plot(
-                time_s,
-                pair.shift.reference_m[:, index],
-                color=REFERENCE,
-                linestyle="--",
-                linewidth=0.9,
-                label="reference",
-            )
+            axis.plot(shift.time_s, clip.clarke_m[:, index], color=COLOURS[1], label="clipping")
+            axis.plot(shift.time_s, shift.clarke_m[:, index], color=COLOURS[0], label="shifting")
+            dashed = {"color": REFERENCE, "linestyle": "--", "linewidth": 0.9}
+            axis.plot(shift.time_s, shift.reference_m[:, index], label="reference", **dashed)
             axis.set_ylabel(f"$q_{{{part},{segment}}}$ in m")
             axis.set_title(
-                f"RMSE: clipping {pair.clip.rmse_m[index]:.2e} m, shifting {pair.shift.rmse_m[index]:.2e} m "
+                f"RMSE: clipping {clip.rmse_m[index]:.2e} m, shifting {shift.rmse_m[index]:.2e} m "
                 f"({pair.reduction_percent[index]:.1f} % lower)",
                 loc="left",
             )
         axes[-1].set_xlabel("time in s")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-TRACKING = Experiment(
-    name="muhmann.tracking",
-    summary="Two segments track sines of rising frequency under PID, negative tensions clipped or shifted.",
-    source="muhmann, fig. 7",
-    paper={"mean_rmse_reduction_percent": 43.3},
-    settings=TrackingSettings,
-    compute=_run,
-    plot=_draw,
-    # Clipped tensions chatter: rounding grows in single runs.
-    tolerances={"*percent": Tolerance(absolute=2.0), "*": Tolerance(relative=0.05)},
-)

@@ -12,15 +12,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -108,7 +108,13 @@ def _measure(name: str, settings: BatchSettings, threads: int, progress: Progres
     }
 
 
-def _compute(settings: BatchSettings, progress: Progress) -> Result:
+@experiment(
+    "rod.batch",
+    "robot files of this package, and a soft column of 16 coefficients",
+    not_stored="its numbers are times of the machine",
+)
+def batch(progress: Progress, settings: BatchSettings) -> Any:
+    """Steps and equilibria of many robots in one call, a second of processor time, and over real time."""
     threads = settings.threads or os.cpu_count() or 1
     by_robot = {name: _measure(name, settings, threads, progress) for name in _LARGEST_N}
     numbers: dict[str, Any] = {
@@ -116,28 +122,15 @@ def _compute(settings: BatchSettings, progress: Progress) -> Result:
     }  # fmt: skip
     for key in by_robot[SOFT_COLUMN]:
         numbers[key] = {name: values[key] for name, values in by_robot.items()}
-    return Result(numbers, numbers["real_time_factor_total"])
+    return numbers, partial(_draw, numbers)
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file, factors = folder / "rod_batch.png", result.series
+def _draw(result: Mapping[str, Any], figure: Figures) -> None:
+    factors = result["real_time_factor_total"]
     title = f"{result['robots']} robots at once, {result['threads']} threads, steps of {1e3 * result['step_s']:g} ms"
-    with figure(file, title, size=(6.0, 3.0)) as (_, axis):
+    with figure(title, size=(6.0, 3.0)) as (_, axis):
         axis.barh(list(factors), list(factors.values()), color=COLOURS[0])
         axis.axvline(1.0, color=REFERENCE, linewidth=0.9)
         axis.set_xscale("log")
         axis.set_xlabel("simulated time of all robots over computing time")
         axis.invert_yaxis()
-    return [file]
-
-
-BATCH = Experiment(
-    name="rod.batch",
-    summary="Steps and equilibria of many robots in one call, a second of processor time, and over real time.",
-    source="robot files of this package, and a soft column of 16 coefficients",
-    paper={},
-    settings=BatchSettings,
-    compute=_compute,
-    plot=_draw,
-    not_stored="its numbers are times of the machine",
-)

@@ -13,14 +13,13 @@ shows it. With damping steps of milliseconds do.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.rucker.prototype import prototype, prototype_robot
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
@@ -129,7 +128,17 @@ def _motion(settings: HelicalStepSettings, order: int, progress: Progress) -> Sn
     return Snapshots(_SNAPSHOT_S * np.arange(settings.duration_ms + 1), positions, kinetic, total, shortest_s)
 
 
-def _run(settings: HelicalStepSettings, progress: Progress) -> Result:
+@experiment(
+    "rucker.helical_step",
+    "rucker, fig. 7",
+    paper={
+        "tip_m": "shapes at millisecond intervals, without numbers; the backbone moves towards a helix very quickly",
+    },
+    # Undamped torsional waves: rounding grows over 30 ms.
+    tolerances={"energy_change*": Tolerance(relative=0.2), "*": Tolerance(relative=0.02, absolute=1e-3)},
+)
+def helical_step(progress: Progress, settings: HelicalStepSettings) -> Any:
+    """The backbone with a helical tendon after a step of its tension, by two bases."""
     fine, coarse = (_motion(settings, order, progress) for order in (settings.order, settings.order - 2))
     static = solve(cosserat_rod(prototype(_HELICAL_TENDON, 0, weighs=False)), [settings.tension_n])
     apart_m = np.linalg.norm(fine.position_m[:, -1] - coarse.position_m[:, -1], axis=1)
@@ -145,23 +154,22 @@ def _run(settings: HelicalStepSettings, progress: Progress) -> Result:
         "max_basis_difference_percent_of_length": percent * float(apart_m.max()),
         "mean_basis_difference_percent_of_length": percent * float(apart_m.mean()),
     }
-    return Result(numbers, (fine, coarse, static))
+
+    def draw(figure: Figures) -> None:
+        _draw_shapes(figure, fine, static)
+        _draw_over_time(figure, fine, coarse, static)
+
+    return numbers, draw
 
 
 def _by_time(motion: Snapshots) -> dict[str, list[float]]:
     return {f"{1e3 * t:.0f} ms": tip.tolist() for t, tip in zip(motion.time_s, motion.position_m[:, -1], strict=True)}
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    fine, coarse, static = result.series
-    return [_shapes(fine, static, folder), _over_time(fine, coarse, static, folder)]
-
-
-def _shapes(fine: Snapshots, static: CosseratSolution, folder: Path) -> Path:
-    file = folder / "rucker_helical_step.png"
+def _draw_shapes(figure: Figures, fine: Snapshots, static: CosseratSolution) -> None:
     title = "Backbone with a helical tendon, every millisecond after a step of its tension (rucker, fig. 7)"
     rest = static.at(np.linspace(0, static.problem.rod.length_m, 49)).position_m
-    with figure(file, title, 1, 2, size=(8.4, 3.4)) as (_, axes):
+    with figure(title, 1, 2, size=(8.4, 3.4)) as (_, axes):
         for axis, row in zip(axes, (0, 1), strict=True):
             for k, shape in enumerate(fine.position_m):
                 fraction = k / max(1, len(fine.time_s) - 1)
@@ -169,12 +177,10 @@ def _shapes(fine: Snapshots, static: CosseratSolution, folder: Path) -> Path:
             axis.plot(rest[:, 2], rest[:, row], "--", color=REFERENCE, label="at rest")
             axis.set(xlabel="z in m", ylabel=f"{'xy'[row]} in m")
         axes[0].legend()
-    return file
 
 
-def _over_time(fine: Snapshots, coarse: Snapshots, static: CosseratSolution, folder: Path) -> Path:
-    file = folder / "rucker_helical_step_time.png"
-    with figure(file, "Tip and energy", 2, 1, sharex=True) as (_, (tip, energy)):
+def _draw_over_time(figure: Figures, fine: Snapshots, coarse: Snapshots, static: CosseratSolution) -> None:
+    with figure("Tip and energy", 2, 1, name="rucker_helical_step_time", sharex=True) as (_, (tip, energy)):
         for row, name in enumerate("xyz"):
             tip.plot(fine.time_s, fine.position_m[:, -1, row], color=COLOURS[row], label=f"{name}, finer basis")
             tip.plot(coarse.time_s, coarse.position_m[:, -1, row], ".", color=COLOURS[row], markersize=3)
@@ -192,19 +198,3 @@ def _over_time(fine: Snapshots, coarse: Snapshots, static: CosseratSolution, fol
             energy.plot(motion.time_s, change_j, style, color=REFERENCE, label=f"sum, {name}")
         energy.set(xlabel="time in s", ylabel="energy in J")
         energy.legend(ncols=3, loc="upper center")
-    return file
-
-
-HELICAL_STEP = Experiment(
-    name="rucker.helical_step",
-    summary="The backbone with a helical tendon after a step of its tension, by two bases.",
-    source="rucker, fig. 7",
-    paper={
-        "tip_m": "shapes at millisecond intervals, without numbers; the backbone moves towards a helix very quickly",
-    },
-    settings=HelicalStepSettings,
-    compute=_run,
-    plot=_draw,
-    # Undamped torsional waves: rounding grows over 30 ms.
-    tolerances={"energy_change*": Tolerance(relative=0.2), "*": Tolerance(relative=0.02, absolute=1e-3)},
-)

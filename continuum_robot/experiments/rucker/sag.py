@@ -3,40 +3,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.rucker.prototype import (
     MEASURED_SAG_M,
     NOMINAL_MODULUS_PA,
     prototype,
 )
 from continuum_robot.experiments.two_solvers import Answers, solve_both
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 
 
-@dataclass(frozen=True, kw_only=True)
-class SagSettings:
-    """Options of the experiment."""
-
-    order: int = quantity("order of all strains of the energy engine", default=8, ge=0, le=24)
-
-
-def _run(settings: SagSettings, progress: Progress) -> Result:
+@experiment(
+    "rucker.sag",
+    "rucker, section V-A",
+    paper={
+        "sag_mm_calibrated_modulus": "44 measured",
+        "sag_mm_nominal_modulus": "44 measured",
+        "modulus_gpa_that_sags_as_measured": "229.6 from tips of 25 experiments, with the base's tilt",
+    },
+)
+def sag(
+    progress: Progress, order: Annotated[int, Quantity("order of all strains of the energy engine", ge=0, le=24)] = 8
+) -> Any:
+    """Sag of the prototype under its own weight, for the calibrated and the nominal modulus, by both solvers."""
     numbers: dict[str, Any] = {}
     tips: dict[str, dict[str, list[float]]] = {}
     shapes: dict[str, Answers] = {}
     for name, modulus_pa in (("calibrated", None), ("nominal", NOMINAL_MODULUS_PA)):
         progress(f"{name} modulus")
-        both = solve_both(prototype(1, settings.order, modulus_pa), [0.0])
+        both = solve_both(prototype(1, order, modulus_pa), [0.0])
         numbers[f"sag_mm_{name}_modulus"] = -1e3 * float(both.cosserat_tip_m[0])
         numbers[f"sag_mm_{name}_modulus_energy"] = -1e3 * float(both.energy_tip_m[0])
         tips[f"{name}_modulus"] = {
@@ -55,37 +58,20 @@ def _run(settings: SagSettings, progress: Progress) -> Result:
     numbers["modulus_gpa_that_sags_as_measured"] = 1e-9 * brentq(
         lambda modulus_pa: _sag_m(modulus_pa) - MEASURED_SAG_M, 150e9, 300e9, rtol=1e-6
     )
-    return Result({**numbers, "tip_m": tips}, shapes)
+
+    def draw(figure: Figures) -> None:
+        with figure("Sag under 0.47 N/m without tension", size=(7.2, 3.0)) as (_, axis):
+            for k, (name, both) in enumerate(shapes.items()):
+                if both.cosserat is not None:
+                    points = both.cosserat.at(np.linspace(0, both.rod.length_m, 49)).position_m
+                    axis.plot(points[:, 2], points[:, 0], color=COLOURS[k], label=f"{name} modulus")
+            axis.axhline(-MEASURED_SAG_M, color=REFERENCE, linestyle="--", linewidth=0.8, label="measured at the tip")
+            axis.set(xlabel="z in m", ylabel="x in m (up)")
+            axis.legend()
+
+    return {**numbers, "tip_m": tips}, draw
 
 
 def _sag_m(modulus_pa: float) -> float:
     rod = prototype(1, 0, modulus_pa)
     return -float(solve(cosserat_rod(rod), [0.0]).tip_m[0])
-
-
-def _draw(result: Result, folder: Path) -> list[Path]:
-    file = folder / "rucker_sag.png"
-    with figure(file, "Sag under 0.47 N/m without tension", size=(7.2, 3.0)) as (_, axis):
-        for k, (name, both) in enumerate(result.series.items()):
-            if both.cosserat is not None:
-                points = both.cosserat.at(np.linspace(0, both.rod.length_m, 49)).position_m
-                axis.plot(points[:, 2], points[:, 0], color=COLOURS[k], label=f"{name} modulus")
-        axis.axhline(-MEASURED_SAG_M, color=REFERENCE, linestyle="--", linewidth=0.8, label="measured at the tip")
-        axis.set(xlabel="z in m", ylabel="x in m (up)")
-        axis.legend()
-    return [file]
-
-
-SAG = Experiment(
-    name="rucker.sag",
-    summary="Sag of the prototype under its own weight, for the calibrated and the nominal modulus, by both solvers.",
-    source="rucker, section V-A",
-    paper={
-        "sag_mm_calibrated_modulus": "44 measured",
-        "sag_mm_nominal_modulus": "44 measured",
-        "modulus_gpa_that_sags_as_measured": "229.6 from tips of 25 experiments, with the base's tilt",
-    },
-    settings=SagSettings,
-    compute=_run,
-    plot=_draw,
-)

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.rucker.prototype import (
     HIGH_TENSION,
     NOMINAL_MODULUS_PA,
@@ -52,25 +51,25 @@ class TableSettings:
     )
 
 
-@dataclass(frozen=True)
-class TableSeries:
-    """What the figures show.
-
-    Attributes
-    ----------
-    answers : both solutions by case
-    point_moment : of the high-tension case
-    orders : (k,)
-    differences : (k, cases) distance of the tips, fraction of the length
-    """
-
-    answers: dict[Case, Answers]
-    point_moment: CosseratSolution
-    orders: list[int]
-    differences: Array
-
-
-def _run(settings: TableSettings, progress: Progress) -> Result:
+@experiment(
+    "rucker.table2",
+    "rucker, Table II, figs. 9 to 14",
+    paper={
+        "n_cases": 37,
+        "n_converged": 37,
+        "high_tension_models_differ_percent_of_length": "the models' tip errors were 23.5 (point moment) and 5.3",
+        "mean tip error against measurements (not published), coupled model": "3.6 mm straight (3.1 in plane, 4.1 out"
+        " of plane), 5.5 mm helical, 4.6 mm polynomial; calibrated E 229.6 GPa and base angles",
+        "mean tip error against measurements (not published), point-moment model": "3.5 mm in plane, 9.8 out of plane",
+    },
+    tolerances={
+        "*residual": Tolerance(absolute=1e-9),
+        "*integration_error*": Tolerance(absolute=1e-6),
+        "*difference_percent*": Tolerance(absolute=1e-5),
+    },
+)
+def table2(progress: Progress, settings: TableSettings) -> Any:
+    """All 37 static experiments and the high-tension one, by boundary-value problem and by energy."""
     every = (*TABLE_II, HIGH_TENSION, PROBABLE_MISPRINT)
     answers = {}
     for index, case in enumerate(every):
@@ -112,7 +111,30 @@ def _run(settings: TableSettings, progress: Progress) -> Result:
     orders, differences = _over_orders(answers, settings, progress)
     numbers["orders"] = orders
     numbers["max_difference_percent_of_length_by_order"] = [100 * float(row.max()) for row in differences]
-    return Result(numbers, TableSeries(answers, point_moment, orders, differences))
+
+    def draw(figure: Figures) -> None:
+        title = "The 37 cases of rucker, Table II: boundary-value problem (lines), energy (dots)"
+        with figure(title, 2, len(_FAMILIES), size=(9.6, 6.4), sharex=True) as (_, axes):
+            for column, (family, tendons) in enumerate(_FAMILIES.items()):
+                axes[0, column].set_title(f"{family} tendons", loc="left")
+                for case in TABLE_II:
+                    if case.tendon in tendons:
+                        _backbone(axes[:, column], answers[case], COLOURS[case.tendon % len(COLOURS)])
+                axes[1, column].set_xlabel("z in m")
+            axes[0, 0].set_ylabel("x in m (up)")
+            axes[1, 0].set_ylabel("y in m")
+        if orders:
+            _draw_orders(figure, answers, orders, differences)
+        title = "Tendon 4 at 6.38 N, 0.196 N down (rucker, fig. 11)"
+        with figure(title, 1, 2, name="rucker_fig11", size=(7.2, 3.2)) as (_, axes):
+            _backbone(axes, high, COLOURS[0], "coupled")
+            other = point_moment.at(np.linspace(0, length_m, _STATIONS)).position_m
+            for axis, row in zip(axes, (0, 1), strict=True):
+                axis.plot(other[:, 2], other[:, row], color=COLOURS[1], label="point moment")
+                axis.set(xlabel="z in m", ylabel=("x in m (up)", "y in m")[row])
+            axes[0].legend()
+
+    return numbers, draw
 
 
 def _solve_high_tension(rod: RodDescription, model: str) -> CosseratSolution:
@@ -138,46 +160,6 @@ def _over_orders(answers: dict[Case, Answers], settings: TableSettings, progress
     return orders, rows
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: TableSeries = result.series
-    files = [folder / "rucker_table2.png", folder / "rucker_table2_orders.png"]
-    title = "The 37 cases of rucker, Table II: boundary-value problem (lines), energy (dots)"
-    with figure(files[0], title, 2, len(_FAMILIES), size=(9.6, 6.4), sharex=True) as (_, axes):
-        for column, (family, tendons) in enumerate(_FAMILIES.items()):
-            axes[0, column].set_title(f"{family} tendons", loc="left")
-            for case in TABLE_II:
-                if case.tendon in tendons:
-                    _backbone(axes[:, column], series.answers[case], COLOURS[case.tendon % len(COLOURS)])
-            axes[1, column].set_xlabel("z in m")
-        axes[0, 0].set_ylabel("x in m (up)")
-        axes[1, 0].set_ylabel("y in m")
-    if series.orders:
-        with figure(files[1], "Agreement of the two solvers over the order of the strain basis", size=(7.2, 4.0)) as (
-            _,
-            axis,
-        ):
-            for family, tendons in _FAMILIES.items():
-                colour = COLOURS[list(_FAMILIES).index(family)]
-                picked = [k for k, case in enumerate(series.answers) if case.tendon in tendons]
-                shown = 100 * series.differences[:, picked]
-                axis.semilogy(series.orders, shown, color=colour, linewidth=0.5, alpha=0.5)
-                axis.semilogy(series.orders, shown.max(axis=1), "o-", color=colour, markersize=3, label=family)
-            axis.axhline(0.01, color=REFERENCE, linestyle="--", linewidth=0.8)
-            axis.set(xlabel="order of bending, torsion, shear and extension", ylabel="distance of tips in % of length")
-            axis.legend()
-    else:
-        files.pop()
-    file = folder / "rucker_fig11.png"
-    with figure(file, "Tendon 4 at 6.38 N, 0.196 N down (rucker, fig. 11)", 1, 2, size=(7.2, 3.2)) as (_, axes):
-        _backbone(axes, series.answers[HIGH_TENSION], COLOURS[0], "coupled")
-        other = series.point_moment.at(np.linspace(0, prototype_robot().length_m, _STATIONS)).position_m
-        for axis, row in zip(axes, (0, 1), strict=True):
-            axis.plot(other[:, 2], other[:, row], color=COLOURS[1], label="point moment")
-            axis.set(xlabel="z in m", ylabel=("x in m (up)", "y in m")[row])
-        axes[0].legend()
-    return [*files, file]
-
-
 def _backbone(axes: Any, answer: Answers, colour: str, label: str | None = None) -> None:
     """Elevation and plan."""
     if answer.cosserat is None:
@@ -189,24 +171,13 @@ def _backbone(axes: Any, answer: Answers, colour: str, label: str | None = None)
         axis.plot(dots[:, 2], dots[:, row], ".", color=colour, markersize=3)
 
 
-TABLE2 = Experiment(
-    name="rucker.table2",
-    summary="All 37 static experiments and the high-tension one, by boundary-value problem and by energy.",
-    source="rucker, Table II, figs. 9 to 14",
-    paper={
-        "n_cases": 37,
-        "n_converged": 37,
-        "high_tension_models_differ_percent_of_length": "the models' tip errors were 23.5 (point moment) and 5.3",
-        "mean tip error against measurements (not published), coupled model": "3.6 mm straight (3.1 in plane, 4.1 out"
-        " of plane), 5.5 mm helical, 4.6 mm polynomial; calibrated E 229.6 GPa and base angles",
-        "mean tip error against measurements (not published), point-moment model": "3.5 mm in plane, 9.8 out of plane",
-    },
-    settings=TableSettings,
-    compute=_run,
-    plot=_draw,
-    tolerances={
-        "*residual": Tolerance(absolute=1e-9),
-        "*integration_error*": Tolerance(absolute=1e-6),
-        "*difference_percent*": Tolerance(absolute=1e-5),
-    },
-)
+def _draw_orders(figure: Figures, answers: dict[Case, Answers], orders: list[int], differences: Array) -> None:
+    title = "Agreement of the two solvers over the order of the strain basis"
+    with figure(title, name="rucker_table2_orders", size=(7.2, 4.0)) as (_, axis):
+        for colour, (family, tendons) in zip(COLOURS, _FAMILIES.items(), strict=False):
+            shown = 100 * differences[:, [k for k, case in enumerate(answers) if case.tendon in tendons]]
+            axis.semilogy(orders, shown, color=colour, linewidth=0.5, alpha=0.5)
+            axis.semilogy(orders, shown.max(axis=1), "o-", color=colour, markersize=3, label=family)
+        axis.axhline(0.01, color=REFERENCE, linestyle="--", linewidth=0.8)
+        axis.set(xlabel="order of bending, torsion, shear and extension", ylabel="distance of tips in % of length")
+        axis.legend()

@@ -7,15 +7,17 @@ The influence of the choice of basis is future work in johnston. The shapes are 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.sorosim.statics import Shapes, StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.robot.basis_families import SHIPPED
 from continuum_robot.robot.schema import quantity
@@ -68,7 +70,12 @@ def _tips_m(settings: BasisSettings, shapes: Shapes, chosen: Vector, kind: str, 
     return tips_m
 
 
-def _run(settings: BasisSettings, progress: Progress) -> Result:
+@experiment(
+    "sorosim.basis",
+    "johnston, future work: the choice of basis; static shapes by SoRoSim, in the format of opencr-mujoco",
+)
+def basis(progress: Progress, settings: BasisSettings) -> Any:
+    """How the error of the tip falls with the number of functions of a strain, for each family of functions."""
     shapes = read_shapes(settings.data)
     count = len(shapes.position_m)
     chosen = np.unique(np.linspace(0, count - 1, settings.shapes or count).round().astype(int))
@@ -91,15 +98,13 @@ def _run(settings: BasisSettings, progress: Progress) -> Result:
                 percent = 100 * distance_m[row, column] / settings.length
                 key = f"tip_{name}_percent_{kind}_{order + 1}"
                 numbers[key] = float(percent.mean()) if percent.size else math.nan
-    return Result(numbers, _Series(tuple(orders), error_m, gap_m, settings.length))
+    return numbers, partial(_draw, numbers, _Series(tuple(orders), error_m, gap_m, settings.length))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: _Series = result.series
-    file = folder / "sorosim_basis.png"
+def _draw(result: Mapping[str, Any], series: _Series, figure: Figures) -> None:
     functions = np.array(series.orders) + 1
     title = f"{result['n_found_by_all']} static shapes of SoRoSim, rod of {series.length_m:g} m in two halves"
-    with figure(file, title, 1, 2, size=(8.0, 3.8)) as (drawing, axes):
+    with figure(title, 1, 2, size=(8.0, 3.8)) as (drawing, axes):
         ours = f"tip from that with {LIMIT_ORDER + 1} polynomials"
         sides = (series.error_m, "tip from SoRoSim's"), (series.gap_m, ours)
         for axis, (distance_m, what) in zip(axes, sides, strict=True):
@@ -109,15 +114,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
             axis.set(xlabel="functions of each strain on a half", ylabel="mean, % of the length")
             axis.set_title(what, fontsize="medium")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-BASIS = Experiment(
-    name="sorosim.basis",
-    summary="How the error of the tip falls with the number of functions of a strain, for each family of functions.",
-    source="johnston, future work: the choice of basis; static shapes by SoRoSim, in the format of opencr-mujoco",
-    paper={},
-    settings=BasisSettings,
-    compute=_run,
-    plot=_draw,
-)

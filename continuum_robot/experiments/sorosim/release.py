@@ -14,14 +14,16 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.rod import METHODS, Rod
@@ -104,7 +106,12 @@ class _Series:
     length_m: float
 
 
-def _run(settings: ReleaseSettings, progress: Progress) -> Result:
+@experiment(
+    "sorosim.release",
+    "releases by SoRoSim, in the format of opencr-mujoco",
+)
+def release(progress: Progress, settings: ReleaseSettings) -> Any:
+    """Lets a clamped rod go from a held shape, and compares the tip's motion over the recording."""
     recorded = read_release(settings.data)
     rod = Rod(round_rod(settings, settings.order)).with_gravity(recorded.gravity_m_per_s2)
     rod.arrays.damping[:] = recorded.damping_s * rod.arrays.stiffness
@@ -137,16 +144,14 @@ def _run(settings: ReleaseSettings, progress: Progress) -> Result:
         "times_faster_than_real_time": float(times[-1] - times[0]) / took_s,
         "shortest_step_ms": 1e3 * motion.shortest_step_s,
     }
-    return Result(numbers, _Series(recorded, places[:, 1], settings.length))
+    return numbers, partial(_draw, _Series(recorded, places[:, 1], settings.length))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: _Series = result.series
-    file = folder / "sorosim_release.png"
+def _draw(series: _Series, figure: Figures) -> None:
     count = len(series.tip_m)
     times, recorded = series.recorded.time_s[:count], series.recorded.tip_m[:count]
     title = f"Tip of a rod of {series.length_m:g} m let go, and its distance from SoRoSim's"
-    with figure(file, title, 2, 1, sharex=True) as (drawing, (tip, error)):
+    with figure(title, 2, 1, sharex=True) as (drawing, (tip, error)):
         for row, name in enumerate("xyz"):
             tip.plot(times, recorded[:, row], color=REFERENCE, linewidth=2.0, alpha=0.5)
             tip.plot(times, series.tip_m[:, row], color=COLOURS[row], linewidth=0.8, label=name)
@@ -154,15 +159,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         error.plot(times, np.linalg.norm(series.tip_m - recorded, axis=1), color=COLOURS[0])
         error.set(xlabel="time in s", ylabel="distance in m")
         legend_below(drawing, tip)
-    return [file]
-
-
-RELEASE = Experiment(
-    name="sorosim.release",
-    summary="Lets a clamped rod go from a held shape, and compares the tip's motion over the recording.",
-    source="releases by SoRoSim, in the format of opencr-mujoco",
-    paper={},
-    settings=ReleaseSettings,
-    compute=_run,
-    plot=_draw,
-)

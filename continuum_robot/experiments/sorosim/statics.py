@@ -12,15 +12,18 @@ from __future__ import annotations
 import csv
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError, RecordingError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.description import RodDescription, RodSegment
@@ -160,7 +163,13 @@ class _Series:
     solve_ms: Vector
 
 
-def _run(settings: StaticsSettings, progress: Progress) -> Result:
+@experiment(
+    "sorosim.statics",
+    "static shapes by SoRoSim, in the format of opencr-mujoco",
+    paper={"tip_mean_error_percent_of_length_of_the_mujoco_model": 0.2},
+)
+def statics(progress: Progress, settings: StaticsSettings) -> Any:
+    """Solves the static shapes of a clamped rod under gravity and wrenches, and compares all stations."""
     shapes = read_shapes(settings.data)
     count = len(shapes.position_m)
     error_m = np.full((count, len(shapes.stations)), np.nan)
@@ -209,15 +218,13 @@ def _run(settings: StaticsSettings, progress: Progress) -> Result:
         "largest_defect_of_the_basis_mm": 1e3 * max((state.defect_m for state in found), default=math.nan),
         **{f"n_of_order_{order}": number for order, number in used.items()},
     }
-    return Result(numbers, _Series(shapes.stations, error_m, settings.length, solve_ms))
+    return numbers, partial(_draw, numbers, _Series(shapes.stations, error_m, settings.length, solve_ms))
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: _Series = result.series
-    file = folder / "sorosim_statics.png"
+def _draw(result: Mapping[str, Any], series: _Series, figure: Figures) -> None:
     shown = series.error_m[np.isfinite(series.solve_ms)]
     title = f"{result['n_converged']} of {result['n_shapes']} static shapes of SoRoSim, rod of {series.length_m:g} m"
-    with figure(file, title, 1, 2, size=(7.2, 3.2)) as (drawing, axes):
+    with figure(title, 1, 2, size=(7.2, 3.2)) as (drawing, axes):
         axes[0].plot(series.stations * series.length_m, shown.T, ".", color=COLOURS[5], markersize=2)
         axes[0].plot(series.stations * series.length_m, shown.mean(axis=0), color=COLOURS[0], label="mean")
         axes[0].plot(series.stations * series.length_m, shown.max(axis=0), color=COLOURS[1], label="worst")
@@ -225,15 +232,3 @@ def _draw(result: Result, folder: Path) -> list[Path]:
         axes[1].hist(series.solve_ms[np.isfinite(series.solve_ms)], 40, color=REFERENCE)
         axes[1].set(xlabel="time of a solution in ms", ylabel="shapes")
         legend_below(drawing, axes[0])
-    return [file]
-
-
-STATICS = Experiment(
-    name="sorosim.statics",
-    summary="Solves the static shapes of a clamped rod under gravity and wrenches, and compares all stations.",
-    source="static shapes by SoRoSim, in the format of opencr-mujoco",
-    paper={"tip_mean_error_percent_of_length_of_the_mujoco_model": 0.2},
-    settings=StaticsSettings,
-    compute=_run,
-    plot=_draw,
-)

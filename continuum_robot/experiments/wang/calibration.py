@@ -12,14 +12,13 @@ twice its slope. ``closest_lambda_*`` is the lambda of a grid that comes closest
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.wang.algorithm_1 import fit_as_printed
 from continuum_robot.experiments.wang.segment import IDEAL, MM, NMM, UM, in_plane, load_segment
 from continuum_robot.identification.modulation_fit import (
@@ -32,7 +31,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobia
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 
 Array = NDArray[Any]
 
@@ -49,38 +48,6 @@ _GRID_K_LAMBDA0_NMM = np.linspace(-0.1, 0.3, 17)
 _GRID_K_LAMBDAQ_N = np.linspace(-0.005, 0.025, 25)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibrationSettings:
-    """Options of wang.calibration."""
-
-    k_lambda0_nmm: float = quantity("true constant part of lambda", "N.mm", default=0.1024, ge=-10, le=10)
-    k_lambdaq_n: float = quantity("true part by insertion, N.mm/mm", "N", default=0.0065, ge=-10, le=10)
-    noise_um: float = quantity("tracking noise in each axis", "um", default=2.0, ge=0, le=1000)
-    repetitions: int = quantity("insertions at each angle, which are averaged", default=10, ge=1, le=1000)
-    step: float = quantity("step size eta of Algorithm 1", default=0.1, gt=0, le=1)
-    seed: int = quantity("of the noise", default=1, ge=0, le=2**31 - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Fits:
-    """What the figure shows: the single trajectory, and its fits as printed and by least squares.
-
-    Attributes
-    ----------
-    theta_rad : angle of the end disk, rad
-    depth_m : insertions, shape (k,), m
-    tracked_m : position of the tip there, shape (k, 3), m
-    printed, lm : both fits
-    """
-
-    segment: ModulatedSegment
-    theta_rad: float
-    depth_m: Array
-    tracked_m: Array
-    printed: ModulationFit
-    lm: ModulationFit
-
-
 def _trajectory(
     segment: ModulatedSegment, theta: Array, depth: Array, true: LinearMomentError, noise: Array
 ) -> ModulationData:
@@ -90,21 +57,50 @@ def _trajectory(
     )
 
 
-def _run(settings: CalibrationSettings, progress: Progress) -> Result:
+@experiment(
+    "wang.calibration",
+    "wang, section 6.2, tables 3 and 4, fig. 10; its trajectories are not published",
+    paper={
+        "iterations_paper_step": 46,
+        "table3_iteration": [0, 5, 10, 20, 30, 45, 46],
+        "table3_k_lambda0_1e-2_nmm": [0, 4.22, 6.72, 9.06, 9.88, 10.23, 10.24],
+        "table3_k_lambdaq_1e-3_n": [0, 2.7, 4.3, 5.7, 6.3, 6.5, 6.5],
+        "table3_rmse_um": [42.27, 15.71, "25.40 (misprint)", 7.72, 6.07, 5.82, 5.82],
+        "table4_iteration": [0, 5, 10, 20, 30, 58, 59],
+        "table4_rmse_um": [19.51, 13.01, 9.30, 6.12, 5.17, 4.76, 4.76],
+        "full_rmse_lambda0_um": 42.27,
+        "full_path_um": 86.93,
+        "full_path_before_turn_um": 48.11,
+        "full_path_after_turn_um": 38.82,
+        "full_rmse_lambda0_before_turn_um": 19.51,
+        "noise_um": "tracking better than 2 um; 382 samples a trajectory, ten insertions at each of five angles",
+    },
+    tolerances={"*": Tolerance(relative=1e-3)},
+)
+def calibration(
+    progress: Progress,
+    k_lambda0_nmm: Annotated[float, Quantity("true constant part of lambda", "N.mm", ge=-10, le=10)] = 0.1024,
+    k_lambdaq_n: Annotated[float, Quantity("true part by insertion, N.mm/mm", "N", ge=-10, le=10)] = 0.0065,
+    noise_um: Annotated[float, Quantity("tracking noise in each axis", "um", ge=0, le=1000)] = 2.0,
+    repetitions: Annotated[int, Quantity("insertions at each angle, which are averaged", ge=1, le=1000)] = 10,
+    step: Annotated[float, Quantity("step size eta of Algorithm 1", gt=0, le=1)] = 0.1,
+    seed: Annotated[int, Quantity("of the noise", ge=0, le=2**31 - 1)] = 1,
+) -> Any:
+    """Calibration of the moment error on synthetic trajectories whose truth is the paper's own fit."""
     segment, _, stroke = load_segment()
-    true = LinearMomentError(settings.k_lambda0_nmm * NMM, settings.k_lambdaq_n)
-    rng = np.random.default_rng(settings.seed)
-    sigma = settings.noise_um / UM
+    true = LinearMomentError(k_lambda0_nmm * NMM, k_lambdaq_n)
+    rng = np.random.default_rng(seed)
+    sigma = noise_um / UM
     # Weights count only beside one another where the noise is nothing.
     options = FitSettings(position_std_m=sigma or 1.0 / UM)
     depth = np.linspace(0.0, stroke, _SAMPLES)
 
-    progress(f"five angles, {settings.repetitions} insertions each")
+    progress(f"five angles, {repetitions} insertions each")
     theta = np.repeat(np.deg2rad(_ANGLES_DEG), _SAMPLES)
-    averaged = sigma / np.sqrt(settings.repetitions) * rng.standard_normal((len(theta), 3))
+    averaged = sigma / np.sqrt(repetitions) * rng.standard_normal((len(theta), 3))
     together = _trajectory(segment, theta, np.tile(depth, len(_ANGLES_DEG)), true, averaged)
     lm = fit(segment, together, options)
-    printed = fit_as_printed(segment, together, options, step=settings.step)
+    printed = fit_as_printed(segment, together, options, step=step)
     numbers = _recovered("", lm, true)
     numbers |= _recovered("paper_step_", printed, true)
     numbers |= {
@@ -122,7 +118,7 @@ def _run(settings: CalibrationSettings, progress: Progress) -> Result:
     progress("one insertion at 45 degrees: table 3")
     theta_one = np.full(_SAMPLES, np.deg2rad(_TABLE_DEG))
     one = _trajectory(segment, theta_one, depth, true, sigma * rng.standard_normal((_SAMPLES, 3)))
-    full = fit_as_printed(segment, one, options, step=settings.step)
+    full = fit_as_printed(segment, one, options, step=step)
     full_lm = fit(segment, one, options)
     numbers |= _table("table3", full) | {"table3_iterations_lm": full_lm.iterations}
     turn = turning_point(segment, float(theta_one[0]), true, stroke_m=stroke)
@@ -135,13 +131,36 @@ def _run(settings: CalibrationSettings, progress: Progress) -> Result:
             insertion_m=depth[before],
             position_m=np.asarray(one.position_m)[before],
         )
-        partial = fit_as_printed(segment, part, options, step=settings.step)
+        partial = fit_as_printed(segment, part, options, step=step)
         partial_lm = fit(segment, part, options)
         numbers |= _table("table4", partial) | {"table4_iterations_lm": partial_lm.iterations}
         numbers["turning_point_qs_mm"] = turn * MM
     progress("what the paper published of its trajectory")
     numbers |= _published(segment, true, stroke)
-    return Result(numbers, Fits(segment, float(theta_one[0]), depth, np.asarray(one.position_m), full, full_lm))
+
+    def draw(figure: Figures) -> None:
+        title = "Calibration on one synthetic trajectory (wang, fig. 10, table 3)"
+        with figure(title, 1, 2, size=(8.4, 3.6)) as (_, axes):
+            angle = float(theta_one[0])
+            start = in_plane(jacobians(segment, angle, 0.0, 0.0, IDEAL).pose[:3, 3])
+            tracked = (in_plane(np.asarray(one.position_m)) - start) * UM
+            axes[0].plot(*tracked.T, ".", color="0.7", markersize=3, label="tracked")
+            colours = iter(COLOURS)
+            for row in (*[row for row in _DRAWN if row < full.iterations], full.iterations):
+                error = LinearMomentError(*full.history_k[row])
+                model = jacobians(segment, angle, 0.0, depth, error).pose[:, :3, 3]
+                axes[0].plot(*((in_plane(model) - start) * UM).T, color=next(colours), label=f"iteration {row}")
+            axes[0].set(xlabel="x in um", ylabel="z in um")
+            axes[0].invert_yaxis()
+            axes[0].legend()
+            axes[1].semilogy(full.history_rmse_m * UM, color=COLOURS[0], label="Algorithm 1, step as given")
+            axes[1].semilogy(full_lm.history_rmse_m * UM, "o-", color=COLOURS[1], label="least squares")
+            paper = np.array([(0, 42.27), (5, 15.71), (20, 7.72), (30, 6.07), (45, 5.82)])
+            axes[1].semilogy(*paper.T, "x", color=REFERENCE, label="paper's table 3, its own data")
+            axes[1].set(xlabel="iteration", ylabel="RMSE in um")
+            axes[1].legend()
+
+    return numbers, draw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,58 +251,3 @@ def _table(name: str, found: ModulationFit) -> dict[str, object]:
         f"{name}_k_lambdaq_1e-3_n": [float(found.history_k[row, 1] * 1e3) for row in rows],
         f"{name}_rmse_um": [float(found.history_rmse_m[row] * UM) for row in rows],
     }
-
-
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: Fits = result.series
-    file = folder / "wang_calibration.png"
-    with figure(file, "Calibration on one synthetic trajectory (wang, fig. 10, table 3)", 1, 2, size=(8.4, 3.6)) as (
-        _,
-        axes,
-    ):
-        start = in_plane(jacobians(series.segment, series.theta_rad, 0.0, 0.0, IDEAL).pose[:3, 3])
-        tracked = (in_plane(series.tracked_m) - start) * UM
-        axes[0].plot(*tracked.T, ".", color="0.7", markersize=3, label="tracked")
-        colours = iter(COLOURS)
-        for row in (*[row for row in _DRAWN if row < series.printed.iterations], series.printed.iterations):
-            error = LinearMomentError(*series.printed.history_k[row])
-            model = jacobians(series.segment, series.theta_rad, 0.0, series.depth_m, error).pose[:, :3, 3]
-            axes[0].plot(*((in_plane(model) - start) * UM).T, color=next(colours), label=f"iteration {row}")
-        axes[0].set_xlabel("x in um")
-        axes[0].set_ylabel("z in um")
-        axes[0].invert_yaxis()
-        axes[0].legend()
-        axes[1].semilogy(series.printed.history_rmse_m * UM, color=COLOURS[0], label="Algorithm 1, step as given")
-        axes[1].semilogy(series.lm.history_rmse_m * UM, "o-", color=COLOURS[1], label="least squares")
-        paper = np.array([(0, 42.27), (5, 15.71), (20, 7.72), (30, 6.07), (45, 5.82)])
-        axes[1].semilogy(*paper.T, "x", color=REFERENCE, label="paper's table 3, its own data")
-        axes[1].set_xlabel("iteration")
-        axes[1].set_ylabel("RMSE in um")
-        axes[1].legend()
-    return [file]
-
-
-CALIBRATION = Experiment(
-    name="wang.calibration",
-    summary="Calibration of the moment error on synthetic trajectories whose truth is the paper's own fit.",
-    source="wang, section 6.2, tables 3 and 4, fig. 10; its trajectories are not published",
-    paper={
-        "iterations_paper_step": 46,
-        "table3_iteration": [0, 5, 10, 20, 30, 45, 46],
-        "table3_k_lambda0_1e-2_nmm": [0, 4.22, 6.72, 9.06, 9.88, 10.23, 10.24],
-        "table3_k_lambdaq_1e-3_n": [0, 2.7, 4.3, 5.7, 6.3, 6.5, 6.5],
-        "table3_rmse_um": [42.27, 15.71, "25.40 (misprint)", 7.72, 6.07, 5.82, 5.82],
-        "table4_iteration": [0, 5, 10, 20, 30, 58, 59],
-        "table4_rmse_um": [19.51, 13.01, 9.30, 6.12, 5.17, 4.76, 4.76],
-        "full_rmse_lambda0_um": 42.27,
-        "full_path_um": 86.93,
-        "full_path_before_turn_um": 48.11,
-        "full_path_after_turn_um": 38.82,
-        "full_rmse_lambda0_before_turn_um": 19.51,
-        "noise_um": "tracking better than 2 um; 382 samples a trajectory, ten insertions at each of five angles",
-    },
-    settings=CalibrationSettings,
-    compute=_run,
-    plot=_draw,
-    tolerances={"*": Tolerance(relative=1e-3)},
-)

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
+from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.wang.segment import IDEAL, LINEAR, MM, UM, in_plane, load_segment
 from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import (
@@ -23,7 +22,7 @@ from continuum_robot.mechanisms.equilibrium_modulation.kinematics import (
 )
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 
 Array = NDArray[Any]
 
@@ -36,34 +35,23 @@ _BACKBONE_STEP_M = 1e-7
 _SPREAD = 0.1  # of a parameter, in the perturbed paths
 
 
-@dataclass(frozen=True, kw_only=True)
-class JacobiansSettings:
-    """Options of wang.jacobians."""
-
-    theta_deg: float = quantity("nominal bending angle of the micro motion", "deg", default=30.0, ge=1, le=89)
-    depth_mm: float = quantity("insertion during the macro motion", "mm", default=20.0, ge=0, le=44)
-
-
-@dataclass(frozen=True, slots=True)
-class Tangents:
-    """What the figures show.
-
-    Attributes
-    ----------
-    theta_rad, depth_m : where the derivatives are taken, rad and m
-    macro_theta_rad, micro_depth_m : what is drawn: angles, shape (k,), rad, and insertions, shape (l,), m
-    """
-
-    segment: ModulatedSegment
-    theta_rad: float
-    depth_m: float
-    macro_theta_rad: Array
-    micro_depth_m: Array
-
-
-def _run(settings: JacobiansSettings, progress: Progress) -> Result:
+@experiment(
+    "wang.jacobians",
+    "wang, figs 5 and 6",
+    paper={
+        "micro_lambda0_error": "checked by eye and by finite differences",
+        "identification_from_tangent_median_deg": "both columns almost aligned with the tangent (section 6.3)",
+    },
+    tolerances={"*_error": Tolerance(absolute=1e-7)},
+)
+def tangents(
+    progress: Progress,
+    theta_deg: Annotated[float, Quantity("nominal bending angle of the micro motion", "deg", ge=1, le=89)] = 30.0,
+    depth_mm: Annotated[float, Quantity("insertion during the macro motion", "mm", ge=0, le=44)] = 20.0,
+) -> Any:
+    """Macro, micro and identification Jacobian as tangents of direct kinematics, and how exact they are."""
     segment, _, _ = load_segment()
-    theta, depth = float(np.deg2rad(settings.theta_deg)), settings.depth_mm / MM
+    theta, depth = float(np.deg2rad(theta_deg)), depth_mm / MM
     angles = np.deg2rad(np.linspace(15, 85, _ANGLES))
     depths = np.linspace(0.0, segment.length_m * 0.98, _DEPTHS)
     numbers: dict[str, object] = {}
@@ -97,7 +85,12 @@ def _run(settings: JacobiansSettings, progress: Progress) -> Result:
             angle.append(float(np.rad2deg(np.arccos(min(cosine, 1.0)))))
     numbers["identification_from_tangent_median_deg"] = float(np.median(angle))
     numbers["macro_speed_m_per_m"] = np.linalg.norm(macro_jacobian(segment, macro)[:, :3, 0], axis=1).tolist()
-    return Result(numbers, Tangents(segment, theta, depth, angles, depths))
+
+    def draw(figure: Figures) -> None:
+        _draw_macro(figure, segment, angles, depth)
+        _draw_micro(figure, segment, theta, depths)
+
+    return numbers, draw
 
 
 def _slope(arguments: Any, segment: ModulatedSegment, step: float) -> Array:
@@ -131,26 +124,20 @@ def _error(found: Array, desired: Array) -> float:
     return float(np.abs(found - desired).max() / np.abs(desired).max())
 
 
-def _draw(result: Result, folder: Path) -> list[Path]:
-    series: Tangents = result.series
-    return [_draw_macro(series, folder / "wang_fig5.png"), _draw_micro(series, folder / "wang_fig6.png")]
-
-
-def _draw_macro(series: Tangents, file: Path) -> Path:
-    segment = series.segment
-    title = f"Macro motion at an insertion of {series.depth_m * MM:.3g} mm, J_M as arrows (wang, fig. 5)"
-    with figure(file, title, 1, 1, size=(5.2, 4.2)) as (_, axis):
+def _draw_macro(figure: Figures, segment: ModulatedSegment, angles: Array, depth_m: float) -> None:
+    title = f"Macro motion at an insertion of {depth_m * MM:.3g} mm, J_M as arrows (wang, fig. 5)"
+    with figure(title, name="wang_fig5", size=(5.2, 4.2)) as (_, axis):
         s = np.linspace(0, segment.length_m, 80)
-        for theta in series.macro_theta_rad:
-            state = modulated_equilibrium(segment, theta, 0.0, series.depth_m, LINEAR)
+        for theta in angles:
+            state = modulated_equilibrium(segment, theta, 0.0, depth_m, LINEAR)
             points = in_plane(backbone_poses(state, segment, s)[:, :3, 3]) * MM
-            inserted = s <= series.depth_m
+            inserted = s <= depth_m
             axis.plot(*points[~inserted].T, color=COLOURS[0], linewidth=0.8)
             axis.plot(*points[inserted].T, color=COLOURS[1], linewidth=0.8)
-        theta = np.linspace(series.macro_theta_rad[0], series.macro_theta_rad[-1], _CURVE)
-        path = in_plane(jacobians(segment, theta, 0.0, series.depth_m, LINEAR).pose[:, :3, 3]) * MM
+        theta = np.linspace(angles[0], angles[-1], _CURVE)
+        path = in_plane(jacobians(segment, theta, 0.0, depth_m, LINEAR).pose[:, :3, 3]) * MM
         axis.plot(*path.T, color=REFERENCE, linewidth=0.8, label="tip, direct kinematics")
-        found = jacobians(segment, series.macro_theta_rad, 0.0, series.depth_m, LINEAR)
+        found = jacobians(segment, angles, 0.0, depth_m, LINEAR)
         arrow = in_plane(-macro_jacobian(segment, found)[:, :3] @ np.array([1.0, -0.5, -0.5]))
         tip = in_plane(found.pose[:, :3, 3]) * MM
         axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1.5, color=COLOURS[2], width=0.004)
@@ -160,12 +147,10 @@ def _draw_macro(series: Tangents, file: Path) -> Path:
         axis.invert_yaxis()
         axis.set_aspect("equal")
         axis.legend(loc="upper right")
-    return file
 
 
-def _draw_micro(series: Tangents, file: Path) -> Path:
-    segment, theta = series.segment, series.theta_rad
-    depth = np.linspace(0.0, series.micro_depth_m[-1], _CURVE)
+def _draw_micro(figure: Figures, segment: ModulatedSegment, theta: float, depths: Array) -> None:
+    depth = np.linspace(0.0, depths[-1], _CURVE)
 
     def path(error: MomentError) -> Array:
         points = in_plane(jacobians(segment, theta, 0.0, depth, error).pose[:, :3, 3])
@@ -173,10 +158,10 @@ def _draw_micro(series: Tangents, file: Path) -> Path:
 
     start = in_plane(jacobians(segment, theta, 0.0, 0.0, IDEAL).pose[:3, 3])
     title = f"Micro motion at theta = {np.rad2deg(theta):.4g} deg (wang, fig. 6)"
-    with figure(file, title, 1, 3, size=(9.6, 3.4)) as (_, axes):
+    with figure(title, 1, 3, name="wang_fig6", size=(9.6, 3.4)) as (_, axes):
         for axis, error, label in ((axes[0], IDEAL, "lambda = 0"), (axes[1], LINEAR, "lambda linear")):
             axis.plot(*path(error).T, color=REFERENCE, linewidth=0.8)
-            found = jacobians(segment, theta, 0.0, series.micro_depth_m, error)
+            found = jacobians(segment, theta, 0.0, depths, error)
             tip = (in_plane(found.pose[:, :3, 3]) - start) * UM
             arrow = in_plane(found.micro[:, :3]) * 2e3  # um for 2 mm of insertion
             axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1, color=COLOURS[1], width=0.006)
@@ -190,7 +175,7 @@ def _draw_micro(series: Tangents, file: Path) -> Path:
                 changed = replace(LINEAR, **{name: value * (1 + sign * _SPREAD)})
                 style = {"label": f"{name} by {_SPREAD:.0%}"} if sign > 0 else {}
                 axis.plot(*path(changed).T, ":", color=color, linewidth=1.0, **style)
-            found = jacobians(segment, theta, 0.0, series.micro_depth_m, LINEAR)
+            found = jacobians(segment, theta, 0.0, depths, LINEAR)
             tip = (in_plane(found.pose[:, :3, 3]) - start) * UM
             arrow = in_plane(found.identification[:, :3, number]) * UM * value * _SPREAD
             axis.quiver(*tip.T, *arrow.T, angles="xy", scale_units="xy", scale=1, color=color, width=0.006)
@@ -201,19 +186,3 @@ def _draw_micro(series: Tangents, file: Path) -> Path:
             one.set_ylabel("z in um")
             one.margins(0.12)
             one.invert_yaxis()
-    return file
-
-
-JACOBIANS = Experiment(
-    name="wang.jacobians",
-    summary="Macro, micro and identification Jacobian as tangents of direct kinematics, and how exact they are.",
-    source="wang, figs 5 and 6",
-    paper={
-        "micro_lambda0_error": "checked by eye and by finite differences",
-        "identification_from_tangent_median_deg": "both columns almost aligned with the tangent (section 6.3)",
-    },
-    settings=JacobiansSettings,
-    compute=_run,
-    plot=_draw,
-    tolerances={"*_error": Tolerance(absolute=1e-7)},
-)

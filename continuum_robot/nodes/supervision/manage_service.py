@@ -105,4 +105,6 @@ class ManageService:
             except (ExternalShutdownException, ShutdownException):
                 return
             except Exception as error:
+                if self._closed.is_set():  # a request came while the executor was shut down
+                    return
                 self._supervisor.on_defect(error)

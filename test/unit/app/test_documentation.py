@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pages.robot_file import page
 from robot_files import documented_robot, robot_values
 
 from continuum_robot.app.check import abilities
 from continuum_robot.app.judgement import judge
-from continuum_robot.app.pages.robot_file import page
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.file.shipped_files import shipped_robots
 from continuum_robot.robot.loading import load_robot
@@ -25,7 +25,7 @@ NODES = ROOT / "continuum_robot" / "nodes"
 
 def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
     written = (DOCS / "robot_file.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m continuum_robot.app.pages"
+    assert written == page(), "run: make pages"
 
 
 def test_the_example_of_the_page_of_the_robot_file_is_a_robot_that_works(tmp_path: Path) -> None:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pages import citations, figures, papers
+from pages.generated import pages_of_code
+from pages.interfaces import parsed
 from pictures import difference, shows_something
 
 from continuum_robot.app.campaign.texts import FAULT_TEXTS
-from continuum_robot.app.pages import citations, figures, papers
-from continuum_robot.app.pages.commands import page as commands_page
-from continuum_robot.app.pages.generated import pages_of_code
-from continuum_robot.app.pages.interfaces import parsed
 from continuum_robot.drivers.backends import device_faults
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
@@ -24,7 +23,7 @@ from continuum_robot.experiments.registry import experiments
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
-WRITE = "run: python -m continuum_robot.app.pages"
+WRITE = "run: make pages"
 
 
 @pytest.mark.parametrize("path", sorted(pages_of_code(ROOT)))
@@ -63,7 +62,7 @@ def test_page_of_a_fault_has_cause_and_cure(name: str) -> None:
 
 @pytest.mark.parametrize("paper", citations.PAPERS)
 def test_every_cited_equation_is_in_the_table(paper: str) -> None:
-    assert citations.left_out(paper, papers.EQUATIONS[paper]) == set(), "add them to EQUATIONS in app/pages/papers.py"
+    assert citations.left_out(paper, papers.EQUATIONS[paper]) == set(), "add them to EQUATIONS in docs/pages/papers.py"
 
 
 def test_citations_are_read() -> None:
@@ -76,15 +75,6 @@ def test_kept_numbers_belong_to_experiments() -> None:
     for file in (DOCS / "papers" / "numbers").glob("*.json"):
         assert file.stem in experiments()
         assert json.loads(file.read_text(encoding="utf-8"))
-
-
-def test_every_command_is_on_the_page() -> None:
-    text = commands_page()
-    files = (ROOT / "continuum_robot" / "app" / "commands").glob("*.py")
-    flags = {flag for file in files for flag in re.findall(r'"(--[a-z-]+)', file.read_text(encoding="utf-8"))}
-    assert "--json" in flags
-    # Those of every command, and of an example.
-    assert {flag for flag in flags if f"`{flag}`" not in text} <= {"--robot", "--fast", "--help"}
 
 
 def test_interface_that_is_none_is_refused() -> None:
@@ -108,7 +98,7 @@ def test_figure_is_drawn_and_kept(draw: figures.Drawn, tmp_path: Path) -> None:
     file = draw(tmp_path)
     assert shows_something(file)
     kept = DOCS / "images" / file.name
-    assert difference(file, kept) < 0.02, "run: python -m continuum_robot.app.pages.figures"
+    assert difference(file, kept) < 0.02, "run: python -m pages.figures"
 
 
 def test_citation_file() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pages.interfaces import PARTS, parsed
 
-from continuum_robot.app.pages.interfaces import PARTS, parsed
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightSettings

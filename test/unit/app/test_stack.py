@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import itertools
 import json
 import os
@@ -16,20 +14,14 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 from robot_files import documented_robot
 
-from continuum_robot.app.recordings.replay import run_replay
 from continuum_robot.app.running.domain import BusyDomainError, claimed_domain
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError
-from continuum_robot.identification.replay import marker_in_tracker, tip_poses
-from continuum_robot.robot.coordinates import clarke_manifold
-from continuum_robot.robot.loading import find_robot_file, load_robot
-
-BARE_ROD = Path(__file__).parents[2] / "robots/bare_rod.yaml"
+from continuum_robot.robot.loading import find_robot_file
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
@@ -223,58 +215,6 @@ def test_a_domain_that_does_not_exist_is_named(domain: str, monkeypatch: pytest.
     monkeypatch.setenv("ROS_DOMAIN_ID", domain)
     with pytest.raises(ContinuumRobotError, match=f"(?i)domain.*{domain}"), claimed_domain(""):
         pass
-
-
-def made_up_recording(folder: Path, samples: int) -> tuple[Path, Path, float]:
-    """A robot file and a recording of it with a known error; the error's root mean square, mm."""
-    text = BARE_ROD.read_text(encoding="utf-8")
-    columns = [f"servo_{number}_mm" for number in range(1, 10)]
-    robot_file = folder / "robot.yaml"
-    robot_file.write_text(
-        f"{text}\nrecording:\n  displacement_columns: {columns}\n  displacement_signs: {[1.0] * 9}\n".replace("'", "")
-    )
-    robot = load_robot(robot_file)
-    generator = np.random.default_rng(3)
-    clarke = generator.uniform(-0.002, 0.002, (samples, 6))
-    displacement = clarke_manifold(robot).displacement(clarke)
-    marker = marker_in_tracker(robot, tip_poses(robot, clarke))
-    error = 0.003 * np.where(np.arange(samples) % 2, 1.0, -1.0)
-    marker[:, 0] += error
-    data = folder / "data.csv"
-    with data.open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["timestamp", "pattern_label", *columns, "tip_x", "tip_y", "tip_z"])
-        for index in range(samples):
-            writer.writerow([0.05 * index, "made_up", *(1e3 * displacement[index]), *(1e3 * marker[index])])
-    return robot_file, data, 3.0
-
-
-@pytest.mark.parametrize("realtime", [False, True])
-def test_replay_answers_every_sample_and_measures_the_error(tmp_path: Path, realtime: bool) -> None:
-    robot_file, data, rmse_mm = made_up_recording(tmp_path, 40)
-    begun = time.monotonic()
-    assert run_replay(data, str(robot_file), realtime, tmp_path / "numbers.json") == 0
-    numbers = json.loads((tmp_path / "numbers.json").read_text())
-    assert numbers["n_samples"] == 40
-    assert numbers["tip_rmse_mm"] == pytest.approx(rmse_mm, rel=1e-3)
-    assert numbers["largest_difference_from_direct_mm"] < 1e-6
-    if realtime:
-        assert time.monotonic() - begun > 39 * 0.05
-
-
-def test_replay_of_a_robot_without_recording_is_refused(tmp_path: Path) -> None:
-    _, data, _ = made_up_recording(tmp_path, 4)
-    assert dataclasses.is_dataclass(load_robot("ftdcr_v4"))
-    result = subprocess.run(
-        [*COMMAND, "replay", str(data), "--robot", "ftdcr_v4"],
-        capture_output=True,
-        text=True,
-        timeout=LONG_S,
-        check=False,
-    )
-    assert result.returncode == 2
-    assert "recording" in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
 
 
 def page_of(program: Program) -> int:

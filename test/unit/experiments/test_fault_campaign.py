@@ -188,7 +188,7 @@ def test_the_simulated_faults_are_all_used() -> None:
 
 def test_every_fault_of_the_driver_is_documented_and_the_page_is_current() -> None:
     written = (DOCS / "faults.md").read_text(encoding="utf-8")
-    assert written == page(), "run: python -m continuum_robot.app.pages"
+    assert written == page(), "run: make pages"
     for name in tendon_faults.FAULTS:
         assert f"`{name}`" in written
     for kind in KINDS:

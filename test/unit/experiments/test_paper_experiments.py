@@ -3,6 +3,7 @@ import dataclasses
 import json
 import math
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy.integrate import solve_ivp
 from continuum_robot.control.references import Chirp
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.closed_loop import GainRule, IdealRobot
-from continuum_robot.experiments.experiment import Experiment, Result
+from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.muhmann.pid_pd import ripple_m
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.verdicts import VERDICTS
@@ -21,7 +22,7 @@ from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.rod import Rod
 
@@ -37,8 +38,8 @@ def is_flat_json(result):
     return True
 
 
-def drawn(experiment, result, folder):
-    files = experiment.draw(result, folder)
+def drawn(one, result, folder):
+    files = one.draw(result, folder)
     assert files
     return all(shows_something(file) for file in files)
 
@@ -67,29 +68,26 @@ def test_registry_names_every_experiment_with_source_and_paper():
     assert known["ftdcr.replay"].paper["tip_rmse_mm"] == 18.6
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Options:
-    count: int = quantity("how many", default=2, ge=1, le=5)
-    fast: bool = quantity("hurry", default=False)
-    length_m: float = quantity("how long", "m")
+@experiment("toy.one", "nowhere")
+def toy(
+    progress: Progress,
+    length_m: Annotated[float, Quantity("how long", "m")],
+    count: Annotated[int, Quantity("how many", ge=1, le=5)] = 2,
+    fast: Annotated[bool, Quantity("hurry")] = False,
+) -> Any:
+    """Counts."""
 
+    def draw(figure: Figures) -> None:
+        with figure("Toy") as (_, axis):
+            axis.plot([0, length_m], [0, count])
 
-def _toy():
-    return Experiment(
-        name="toy.one",
-        summary="Counts.",
-        source="nowhere",
-        paper={},
-        settings=_Options,
-        compute=lambda settings, progress: Result({"count": settings.count, "fast": settings.fast}, series=[1]),
-        plot=lambda result, folder: [folder / "toy.png"],
-    )
+    return {"count": count, "fast": fast}, draw
 
 
 def test_options_may_be_typed_text():
-    assert _toy().run({"count": "3", "fast": "yes", "length_m": "1e-3"}) == {"count": 3, "fast": True}
-    assert _toy().run({"fast": "false", "length_m": 2}) == {"count": 2, "fast": False}
-    assert _toy().options["length_m"] == "how long, m; required"
+    assert toy.run({"count": "3", "fast": "yes", "length_m": "1e-3"}) == {"count": 3, "fast": True}
+    assert toy.run({"fast": "false", "length_m": 2}) == {"count": 2, "fast": False}
+    assert toy.options["length_m"] == "how long, m; required"
 
 
 @pytest.mark.parametrize(
@@ -104,15 +102,15 @@ def test_options_may_be_typed_text():
 )
 def test_wrong_options_are_refused(options, words):
     with pytest.raises(ParameterError, match=words):
-        _toy().run(options)
+        toy.run(options)
 
 
 def test_drawing_needs_a_run_and_a_folder(tmp_path):
-    with pytest.raises(ParameterError, match="with its series"):
-        _toy().draw({"count": 1}, tmp_path)
+    with pytest.raises(ParameterError, match="which can draw itself"):
+        toy.draw({"count": 1}, tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ParameterError, match="folder"):
-        _toy().draw(_toy().run({"length_m": 1}), tmp_path / "file" / "below")
+        toy.draw(toy.run({"length_m": 1}), tmp_path / "file" / "below")
 
 
 # --- the closed loop on ideal tension sources
@@ -241,7 +239,7 @@ def test_tracking(tmp_path):
 
 def test_tracking_reaches_the_papers_bend_beyond_pi():
     result = experiments()["muhmann.tracking"].run({"duration_s": 1.5, "sweep": False})
-    reached = np.abs(result.series.shift.clarke_m[:, 3]).max() / 0.007
+    reached = np.abs(result.drawing.args[0].shift.clarke_m[:, 3]).max() / 0.007
     assert reached > math.pi
 
 
@@ -283,7 +281,7 @@ def test_pid_pd(tmp_path):
 
 def test_ripple_is_the_fast_part():
     result = experiments()["muhmann.pid_pd"].run({"duration_s": 1, "sweep": "no"})
-    run = result.series.pid
+    run = result.drawing.args[0].pid
     time_s = run.time_s
     slow, fast = 1e-3 * time_s, 2e-5 * np.sin(2 * np.pi * 50 * time_s)
     series = dataclasses.replace(run, clarke_m=run.reference_m + np.stack([slow, slow + fast], axis=1))

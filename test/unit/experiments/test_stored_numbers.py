@@ -10,11 +10,11 @@ import re
 from pathlib import Path
 
 import pytest
+from pages import paper_figures, paper_results
 from pictures import difference, shows_something
 from rich.console import Console
 
 from continuum_robot.app.experiment import run_stored
-from continuum_robot.app.pages import paper_figures, paper_results
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments import verdicts
 from continuum_robot.experiments.experiment import EXACT, Experiment, Result, Tolerance
@@ -82,7 +82,6 @@ def made(value: object, settings: type = Settings, name: str = "made.up") -> Exp
         paper={"length_m": 2.0, "width_m": 0.1},
         settings=settings,
         compute=lambda _, progress: Result({"length_m": value, "width_m": 0.1, "list": [1.0, math.nan], "word": "yes"}),
-        plot=lambda result, folder: [],
         tolerances={"len*": Tolerance(relative=0.1)},
     )
 
@@ -183,7 +182,7 @@ def test_picture_of_a_table_is_drawn_and_kept(name: str, tmp_path: Path) -> None
     assert file is not None
     assert shows_something(file)
     kept = paper_figures.IMAGES / file.name
-    assert difference(file, kept) < 0.02, "run: python -m continuum_robot.app.pages.paper_figures"
+    assert difference(file, kept) < 0.02, "run: python -m pages.paper_figures"
 
 
 def test_no_picture_without_numbers_to_compare(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from continuum_robot.app.campaign.texts import FAULT_TEXTS, FaultText
-from continuum_robot.app.pages.markdown import WRITTEN_BY, table
 from continuum_robot.experiments.fault_campaign.kind import FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
+from pages.text import WRITTEN_BY, table
 
 
 def pages() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-WRITTEN_BY = "<!-- Written by `python -m continuum_robot.app.pages`: change the code, not this page. -->"
+WRITTEN_BY = "<!-- Written by `make pages`: change the code, not this page. -->"
 
 
 def cell(text: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from continuum_robot.app.pages.markdown import code, table
+from pages.text import code, table
 
-PACKAGE = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parents[2] / "continuum_robot"
 PAPERS = ("muhmann", "johnston", "rucker", "ha", "wang")
 
 _PLACE = r"\(\d+\)"
@@ -30,8 +30,6 @@ def citations() -> Mapping[str, Mapping[int, tuple[tuple[str, str], ...]]]:
     found: dict[str, dict[int, dict[tuple[str, str], None]]] = {paper: {} for paper in PAPERS}
     for file in sorted(PACKAGE.rglob("*.py")):
         relative = file.relative_to(PACKAGE)
-        if relative.parts[:2] == ("app", "pages"):
-            continue
         source = file.read_text(encoding="utf-8")
         hits = [
             (source.count("\n", 0, match.start()) + 1, match[1], numbers(match[2]))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The papers' tables redrawn beside ours, from the stored numbers.
 
-``python -m continuum_robot.app.pages.paper_figures`` draws them.
+In docs/, ``python -m pages.paper_figures`` draws them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.app.pages.figures import IMAGES
-from continuum_robot.app.pages.paper_results import label_and_unit
 from continuum_robot.experiments.experiment import Experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import STORED, read_stored
+from pages.figures import IMAGES
+from pages.paper_results import label_and_unit
 
 _LOG_FROM = 30.0  # ratio of the largest to the smallest number, from which the axis is logarithmic
 _LEAST_FRACTION = 1e-9  # of the largest: below, a number is rounding and drawn at the axis' end

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m continuum_robot.app.pages``: writes every page of docs/ that is made from the code."""
+"""``make pages``: writes every page of docs/ that is made from the code."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from continuum_robot.app.pages import parameters
-from continuum_robot.app.pages.generated import pages_of_code
+from pages import parameters
+from pages.generated import pages_of_code
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 OWN_DOMAIN = "97"
 """Of DDS: nodes are started, which a running stack would take for another one."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -43,13 +42,12 @@ def prototype() -> RodDescription:
     )
 
 
-def measure_statics(repeats: int = 300, progress: Callable[[str], None] | None = None) -> dict[str, float]:
+def measure_statics(repeats: int = 300) -> dict[str, float]:
     """Time of a static solution of one segment with bending and torsion of order 3, Python's part included.
 
     Parameters
     ----------
     repeats : solutions of each kind
-    progress : receives a line
 
     Returns
     -------
@@ -57,8 +55,6 @@ def measure_statics(repeats: int = 300, progress: Callable[[str], None] | None =
     ``static_solve_cold_ms`` of rucker's case of high tension from the rod at rest,
     ``static_solve_cold_with_continuation_ms`` with the load put on in steps, medians
     """
-    if progress is not None:
-        progress("statics of the general rod ...")
     rod = Rod(prototype(), loads=[PointWrench(s_m=_LENGTH_M, force_n=(-0.196, 0.0, 0.0))])
     balance = Balance(rod)
     tension = np.array([0.0, 0.0, 0.0, 2.0, 1.0])

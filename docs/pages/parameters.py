@@ -12,12 +12,12 @@ from typing import Any
 import rclpy
 from rclpy.context import Context
 
-from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import initialize
 from continuum_robot.nodes.stack.making import node_class
 from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
+from pages.text import WRITTEN_BY, code, table
 
 ROBOTS = ("opencr_five_tendon", "crem_segment")
 """Their nodes are looked at; together they have every node but the next ones."""

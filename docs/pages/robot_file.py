@@ -16,7 +16,7 @@ from continuum_robot.robot.schema import kind_of, quantity_of
 INTRODUCTION = """\
 # The robot file
 
-<!-- Written by `python -m continuum_robot.app.pages`. -->
+<!-- Written by `make pages`. -->
 
 One YAML file describes a robot: `config/robots/<name>.yaml`, or any path. SI units only. The file is read strictly: an
 unknown key, a missing or impossible value, a list of the wrong length, NaN or a key given twice is an error that names

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from continuum_robot.app.pages.citations import equations_table
-from continuum_robot.app.pages.paper_results import sections
 from continuum_robot.errors import ParameterError
+from pages.citations import equations_table
+from pages.paper_results import sections
 
 EQUATIONS: dict[str, dict[str, str]] = {
     "muhmann": {

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from continuum_robot.app.campaign import page as faults_page
-from continuum_robot.app.pages import commands, fault_pages, interfaces, mujoco_page, paper_results, papers
-from continuum_robot.app.pages import robot_file as robot_file_page
-from continuum_robot.app.pages.citations import PAPERS
+from pages import commands, fault_pages, interfaces, mujoco_page, paper_results, papers
+from pages import robot_file as robot_file_page
+from pages.citations import PAPERS
 
 
 def pages_of_code(root: Path) -> dict[str, str]:

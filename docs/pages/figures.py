@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of docs/concepts.md, each computed by the code that it explains.
 
-``python -m continuum_robot.app.pages.figures`` draws them.
+In docs/, ``python -m pages.figures`` draws them.
 
 They show robots of config/robots, and come out the same every time.
 """
@@ -31,7 +31,7 @@ from continuum_robot.rod.tendons import string_matrix
 Array = NDArray[np.float64]
 Drawn = Callable[[Path], Path]
 
-IMAGES = Path(__file__).resolve().parents[3] / "docs" / "images"
+IMAGES = Path(__file__).resolve().parents[1] / "images"
 _MM = 1e3
 
 

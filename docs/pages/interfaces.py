@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from continuum_robot.app.pages.markdown import WRITTEN_BY, code, table
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.base.requests import REQUESTS
 from continuum_robot.robot.schema import quantity_of
+from pages.text import WRITTEN_BY, code, table
 
 PACKAGE = "continuum_robot"
 PARTS = {"msg": ("",), "srv": ("Request", "Response"), "action": ("Goal", "Result", "Feedback")}

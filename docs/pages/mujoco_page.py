@@ -13,10 +13,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.app.pages.markdown import table
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.settings import METHODS
 from continuum_robot.experiments.stored_numbers import read_stored
+from pages.text import table
 
 _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 
 import numpy as np
+from kernel_calls import robot_of_segments
 from numpy.typing import NDArray
 
-from continuum_robot.app.bench.rod_dynamics import robot_of_segments
 from continuum_robot.robot.basis import Basis
 from continuum_robot.rod.rod import METHODS, Rod
 from continuum_robot.simulation.moving_rod import MovingRod
@@ -19,13 +18,12 @@ _STEP_S = 2e-3
 _DAMPING_S = 5e-3
 
 
-def measure_motion(duration_s: float = 2.0, progress: Callable[[str], None] | None = None) -> dict[str, float]:
+def measure_motion(duration_s: float = 2.0) -> dict[str, float]:
     """Motion of three segments with bending of order 2 in steps of 2 ms, Python's part included.
 
     Parameters
     ----------
     duration_s : of the motion, s; all tendons are pulled by turns, twice a second
-    progress : receives a line
 
     Returns
     -------
@@ -45,8 +43,6 @@ def measure_motion(duration_s: float = 2.0, progress: Callable[[str], None] | No
     rod.arrays.damping[:] = _DAMPING_S * rod.arrays.stiffness
     numbers = {"dynamics_3_segments_prepared_s": time.perf_counter() - start}
     for method in METHODS:
-        if progress is not None:
-            progress(f"motion of three segments, {method} ...")
         moving = MovingRod(rod, linear=True, method=method)
         moving.reset(np.zeros(rod.n))
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.app.pages.markdown import WRITTEN_BY, table
 from continuum_robot.experiments.experiment import Experiment
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import StoredNumbers, read_stored
 from continuum_robot.experiments.verdicts import VERDICTS, Verdict
+from pages.text import WRITTEN_BY, table
 
 # Ends of keys, longest first, and the unit that they stand for.
 UNITS = {
