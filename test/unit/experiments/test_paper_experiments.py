@@ -55,14 +55,14 @@ def two_segments():
 def test_registry_names_every_experiment_with_source_and_paper():
     known = experiments()
     assert {"muhmann.energies", "muhmann.coriolis", "muhmann.tracking", "muhmann.pid_pd", "ftdcr.replay"} <= set(known)
-    for name, experiment in known.items():
-        assert experiment.name == name
-        assert experiment.summary.endswith(".")
-        assert "\n" not in experiment.summary
-        assert experiment.source
+    for name, one in known.items():
+        assert one.name == name
+        assert one.summary.endswith(".")
+        assert "\n" not in one.summary
+        assert one.source
         # Comparisons with other programs' solutions, and what goes beyond the papers, have no published number.
-        assert experiment.paper or name.partition(".")[0] not in VERDICTS
-        assert all("default" in text or "required" in text for text in experiment.options.values())
+        assert one.paper or name.partition(".")[0] not in VERDICTS
+        assert all("default" in text or "required" in text for text in one.options.values())
     assert known["muhmann.tracking"].paper["mean_rmse_reduction_percent"] == 43.3
     assert known["muhmann.pid_pd"].paper["mean_rmse_reduction_percent"] == 37.1
     assert known["ftdcr.replay"].paper["tip_rmse_mm"] == 18.6
