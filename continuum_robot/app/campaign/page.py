@@ -28,7 +28,7 @@ _UNITS = {"rss_mib": "MiB of RSS", "handles": "handles", "threads": "thread"}
 INTRODUCTION = """\
 # Faults: what they look like, and what to do
 
-<!-- Written by `python -m continuum_robot.app.pages`. -->
+<!-- Written by `make pages`. -->
 
     continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, half an hour
     continuum-robot faults --list

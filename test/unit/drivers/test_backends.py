@@ -38,14 +38,14 @@ def reading(stamp_s, displacement_m):
 
 @pytest.mark.parametrize("kind", sorted({path.parent.name for path in DRIVERS.glob("*/device.py")} - {"odri_can"}))
 def test_nothing_outside_of_a_devices_folder_knows_its_kind(kind):
-    """But what is assumed of a robot whose file names no device, its simulation, and benchmarks of codecs."""
+    """But what is assumed of a robot whose file names no device, and its simulation."""
     package = DRIVERS.parent
     knows = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
         if path.parent != DRIVERS / kind and f"drivers.{kind}" in path.read_text(encoding="utf-8")
     }
-    sensors = {"app/bench/codecs.py", "simulation/wire/hardware.py", "experiments/fault_campaign/virtual_robot.py"}
+    sensors = {"simulation/wire/hardware.py", "experiments/fault_campaign/virtual_robot.py"}
     allowed = {"dynamixel": set(), "rokubi_serial": sensors, "string_encoder_serial": sensors}
     assert knows <= (allowed[kind] | {"drivers/assumed_wiring.py"} if kind in allowed else set())
 
