@@ -4,10 +4,13 @@
 import runpy
 import sys
 from functools import partial
-
-from ros_probe import PATIENT_STACK, patient_robot
+from pathlib import Path
 
 from continuum_robot import client
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # of the tests, where ros_probe finds its helpers
+
+from ros_probe import PATIENT_STACK, patient_robot
 
 if __name__ == "__main__":
     patient = partial(client.Robot, parameters=PATIENT_STACK)

@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from continuum_robot.experiments.johnston.multisegment import MULTISEGMENT, distal_alone
+from continuum_robot.experiments.johnston.multisegment import distal_alone, multisegment
 from continuum_robot.experiments.johnston.segment import CapstanModel
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
@@ -25,10 +25,10 @@ def test_distal_segment_alone_is_that_of_the_robot_with_a_straight_proximal_one_
 @pytest.mark.long
 def test_both_couplings_have_numbers_for_both_segments():
     options = {"farthest_deg": 10, "speed_deg_per_s": 180}
-    result = MULTISEGMENT.run(options)
+    result = multisegment.run(options)
     json.dumps(result, allow_nan=False)
-    assert set(MULTISEGMENT.paper) <= set(result)
-    assert {key.replace("uncoupled", "coupled") for key in MULTISEGMENT.paper} <= set(result)
+    assert set(multisegment.paper) <= set(result)
+    assert {key.replace("uncoupled", "coupled") for key in multisegment.paper} <= set(result)
     # Hanging at rest, the observer of the whole robot sees less that is not there.
     for method in ("gmo", "jfd"):
         assert result[f"coupled_{method}_proximal_rmse_y_n"] < result[f"uncoupled_{method}_proximal_rmse_y_n"]
