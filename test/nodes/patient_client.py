@@ -4,13 +4,10 @@
 import runpy
 import sys
 from functools import partial
-from pathlib import Path
-
-from continuum_robot import client
-
-sys.path.append(str(Path(__file__).resolve().parents[1]))  # of the tests, where ros_probe finds its helpers
 
 from ros_probe import PATIENT_STACK, patient_robot
+
+from continuum_robot import client
 
 if __name__ == "__main__":
     patient = partial(client.Robot, parameters=PATIENT_STACK)

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # programs that tests start import this without pytest
 
 from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands, TendonStates
 from continuum_robot.srv import InjectFault, ManageStack

@@ -325,8 +325,8 @@ class TipControl:
         measured = np.full_like(desired, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(measured)):
             return None
-        if self._held:
-            measured = self._told
+        if self._held:  # a stage shows where it is
+            measured = np.concatenate([self._told[: self._count], measured[self._count :]])
         return np.asarray(self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0])
 
     def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
