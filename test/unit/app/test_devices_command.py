@@ -19,6 +19,7 @@ from robot_files import robot_file
 from continuum_robot.app import devices
 from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
+from continuum_robot.drivers import can_bus
 from continuum_robot.drivers.can_bus import bring_up_line
 from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
 from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
@@ -62,13 +63,13 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
 
 def frames_on(channel: str) -> socket.socket:
     """A socket as of an interface: a board on can0, something else on can1, nothing on can2."""
-    host, device = channels.frame_sockets()
+    host, device = can_bus.frame_sockets()
     for identifier, data in {
         "can0": [(codec.STATUS_ID, b"\0"), (codec.POSITION_ID, bytes(8))],
         "can1": [(0x123, bytes(4))],
         "can2": [],
     }[channel]:
-        device.send(channels.frame_bytes(identifier, data))
+        device.send(can_bus.frame_bytes(identifier, data))
     _ENDS.append(device)
     return host
 

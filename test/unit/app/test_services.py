@@ -198,6 +198,7 @@ def test_a_turn_of_the_page_is_lost_where_another_name_comes_after_its_own(
     """The reference source announces every turn before it answers; both ways are of different lengths."""
     timer = SimpleNamespace(cancel=lambda: None, reset=lambda: None)
     monkeypatch.setattr(Commander, "_reference_timer", timer, raising=False)
+    monkeypatch.setattr(Commander, "_stage_timer", timer, raising=False)
     monkeypatch.setattr(Commander, "_push_timer", timer, raising=False)
     requested: list[Any] = []
     link = SimpleNamespace(
