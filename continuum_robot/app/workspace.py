@@ -94,9 +94,10 @@ def run_workspace(
             robot = load_robot(name)
             with counting_bar(console) as progress:
                 found.append(_explore(robot, options, progress, runner))
-    numbers = {f"{one.robot.name}_{key}": value for one in found for key, value in _numbers(one).items()}
-    keys = dict.fromkeys(key for one in found for key in _numbers(one))
-    rows = [[key, *(numbers.get(f"{one.robot.name}_{key}", "") for one in found)] for key in keys]
+    each = {one.robot.name: _numbers(one) for one in found}
+    numbers = {f"{name}_{key}": value for name, own in each.items() for key, value in own.items()}
+    keys = dict.fromkeys(key for own in each.values() for key in own)
+    rows = [[key, *(each[one.robot.name].get(key, "") for one in found)] for key in keys]
     print_table(console, "Workspace", ["", *(f">{one.robot.name}" for one in found)], rows)
     if plot is not None:
         _draw(found, plot)

@@ -8,13 +8,18 @@ import contextlib
 import fcntl
 import os
 import pty
+import select
 import tempfile
 import termios
+import threading
 import time
 import tty
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 _LARGEST_READ = 65536
+_LOOK_S = 0.05
 
 
 class Pty:
@@ -133,3 +138,22 @@ class Pty:
         self.hang_up()
         if self._folder is not None:
             self._folder.cleanup()
+
+
+class Line(Protocol):
+    """What :func:`serve` waits at."""
+
+    def fileno(self) -> int:
+        """Descriptor of the device's end; -1 while disconnected."""
+
+
+def serve(line: Line, heard: Callable[[], None], stop: threading.Event) -> None:
+    """Call ``heard`` whenever a line has something to be read, also after it was plugged out and in, until ``stop``."""
+    while not stop.is_set():
+        descriptor = line.fileno()
+        if descriptor < 0:
+            stop.wait(_LOOK_S)
+            continue
+        with contextlib.suppress(OSError, ValueError):  # hung up meanwhile
+            if select.select([descriptor], [], [], _LOOK_S)[0]:
+                heard()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.coupling import coupling_of
+from continuum_robot.robot.coupling import Coupling, coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
 from continuum_robot.simulation.bodies.rod_body import RodBody
@@ -104,8 +104,8 @@ class Plant:
         if self._wired and robot.transmission is not None:
             expected = "none with a transmission"
             raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
-        self._fastest_m_per_s = _fastest_m_per_s(robot)
         self._no_force, self._coupling = np.zeros(self._size), coupling_of(robot)
+        self._fastest_m_per_s = _fastest_m_per_s(robot, self._coupling)
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
@@ -359,7 +359,7 @@ class Plant:
         return self._body.friction_torque(self.tension, self.velocity)
 
 
-def _fastest_m_per_s(robot: Robot) -> float:
+def _fastest_m_per_s(robot: Robot, coupling: Coupling | None) -> float:
     """Tendon that motors wind at their no-load speed, m/s; 0: without such a limit.
 
     Raises
@@ -367,7 +367,7 @@ def _fastest_m_per_s(robot: Robot) -> float:
     ParameterError : a setting without effect on this robot
     """
     settings, actuators = robot.simulation, robot.actuators
-    servos, coupling = actuators is None or actuators.servo is not None, coupling_of(robot)
+    servos = actuators is None or actuators.servo is not None
     if settings.no_load_speed_rad_per_s and (servos or coupling is not None):
         known = "for servos, which have actuators.servo.maximum_speed_rad_per_s" if servos else "with a transmission"
         raise ParameterError("simulation.no_load_speed_rad_per_s", settings.no_load_speed_rad_per_s, f"0 {known}")

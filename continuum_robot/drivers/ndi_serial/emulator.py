@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import select
 import socket
 import termios
 import threading
@@ -15,14 +13,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES
-from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.pty import Pty, serve
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 
 Vector = NDArray[np.float64]
 
 OKAY = b"OKAY"
 INVALID_COMMAND, WRONG_CHECK, WRONG_MODE, NO_SUCH_HANDLE = 0x01, 0x04, 0x0C, 0x0D
-_LOOK_S = 0.05
 _RESET_BPS = 9600
 _HANDLE = 0x0A
 _TRACKED, _OUT_OF_SIGHT = 0x31, 0x131  # port status: occupied, initialised, enabled; and out of the volume
@@ -113,14 +110,7 @@ class SimulatedNdiTracker:
         self.pty.close()
 
     def _serve(self) -> None:
-        while not self._stop.is_set():
-            line = self.pty.fileno()
-            if line < 0:
-                self._stop.wait(_LOOK_S)
-                continue
-            with contextlib.suppress(OSError, ValueError):  # hung up meanwhile
-                if select.select([line], [], [], _LOOK_S)[0]:
-                    self._take(self.pty.receive())
+        serve(self.pty, lambda: self._take(self.pty.receive()), self._stop)
 
     def _at_host_rate(self) -> bool:
         if isinstance(self.pty, _NetworkLine):

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import select
 import termios
 import threading
 from pathlib import Path
 
-from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.pty import Pty, serve
 from continuum_robot.drivers.servo_emulation import EmulatedServos
 
-_LOOK_S = 0.05
 _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}
 
 
@@ -77,16 +74,12 @@ class ServoLine:
         self.pty.close()
 
     def _serve(self) -> None:
-        while not self._stop.is_set():
-            line = self.pty.fileno()
-            if line < 0:
-                self._stop.wait(_LOOK_S)
-                continue
-            with contextlib.suppress(OSError, ValueError):  # hung up meanwhile
-                if select.select([line], [], [], _LOOK_S)[0]:
-                    with self.lock:
-                        if answers := self.servos.take(self._received()):
-                            self.pty.send(answers)
+        serve(self.pty, self._answer, self._stop)
+
+    def _answer(self) -> None:
+        with self.lock:
+            if answers := self.servos.take(self._received()):
+                self.pty.send(answers)
 
     def _received(self) -> bytes:
         data = self.pty.receive()
