@@ -18,18 +18,7 @@ unset PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS=1
 
 dds() {  # MARKS <FILES: each in a process of its own, in DDS domains that begin at $domain
-  local file ended marks=$1
-  for file in $(sort); do
-    echo "$file"
-    ended=0
-    CONTINUUM_ROBOT_TEST_DOMAIN=$domain "$python" -m pytest -q --durations=5 --durations-min=1 \
-      -m "(ros or launch) and $marks and $chosen" "$file" </dev/null || ended=$?
-    # 5: nothing is selected
-    if ((ended != 0 && ended != 5)); then
-      echo "FAILED $file (exit code $ended)"
-      code=1
-    fi
-  done
+  CONTINUUM_ROBOT_TEST_DOMAIN=$domain "$python" test/forked.py "(ros or launch) and $1 and $chosen" || code=1
 }
 
 case $part in

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from continuum_robot import __version__
 from continuum_robot.app.commands import experiments, hardware, recordings, robots, running
 from continuum_robot.app.commands.arguments import EXIT_REFUSED
+from continuum_robot.app.commands.manual import ManualCommand, ManualGroup
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.robot.file.shipped_files import did_you_mean
 
@@ -29,7 +29,7 @@ EPILOG = (
 )
 
 
-class ReadableErrors(TyperGroup):
+class ReadableErrors(ManualGroup):
     """A group of commands that shows the project's own errors in one line instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -69,7 +69,7 @@ application = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
@@ -86,63 +86,85 @@ def _root(
         typer.echo(context.get_help())
 
 
+RUN, ROBOT, CALIBRATE, RECORD, DEVELOP = "Run", "Robot", "Calibrate", "Record", "Develop"
+
 # In the order of --help.
-command = application.command
-command(cls=running.OptionalContact, epilog="Example: continuum-robot demo --duration 10 --robot two_segment")(
-    running.demo
+COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
+    (RUN, running.demo, "demo --duration 10 --robot two_segment", {"cls": running.OptionalContact}),
+    (RUN, running.up, "up opencr_five_tendon --simulated --processes --record", {}),
+    (RUN, running.view, "view opencr_five_tendon", {}),
+    (RUN, running.controller, "controller hold_tension", {}),
+    (RUN, running.teleop, "teleop --gamepad auto --mode tip", {}),
+    (ROBOT, robots.check, "check my_robot.yaml", {}),
+    (ROBOT, robots.convert, "convert old_robot.yaml --out my_robot.yaml", {}),
+    (ROBOT, robots.tune, "tune my_robot.yaml --out tuned.yaml", {}),
+    (
+        ROBOT,
+        robots.workspace,
+        "workspace rucker --compare rucker_helical --tension 5 --plot workspace.png",
+        {},
+    ),
+    (ROBOT, hardware.devices, "devices my_robot.yaml --json devices.json", {}),
+    (
+        ROBOT,
+        hardware.simulate_devices,
+        "simulate-devices opencr_five_tendon, then, in another terminal: continuum-robot home "
+        "simulated_devices/robot.yaml --hardware",
+        {},
+    ),
+    (CALIBRATE, hardware.home, "home opencr_five_tendon --hardware", {}),
+    (CALIBRATE, hardware.check_tendons, "check-tendons opencr_five_tendon --hardware", {}),
+    (CALIBRATE, hardware.calibrate, "calibrate three_segment_servo --out calibrated.yaml", {}),
+    (
+        CALIBRATE,
+        robots.identify,
+        "identify ftdcr_v4 --data ftdcr_v4_train.csv --out fitted.yaml, then: continuum-robot experiment "
+        "ftdcr.validate --robot fitted.yaml --data other.csv --json result.json",
+        {},
+    ),
+    (
+        CALIBRATE,
+        robots.identify_geometry,
+        "identify-geometry ftdcr_v4 --data ftdcr_v4_tendon_pull.csv --out fitted.yaml",
+        {},
+    ),
+    (
+        CALIBRATE,
+        hardware.calibrate_torque,
+        "calibrate-torque my_robot.yaml --tendon 2 --mass 0.3 --mass 0.8 --out new.yaml",
+        {},
+    ),
+    (CALIBRATE, hardware.calibrate_cogging, "calibrate-cogging opencr_five_tendon --plot cogging.png", {}),
+    (CALIBRATE, running.learn_floor, "learn-floor --duration 30", {}),
+    (CALIBRATE, running.weigh, "weigh --turns 5 --json payload.json", {}),
+    (RECORD, recordings.report, "report runs/2026-01-31_12-00-00 --out redrawn", {}),
+    (
+        RECORD,
+        recordings.replay,
+        "replay runs/2026-01-31_12-00-00, or, of motion capture: continuum-robot replay ftdcr_v4_train.csv --robot "
+        "fitted.yaml  (the file identify-geometry wrote)",
+        {},
+    ),
+    (RECORD, recordings.repair, "repair runs/2026-01-31_12-00-00", {}),
+    (
+        DEVELOP,
+        experiments.experiment,
+        "experiment muhmann.tracking --json tracking.json --plots figures",
+        {
+            "cls": experiments.ExperimentHelp,
+            "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+        },
+    ),
+    (DEVELOP, experiments.faults, "faults --json faults.json", {}),
+    (DEVELOP, experiments.bench, "bench --seconds 30 --json bench.json", {}),
+    (DEVELOP, experiments.realtime, "realtime --seconds 60 --json realtime.json", {}),
 )
-command(epilog="Example: continuum-robot up opencr_five_tendon --simulated --processes --record")(running.up)
-command(epilog="Example: continuum-robot view opencr_five_tendon")(running.view)
-command(epilog="Example: continuum-robot controller hold_tension")(running.controller)
-command(epilog="Example: continuum-robot teleop --gamepad auto --mode tip")(running.teleop)
-command(epilog="Example: continuum-robot check my_robot.yaml")(robots.check)
-command(epilog="Example: continuum-robot convert old_robot.yaml --out my_robot.yaml")(robots.convert)
-command(epilog="Example: continuum-robot tune my_robot.yaml --out tuned.yaml")(robots.tune)
-command(epilog="Example: continuum-robot devices my_robot.yaml --json devices.json")(hardware.devices)
-command(
-    epilog="Example: continuum-robot simulate-devices opencr_five_tendon, then, in another terminal: continuum-robot "
-    "home simulated_devices/robot.yaml --hardware"
-)(hardware.simulate_devices)
-command(epilog="Example: continuum-robot faults --json faults.json")(experiments.faults)
-command(
-    cls=experiments.ExperimentHelp,
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    epilog="Example: continuum-robot experiment muhmann.tracking --json tracking.json --plots figures",
-)(experiments.experiment)
-command(
-    "identify-geometry",
-    epilog="Example: continuum-robot identify-geometry ftdcr_v4 --data ftdcr_v4_tendon_pull.csv --out fitted.yaml",
-)(robots.identify_geometry)
-command(
-    epilog="Example: continuum-robot identify ftdcr_v4 --data ftdcr_v4_train.csv --out fitted.yaml, then: "
-    "continuum-robot experiment ftdcr.validate --robot fitted.yaml --data other.csv --json result.json"
-)(robots.identify)
-command(epilog="Example: continuum-robot calibrate three_segment_servo --out calibrated.yaml")(hardware.calibrate)
-command(epilog="Example: continuum-robot home opencr_five_tendon --hardware")(hardware.home)
-command("check-tendons", epilog="Example: continuum-robot check-tendons opencr_five_tendon --hardware")(
-    hardware.check_tendons
-)
-command(
-    "calibrate-torque",
-    epilog="Example: continuum-robot calibrate-torque my_robot.yaml --tendon 2 --mass 0.3 --mass 0.8 --out new.yaml",
-)(hardware.calibrate_torque)
-command(
-    "calibrate-cogging",
-    epilog="Example: continuum-robot calibrate-cogging opencr_five_tendon --plot cogging.png",
-)(hardware.calibrate_cogging)
-command("learn-floor", epilog="Example: continuum-robot learn-floor --duration 30")(running.learn_floor)
-command(epilog="Example: continuum-robot weigh --turns 5 --json payload.json")(running.weigh)
-command(epilog="Example: continuum-robot workspace rucker --compare rucker_helical --tension 5 --plot workspace.png")(
-    robots.workspace
-)
-command(
-    epilog="Example: continuum-robot replay runs/2026-01-31_12-00-00, or, of motion capture: continuum-robot replay "
-    "ftdcr_v4_train.csv --robot fitted.yaml  (the file identify-geometry wrote)"
-)(recordings.replay)
-command(epilog="Example: continuum-robot report runs/2026-01-31_12-00-00 --out redrawn")(recordings.report)
-command(epilog="Example: continuum-robot repair runs/2026-01-31_12-00-00")(recordings.repair)
-command(epilog="Example: continuum-robot bench --seconds 30 --json bench.json")(experiments.bench)
-command(epilog="Example: continuum-robot realtime --seconds 60 --json realtime.json")(experiments.realtime)
+"""Group, function, example and what else typer is told of each."""
+
+for _group, _function, _example, _more in COMMANDS:
+    application.command(
+        epilog=f"Example: continuum-robot {_example}", rich_help_panel=_group, **{"cls": ManualCommand} | _more
+    )(_function)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -33,8 +33,8 @@ from continuum_robot.nodes.base.spinning import (
 from continuum_robot.nodes.driver.timing_numbers import timing_of
 from continuum_robot.nodes.recorder import STATISTICS, Recorder
 from continuum_robot.nodes.simulator import SimulatorNode
-from continuum_robot.nodes.stack.choices import CLARKE
 from continuum_robot.nodes.stack.making import make_nodes
+from continuum_robot.nodes.stack.option_list import StackFields, declared
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -272,38 +272,22 @@ class _CommandLine(Node):
         def declare(name: str, default: Any, description: str, **more: Any) -> Any:
             return server.declare(name, default, description, read_only=True, **more)
 
+        given = declared(StackFields, declare)
         alias = str(declare("use_mock_hardware", "", "the same as use_fake_hardware", any_type=True)).lower()
-        simulated = bool(declare("use_fake_hardware", True, "true: the wires end in a simulator"))
+        if alias in ("true", "false"):
+            given["simulated"] = alias == "true"
         record = bool(declare("record", False, "record all topics"))
         directory = str(declare("directory", "runs", "folder in which the recording's folder is made"))
+        replaced = "instead of the robot file's"
         self.options = StackOptions(
-            robot=str(declare("robot", "opencr_five_tendon", "robot file, or the name of a shipped robot")),
-            simulated=alias == "true" if alias in ("true", "false") else simulated,
-            simulation_level=str(declare("simulation_level", "dynamics", "how much of the robot is simulated")),
-            world=str(declare("world", "", "file of obstacles around the robot, at simulation_level mujoco")),
-            truth=str(declare("truth", "", "robot file of what is simulated; empty: as the robot file states")),
+            **given,
             namespace=self.get_namespace(),
-            prefix=str(declare("prefix", "", "put in front of every tf frame")),
             record_directory=directory if record else None,
-            visualize=bool(declare("visualize", True, "tf, path and markers")),
-            controller=str(
-                declare("controller", CLARKE, "clarke, tip, hold_tension, topic, or none: driver and estimators only")
-            ),
-            clock=str(declare("clock", "real", "lockstep: time comes from the simulated robot")),
-            payload_kg=float(declare("payload_kg", -1.0, "what the tip carries, kg; negative: the robot file's")),
-            run_s=float(declare("run_s", 0.0, "in lock-step, how long time passes; 0: without end")),
-            force_sensor=bool(declare("force_sensor", False, "read a force-torque sensor")),
-            reaction=str(declare("reaction", "", "to contacts: ignore, hold, retract, comply, guide, press")),
-            tracker=bool(declare("tracker", False, "simulate a tracker of the tip")),
-            predictive=bool(declare("predictive", False, "plan to targets of the tip round obstacles")),
-            contact=bool(declare("contact", False, "look for contacts")),
-            autostart=bool(declare("autostart", True, "bring the stack up at once")),
-            start_motion=bool(declare("start_motion", False, "start the trajectory once the stack is up")),
-            params_file=str(declare("params_file", "", "file that parameters came from")),
+            params_file=str(declare("params_file", "", "file that parameters came from, which refusals name")),
             parameters={
-                "tendon_driver": {"can_interface": str(declare("can_interface", "", "instead of the robot file's"))},
-                "string_encoder": {"serial_port": str(declare("serial_port", "", "instead of the robot file's"))},
-                "force_sensor": {"serial_port": str(declare("force_port", "", "instead of the robot file's"))},
+                "tendon_driver": {"can_interface": str(declare("can_interface", "", replaced))},
+                "string_encoder": {"serial_port": str(declare("serial_port", "", replaced))},
+                "force_sensor": {"serial_port": str(declare("force_port", "", replaced))},
             },
             arguments=arguments,
         )

@@ -105,6 +105,17 @@ def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any 
     return dataclasses.field(metadata=metadata)
 
 
+def check_rules(name: str, value: Any, rules: Quantity) -> None:
+    """Raise :class:`ParameterError` where the value of parameter ``name`` breaks its ``rules``."""
+    if isinstance(value, str) and not rules.allows(value):
+        raise ParameterError(name, value, rules.expected())
+    numbers = value if isinstance(value, (list, tuple)) else [value]
+    for number in numbers:
+        # An array parameter arrives as array.array, whose items are numbers as well.
+        if isinstance(number, (int, float)) and not isinstance(number, bool) and not rules.admits(number):
+            raise ParameterError(name, number, rules.expected())
+
+
 @functools.cache
 def quantity_of(field: dataclasses.Field[Any]) -> Quantity:
     """The :class:`Quantity` of a dataclass field, with its unit; an empty one for a field declared without."""

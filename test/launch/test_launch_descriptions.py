@@ -41,7 +41,7 @@ WITH = {
 OTHERS = {
     "robot": "opencr_five_tendon", "world": "", "record_directory": "elsewhere", "namespace": "left", "prefix": "left_",
     "can_interface": "slcan", "serial_port": "/dev/strings", "payload_kg": "0.02", "force_port": "/dev/force",
-    "params_file": str(PARAMS), "respawn": "2", "rviz_config": __file__, "truth": "none",
+    "params_file": str(PARAMS), "respawn": "2", "seed": "7", "rviz_config": __file__, "truth": "none",
 }  # fmt: skip
 VALUES = [
     (file, argument.name, value)

@@ -26,7 +26,8 @@ from std_msgs.msg import String
 
 from continuum_robot.app.view.browser import Browser, find_browser
 from continuum_robot.app.view.controls.steering import PLANE, SLIDERS, TIP, TRAJECTORY
-from continuum_robot.app.view.page import Page, ViewOptions
+from continuum_robot.app.view.options import ViewOptions
+from continuum_robot.app.view.page import Page
 from continuum_robot.app.view.screenshot import DRAWN, HIDE_NOTICES
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
@@ -120,9 +121,9 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     """A control that the page has and that is not moved here fails the test."""
     panel = page.panel
     lazy = (panel.trajectory, panel.gains, panel.drives, panel.touching)
-    assert wait_for(
-        lambda: lazy[0].play and lazy[1].pretension and lazy[2].dropdown and lazy[3].resume, LONG_S
-    ), "controls are missing"
+    assert wait_for(lambda: lazy[0].play and lazy[1].pretension and lazy[2].dropdown and lazy[3].resume, LONG_S), (
+        "controls are missing"
+    )
 
     def parameter(node: str, name: str) -> Any:
         return probe.get_parameter(node, name)
@@ -175,9 +176,7 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
         probe.wait(partial(is_gain, parameter, name, value), LONG_S, f"{name} is not set")
     # Push
     hand.open("Push")
-    hand.choose(
-        "the robot should", "hold", lambda: parameter("reference_source", "reaction.strategy") == "hold"
-    )
+    hand.choose("the robot should", "hold", lambda: parameter("reference_source", "reaction.strategy") == "hold")
     place_mm = hand.slide("place, mm from base", 0.95, lambda value: 180 < value < 200)
     force_n = hand.slide("force, N", 0.98, lambda value: value > 0.45)
     angle = np.deg2rad(hand.slide("direction, ° from +x", 0.25, lambda value: 70 < value < 110))

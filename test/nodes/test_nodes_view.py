@@ -29,7 +29,8 @@ from websockets.sync.client import ClientConnection
 from continuum_robot.app.view.browser import Browser, find_browser
 from continuum_robot.app.view.controls.steering import HOLDS, PLANE, PLAYS, SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.guarded_server import HOST
-from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
+from continuum_robot.app.view.options import ViewOptions
+from continuum_robot.app.view.page import Page, robot_of_stack
 from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions

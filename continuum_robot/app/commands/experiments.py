@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from continuum_robot.app.commands.arguments import (
     EXIT_REFUSED,
@@ -18,12 +17,13 @@ from continuum_robot.app.commands.arguments import (
     output_folder,
     without_effect,
 )
+from continuum_robot.app.commands.manual import ManualCommand
 from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
 
 
-class ExperimentHelp(TyperCommand):
+class ExperimentHelp(ManualCommand):
     """A command whose ``--help`` behind the name of an experiment is about that experiment."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
@@ -49,9 +49,7 @@ def experiment(
     plots: Annotated[
         Path | None, typer.Option("--plots", metavar="DIR", callback=output_folder, help="Draw the figures here.")
     ] = None,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="List all, a line each.")
-    ] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List all, a line each.")] = False,
     every: Annotated[bool, typer.Option("--all", help="All of them, with --check or --store.")] = False,
     check: Annotated[
         bool,

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from rich.markup import escape
 from continuum_robot.app.output import run_folder
 from continuum_robot.app.recordings.run import RECORDING, open_run
 from continuum_robot.app.running.domain import claimed_domain
+from continuum_robot.app.running.options import DemoOptions
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import processor_time_s
-from continuum_robot.app.running.simulation_level import AUTO, LOCKSTEP, choose_clock, choose_level
-from continuum_robot.app.running.stack import load_for_stack, tell_truth, with_world
+from continuum_robot.app.running.simulation_level import LOCKSTEP
+from continuum_robot.app.running.stack import load_for_stack, tell_truth, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
+from continuum_robot.app.view.admission import checked_origins
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
@@ -32,7 +35,6 @@ from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.runtime.cycle.forms import compiled_form
-from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.contact_file import load_contacts
 
 STARTUP_TIMEOUT_S = 120.0
@@ -55,7 +57,7 @@ class Outcome:
     recording: Path | None = None
 
 
-CONTACT_ROBOT = "vanderbilt_segment"
+ROBOT, CONTACT_ROBOT = "opencr_five_tendon", "vanderbilt_segment"
 LEARN_S, SETTLE_S = 8.0, 2.0
 # A robot that swings after a push feels a little of what is left of it: fractions of the force across the tip that the
 # tendons balance, 5 and 8 N for vanderbilt_segment, which feels a newton or two.
@@ -94,41 +96,18 @@ def contact_file(given: str, robot: Robot) -> Path:
         raise ParameterError("--contact", None, expected) from error
 
 
-def run_demo(
-    robot: str,
-    duration_s: float,
-    out: Path,
-    console: Console | None = None,
-    *,
-    contact: str | None = None,
-    simulation_level: str = AUTO,
-    world: str = "",
-    view: bool = True,
-    view_only: bool = False,
-    allow_origins: Sequence[str] = (),
-    clock: str = AUTO,
-    seed: int = -1,
-    payload_kg: float = -1.0,
-    truth: str = "",
-) -> int:
+def robot_of(demo: DemoOptions) -> str:
+    """The robot that was asked for, or the one that is usual."""
+    return demo.robot or (ROBOT if demo.touched_by is None else CONTACT_ROBOT)
+
+
+def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
     """Bring the stack up, track for a while, shut it down, write the report.
 
     Parameters
     ----------
-    robot : robot file, or the name of a shipped one
-    duration_s : how long to track, s
-    out : the report goes to a folder named by the date in here
+    demo : the command's options
     console : where to print
-    contact : file of what touches the robot, empty for the shipped one; None: nothing touches
-    simulation_level : wire, dynamics or mujoco; auto: what the machine can do
-    world : file of obstacles, or the name of a shipped one; empty: none
-    view : with a page in the browser
-    view_only : the page shows and takes no orders
-    allow_origins : further addresses of the page
-    clock : real; lockstep: as fast as it can, the same on every machine; auto: real where this machine keeps up
-    seed : of the simulation; -1: the robot file's
-    payload_kg : what the tip carries, of the simulated robot and of its model, kg; negative: the robot file's
-    truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
 
     Returns
     -------
@@ -140,18 +119,18 @@ def run_demo(
     ParameterError : a robot file without a reference
     """
     console = console or Console()
-    options = StackOptions(robot=robot, payload_kg=payload_kg, truth=truth)
-    loaded = load_for_stack(options)
-    truth = tell_truth(options, loaded, console)
-    if loaded.reference is None:
-        raise ParameterError("robot", loaded.file_name or loaded.name, "a robot file with the section reference")
-    simulation_level, world = with_world(simulation_level, world)
+    allow_origins = checked_origins(demo.allow_origin)
+    name = robot_of(demo)
+    options = StackOptions.of(demo, robot=name, start_motion=True)
+    robot = load_for_stack(options)
+    options = dataclasses.replace(options, truth=tell_truth(options, robot, console))
+    if robot.reference is None:
+        raise ParameterError("robot", robot.file_name or robot.name, "a robot file with the section reference")
     touching: Path | None = None
-    contacts: tuple[Contact, ...] = ()
-    if contact is not None:
-        touching = contact_file(contact, loaded)
-        contacts = load_contacts(touching, loaded)
-        first_s = min((one.start_s for one in contacts), default=0.0)
+    duration_s = demo.duration_s
+    if demo.touched_by is not None:
+        touching = contact_file(demo.touched_by, robot)
+        first_s = min((one.start_s for one in load_contacts(touching, robot)), default=0.0)
         if first_s >= duration_s:
             allowed = f"more than {first_s:g} s: only then does the first contact of {touching.name} begin"
             raise ParameterError("--duration", duration_s, allowed)
@@ -159,39 +138,31 @@ def run_demo(
         ProcessStack.server() as server,
         claimed_domain(options.namespace, meanwhile=lambda: prepare_cycle(console)),
     ):
-        level = choose_level(simulation_level, loaded, real_time=clock != LOCKSTEP, world=world)
-        clock, sentence = choose_clock(clock, level)
+        options, devices, sentence = with_simulation_level(options, robot)
         if sentence:
             console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-        folder = run_folder(out)
+        folder = run_folder(demo.out)
         if touching is not None:
             duration_s += LEARN_S + SETTLE_S
             console.print(
                 f"{LEARN_S:g} s of free motion first, from which the contact monitor learns; then something touches",
                 highlight=False,
             )
-        options = StackOptions(
-            robot=robot,
-            simulation_level=level.name,
-            world=world,
+        options = dataclasses.replace(
+            options,
             record_directory=folder,
             record_name=RECORDING,
-            contact=touching is not None or bool(world),
-            clock=clock,
-            seed=seed,
-            payload_kg=payload_kg,
-            truth=truth,
-            run_s=duration_s if clock == LOCKSTEP else 0.0,
-            start_motion=True,
-            parameters=_parameters(loaded, touching, world),
+            contact=touching is not None or bool(options.world),
+            run_s=duration_s if options.clock == LOCKSTEP else 0.0,
+            parameters=_parameters(robot, touching, options.world),
         )
         page_process = PageProcess(
-            robot, console, desired=view, out=out, view_only=view_only, allow_origins=allow_origins
+            name, console, desired=demo.view, out=demo.out, view_only=demo.view_only, allow_origins=allow_origins
         )  # fmt: skip
         with StopRequest() as stop, page_process as page:
             stack = ProcessStack(options, server)
-            outcome = _track(stack, duration_s, stop, console, devices=f"simulated: {level.reason}", page=page)
-    reported = _report(outcome, loaded, folder, console)
+            outcome = _track(stack, duration_s, stop, console, devices=devices, page=page)
+    reported = _report(outcome, robot, folder, console)
     if outcome.problem:
         console.print(f"[red]failed[/red]: {escape(outcome.problem)}", highlight=False, soft_wrap=True)
     if stop.signal_name:

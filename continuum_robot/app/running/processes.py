@@ -19,8 +19,6 @@ from continuum_robot.errors import MISCONFIGURED, DeviceError, ParameterError
 
 RESPAWN_DELAY_S = 2.0
 """From the end of a process to its next start: what it held, the system has freed then."""
-RESPAWNS = 5
-"""How often a process is started again by default."""
 
 
 def node_command(

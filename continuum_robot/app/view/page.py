@@ -10,8 +10,6 @@ import secrets
 import sys
 import time
 from collections import deque
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +24,7 @@ from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.obstacles import ObstacleScene
+from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
 from continuum_robot.app.view.scene import Scene
 from continuum_robot.app.view.steering_range import reach_of
@@ -47,28 +46,6 @@ _REPORT_S = 1.0
 _DISCOVERY_S = 30.0
 _STALE_S = 1.0
 _STATUS_STALE_S = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewOptions:
-    """Options of the command, see its help.
-
-    Attributes
-    ----------
-    robot : robot file or name; empty: as the running stack reports
-    namespace : of the stack's nodes
-    port : of the page on 127.0.0.1; 0: a free one
-    out : folder of recordings
-    allow_origins : further addresses of the page, beside 127.0.0.1, localhost and [::1] with its port
-    view_only : a page that shows and takes no orders
-    """
-
-    robot: str = ""
-    namespace: str = ""
-    port: int = 0
-    out: Path = Path("runs")
-    allow_origins: tuple[str, ...] = ()
-    view_only: bool = False
 
 
 class Page:
@@ -107,7 +84,7 @@ class Page:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         self._server = serve(
             options.port, f"continuum-robot: {robot.name}", token, self.refusals,
-            allow_origins=options.allow_origins, view_only=options.view_only,
+            allow_origins=options.allow_origin or (), view_only=options.view_only,
         )  # fmt: skip
         self.address = f"http://{HOST}:{self._server.get_port()}/?{TOKEN}={token}"
         self._limit_n = robot.limits.maximum_n if robot.limits is not None else 1.0

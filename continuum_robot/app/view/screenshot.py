@@ -11,7 +11,8 @@ from pathlib import Path
 from PIL import Image
 
 from continuum_robot.app.view.browser import Browser
-from continuum_robot.app.view.page import Page, ViewOptions, robot_of_stack
+from continuum_robot.app.view.options import ViewOptions
+from continuum_robot.app.view.page import Page, robot_of_stack
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot

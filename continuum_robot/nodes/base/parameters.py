@@ -23,7 +23,6 @@ from continuum_robot.nodes.base.settings import (
     Collected,
     Leaf,
     Settings,
-    check_rules,
     collect,
     desired_type,
     equal_values,
@@ -31,7 +30,7 @@ from continuum_robot.nodes.base.settings import (
     ranges,
     shown,
 )
-from continuum_robot.robot.schema import Quantity
+from continuum_robot.robot.schema import Quantity, check_rules
 
 
 class ChangeBudget:

@@ -169,17 +169,6 @@ def ranges(default: Any, rules: Quantity) -> dict[str, Any]:
     return {"floating_point_range": [span]}
 
 
-def check_rules(name: str, value: Any, rules: Quantity) -> None:
-    """Raise :class:`ParameterError` where the value of parameter ``name`` breaks its ``rules``."""
-    if isinstance(value, str) and not rules.allows(value):
-        raise ParameterError(name, value, rules.expected())
-    numbers = value if isinstance(value, (list, tuple)) else [value]
-    for number in numbers:
-        # An array parameter arrives as array.array, whose items are numbers as well.
-        if isinstance(number, (int, float)) and not isinstance(number, bool) and not rules.admits(number):
-            raise ParameterError(name, number, rules.expected())
-
-
 def desired_type(current: Any, rules: Quantity) -> str:
     """The type of the ``current`` value and the unit of the ``rules``, as an error message asks for them."""
     unit = f" {rules.unit}" if rules.unit else ""

@@ -12,6 +12,9 @@ CLOCKS = ("real", "lockstep")
 CLARKE, TIP, HOLD_TENSION, TOPIC = "clarke", "tip", "hold_tension", "topic"
 """Controllers, as the service ``switch_controller`` names them: in the driver's cycle, the tip's around it, the driver
 itself, and the program that writes ``tendon_commands``."""
+NONE = "none"
+CONTROLLERS = (CLARKE, TIP, HOLD_TENSION, TOPIC, NONE)
+"""What commands the tendons after the start."""
 
 AUTO, STORED, IF_MISSING, AT_START, OFF = "auto", "stored", "if_missing", "at_start", "off"
 FLOOR_POLICIES = (AUTO, STORED, IF_MISSING, AT_START, OFF)

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, TIP, TOPIC
+from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, NONE, TIP, TOPIC
+from continuum_robot.nodes.stack.option_list import StackFields
 from continuum_robot.robot.base_stage import STAGE_FRAME
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import REACTIONS
 
 MANAGED_NODES = (
     "simulator",
@@ -38,11 +37,8 @@ SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 DISPLAY = "display"
 PREDICTIVE = "predictive"
-NONE = "none"
-CONTROLLERS = (CLARKE, TIP, HOLD_TENSION, TOPIC, NONE)
-"""What commands the tendons after the start."""
 IN_CYCLE = (CLARKE, TIP, HOLD_TENSION)
-"""Those of them that are in the driver's cycle."""
+"""Controllers that are in the driver's cycle."""
 GROUPS = {
     SIMULATOR: (SIMULATOR,),
     CONTROL_LOOP: ("tendon_driver", "clarke_controller"),
@@ -66,74 +62,27 @@ TRACKER = {"rate_hz": 60.0, "noise_m": 1e-4, "delay_s": 0.015}
 """The simulated tracker of robots that do not have a camera of their own: as good as an optical one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackOptions:
-    """What to compose.
+@dataclass(frozen=True, kw_only=True)
+class StackOptions(StackFields):
+    """What to compose: what every way to start a stack offers, and what the program that starts it adds.
 
     Attributes
     ----------
-    robot : robot file, or the name of a shipped robot
-    simulated : the wires end in a simulator
-    simulation_level : ``wire``, ``dynamics`` or ``mujoco``
-    world : file of obstacles, at ``mujoco``; empty: none
-    truth : robot file of what is simulated, or the name of a shipped truth; empty: as the robot file states; ``none``
-    namespace : ROS namespace of all nodes
-    prefix : put in front of every tf frame
     record_directory : folder in which the recording's folder is made, None: no recording
     record_name : name of the recording's folder, empty: date and time
-    visualize : tf, path and markers
-    controller : ``clarke``: in the driver's cycle; ``tip``: the same, and the tip is held where it is or brought to its
-        target; ``hold_tension``: the same as clarke, but the driver holds the tensions until ``switch_controller``;
-        ``topic``: in a node of its own, over ``tendon_commands``; ``none``: driver and estimators only, for a
-        controller of the user's there
-    clock : ``real``, or ``lockstep``: time comes from the simulated robot
-    seed : of the simulation; -1: the robot file's
-    payload_kg : what the tip carries, for all nodes, kg; negative: the robot file's
-    run_s : in lock-step, how long time passes once the stack is up, s; 0: without end
-    force_sensor : read a force-torque sensor
-    tracker : a simulated tracker of the tip; on hardware that of the robot's file, or its own program publishes
-        ``tracked_pose``
-    predictive : a node plans to targets of the tip round the obstacles of ``world``, for ``predictive_target``
-    reaction : what the robot does when something touches it; empty: as the robot file states
-    contact : look for contacts; the monitor takes a twentieth of a core
-    autostart : bring the stack up at once
-    start_motion : start the trajectory once it is up for the first time; else it holds until somebody does
-    params_file : what ``parameters`` or the command line took from a file: refusals of the nodes name it; empty: none
     parameters : for each node name, parameters over the defaults
     arguments : ROS command line (``--ros-args ...``) for all nodes
     """
 
-    robot: str = "opencr_five_tendon"
-    simulated: bool = True
-    simulation_level: str = "dynamics"
-    world: str = ""
-    truth: str = ""
-    namespace: str = ""
-    prefix: str = ""
     record_directory: Path | str | None = None
     record_name: str = ""
-    visualize: bool = True
-    controller: str = CLARKE
-    clock: str = "real"
-    seed: int = -1
-    payload_kg: float = -1.0
-    run_s: float = 0.0
-    force_sensor: bool = False
-    tracker: bool = False
-    predictive: bool = False
-    reaction: str = ""
-    contact: bool = False
-    autostart: bool = True
-    start_motion: bool = False
-    params_file: str = ""
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        if not -1 <= self.payload_kg <= 100:  # NaN is none
-            raise ParameterError("payload_kg", self.payload_kg, "0 to 100 kg; negative: the robot file's")
-        if self.reaction not in ("", *REACTIONS):
-            raise ParameterError("reaction", self.reaction, "one of " + ", ".join(REACTIONS))
+    @classmethod
+    def of(cls, given: StackFields, **more: Any) -> StackOptions:
+        """What was given at a face, with ``more`` over it."""
+        return cls(**{one.name: getattr(given, one.name) for one in fields(StackFields)} | more)
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from continuum_robot import __version__
 from continuum_robot.app.command_line import main
 from continuum_robot.app.commands import parts, robots
 from continuum_robot.app.commands.experiments import own_options
+from continuum_robot.app.running.options import DemoOptions
 from continuum_robot.errors import (
     ConvergenceError,
     DeviceError,
@@ -227,8 +228,8 @@ def test_demo_takes_no_argument_and_contact_no_value(
 
     seen = []
 
-    def run_demo(name: str, *_arguments: object, contact: str | None, **_options: object) -> int:
-        seen.append((name, contact))
+    def run_demo(options: DemoOptions) -> int:
+        seen.append((demo.robot_of(options), options.touched_by))
         return 0
 
     monkeypatch.setattr(demo, "run_demo", run_demo)

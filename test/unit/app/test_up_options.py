@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.app.running.up import UpOptions
+from continuum_robot.app.running.options import UpOptions
+from continuum_robot.app.running.up import stack_of
 
 
 @pytest.mark.parametrize(
@@ -18,11 +19,8 @@ from continuum_robot.app.running.up import UpOptions
 )
 def test_a_robot_on_its_bus_holds_unless_it_is_asked_to_start(simulated, start, moves):
     def moved(activate):
-        up = UpOptions(
-            robot="opencr_five_tendon", simulated=simulated, simulation_level="auto", processes=True, record=False,
-            out=Path(), activate=activate, start_motion=start, contact=False, namespace="", prefix="",
-        )  # fmt: skip
-        return up.stack().start_motion
+        up = UpOptions(robot="opencr_five_tendon", simulated=simulated, out=Path(), autostart=activate, start=start)
+        return stack_of(up).start_motion
 
     assert moved(True) == moves
     assert not moved(False)

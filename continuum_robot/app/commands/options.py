@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command of typer with the options of a dataclass (:mod:`continuum_robot.nodes.stack.option_list`)."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from continuum_robot.nodes.stack.option_list import REQUIRED, Offered, offered
+
+
+def with_options(options: type[Any], face: str, argument: str = "") -> Callable[[Callable[[Any], None]], Any]:
+    """Make a command of a function that takes options; its help is the function's docstring.
+
+    Parameters
+    ----------
+    options : dataclass
+    face : at which the command offers them
+    argument : name of the option that is an argument; empty: none is
+    """
+
+    def decorated(run: Callable[[Any], None]) -> Callable[..., None]:
+        shown = list(offered(options, face))
+
+        def command(**given: Any) -> None:
+            run(options(**{one.field: _value(given[one.name]) for one in shown}))
+
+        parameters = [_parameter(one, is_argument=one.name == argument) for one in shown]
+        command.__doc__, command.__name__ = run.__doc__, run.__name__
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorated
+
+
+def _value(given: Any) -> Any:
+    return given.value if isinstance(given, enum.Enum) else given
+
+
+def _parameter(one: Offered, *, is_argument: bool) -> inspect.Parameter:
+    kind, default = one.kind, one.default
+    more: dict[str, Any] = {"help": f"{one.rules.doc}."}
+    if is_argument:
+        more["metavar"] = one.name.upper() if default is REQUIRED else f"[{one.name.upper()}]"
+    elif one.shown.metavar:
+        more["metavar"] = one.shown.metavar
+    elif one.rules.choices:
+        # typer knows choices as an enumeration only.
+        kind = enum.Enum(one.name, {word: word for word in one.rules.choices}, type=str)  # type: ignore[misc]
+        default = kind(default)
+    if kind in (int, float):
+        more |= {"min": one.rules.ge, "max": one.rules.le}
+    hidden = default is None or default in ("", -1)
+    if is_argument:
+        shown: Any = typer.Argument(show_default=not hidden, **more)
+        default = inspect.Parameter.empty if default is REQUIRED else default
+    else:
+        word = one.name.replace("_", "-")
+        flags = one.shown.flags or ((f"--{word}/--no-{word}",) if kind is bool else (f"--{word}",))
+        shown = typer.Option(*flags, show_default=not hidden, rich_help_panel=one.shown.group or None, **more)
+    return inspect.Parameter(
+        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown]
+    )

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of ``continuum-robot view``, and those of the page that ``up`` and ``demo`` have too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from continuum_robot.nodes.stack.option_list import DEMO, UP, VIEW, faces, option
+
+PAGE = "Page in the browser"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageFields:
+    """Who may do what on the page."""
+
+    view_only: bool = option(
+        "The page shows the robot and takes no orders from any browser",
+        default=False,
+        flags=("--view-only",),
+        group=PAGE,
+        at=f"{UP} {DEMO} {VIEW}",
+    )
+    allow_origin: list[str] | None = option(
+        "A further address under which browsers reach the page, of a tunnel or a proxy, such as "
+        "http://127.0.0.1:9000 or https://robot.example; may be given several times. The token is needed all the same",
+        default=None,
+        group=PAGE,
+        metavar="ORIGIN",
+        at=f"{UP} {DEMO} {VIEW}",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions(PageFields):
+    """Of ``view``."""
+
+    robot: str = option(
+        "Robot file, or the name of a shipped one; without: what the running stack reports",
+        default="",
+        metavar="[ROBOT]",
+        at=VIEW,
+    )
+    namespace: str = option("ROS namespace of the stack", default="", metavar="NS", at=VIEW)
+    port: int = option(
+        "Port of the page; 0: 8080, or the next that is free", default=0, ge=0, le=65535, metavar="N", at=VIEW
+    )
+    out: Path = option("Where recordings go that the page begins", default=Path("runs"), metavar="DIR", at=VIEW)
+    screenshot_file: Path | None = option(
+        "Write a picture of the page with chromium, and end: FILE.png, or FILE.gif, eight seconds that move",
+        default=None,
+        metavar="FILE",
+        at=faces(VIEW, name="screenshot"),
+    )
+    size: str = option("Size of that picture, pixels", default="1280x800", metavar="WxH", at=VIEW)
