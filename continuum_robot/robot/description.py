@@ -231,10 +231,12 @@ class Robot:
         self._check_layers(transmission)
         if not self.shares_motors:
             return
-        for number in range(1, self.tendon_count + 1) if isinstance(self.limits, TensionLimits) else ():
-            if (safe_n := self.limits.of(number).safe_n) != transmission.preload_n:
-                expected = f"transmission.preload_n = {transmission.preload_n:g} N, which idle motors leave on tendons"
-                raise refuse(f"limits.{self.limits.key_of('safe_n', number)}", safe_n, expected)
+        if isinstance(limits := self.limits, TensionLimits):
+            for number in range(1, self.tendon_count + 1):
+                if (safe_n := limits.of(number).safe_n) != transmission.preload_n:
+                    preload = f"transmission.preload_n = {transmission.preload_n:g} N"
+                    key = f"limits.{limits.key_of('safe_n', number)}"
+                    raise refuse(key, safe_n, f"{preload}, which idle motors leave on tendons")
         if self.displaced_tendons is not None:
             expected = "none: its zeros and gains are of motors that pull one tendon each"
             raise refuse("displaced_tendons", "a fit of held tendons", expected)
@@ -315,11 +317,11 @@ class Robot:
         places_m += [(f"routed_tendons[{index}].end_m", one.end_m) for index, one in enumerate(self.routed_tendons)]
         for key, place_m in [*places_m, *(("fiber.gratings_m", at) for at in self.gratings_m)]:
             yield key, place_m, 0.0, self.length_m + 1e-12, f"at most the robot's length, {self.length_m:g} m"
-        limits = self.limits
-        for key in () if not isinstance(limits, TensionLimits) else ("minimum_n", "safe_n"):
-            least_n = float(limits.each(key, self.tendon_count).sum())
-            expected = f"at least {least_n:g} N, which {self.tendon_count} tendons at {key} need"
-            yield "limits.total_n", limits.total_n, least_n, math.inf, expected
+        if isinstance(limits := self.limits, TensionLimits):
+            for key in ("minimum_n", "safe_n"):
+                least_n = float(limits.each(key, self.tendon_count).sum())
+                expected = f"at least {least_n:g} N, which {self.tendon_count} tendons at {key} need"
+                yield "limits.total_n", limits.total_n, least_n, math.inf, expected
         for number in range(1, self.tendon_count + 1):
             yield from self._tendon_bounds(number)
 
@@ -360,6 +362,12 @@ class Robot:
         if self.actuators is None:
             raise refuse("actuators", None, "the actuators' properties too, since hardware is given")
         hardware.check_motors(self.motor_count, transmission=self.transmission is not None)
+        for index, entry in enumerate(hardware.tendon_actuators.motors):
+            own = self.actuators.of(entry.number).gear_ratio
+            stated = self.actuators.key_of("gear_ratio", entry.number)
+            if stated != "gear_ratio" and entry.gear_ratio not in (None, own):
+                key = f"hardware.tendon_actuators.motors[{index}].gear_ratio"
+                raise refuse(key, entry.gear_ratio, f"{own:g}, as actuators.{stated} says of tendon {entry.number}")
         hardware.check_strings([string.name for string in self.strings])
         if hardware.base_stage is not None and self.base_stage is None:
             raise refuse("hardware.base_stage", hardware.base_stage.kind, "none, or the section base_stage too")

@@ -53,8 +53,10 @@ class OfTendons:
         ----------
         number : from 1
         """
-        values = next((entry.stated for entry in self.tendons if number in entry.tendons), {})
-        return cast("Kind", dataclasses.replace(cast("Any", self), tendons=(), **values)) if self.tendons else self
+        if not self.tendons:
+            return self
+        values: dict[str, Any] = next((entry.stated for entry in self.tendons if number in entry.tendons), {})
+        return cast("Kind", dataclasses.replace(cast("Any", self), tendons=(), **values))
 
     def each(self, key: str, count: int) -> NDArray[np.float64]:
         """A value of every tendon, (N,).
@@ -67,6 +69,14 @@ class OfTendons:
         if not self.tendons:
             return np.full(count, float(getattr(self, key)))
         return np.array([getattr(self.of(number), key) for number in range(1, count + 1)], dtype=float)
+
+    def smallest(self, key: str, count: int) -> float:
+        """The smallest of :meth:`each`."""
+        return float(self.each(key, count).min())
+
+    def largest(self, key: str, count: int) -> float:
+        """The largest of :meth:`each`."""
+        return float(self.each(key, count).max())
 
     def key_of(self, key: str, number: int) -> str:
         """Where the value of a tendon stands, a dotted key within this section.

@@ -68,9 +68,9 @@ class ReadingThresholds:
         )
 
 
-def spread(values: Vector) -> str:
+def spread(values: Vector, digits: int = 3) -> str:
     """Values of tendons for people: one number where all have the same, else the least and the greatest."""
-    least, most = f"{float(values.min()):.3g}", f"{float(values.max()):.3g}"
+    least, most = (f"{float(value):.{digits}g}" for value in (values.min(), values.max()))
     return least if least == most else f"{least} to {most}"
 
 

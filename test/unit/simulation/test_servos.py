@@ -16,7 +16,7 @@ from continuum_robot.simulation.servos import PositionLoop
 
 ROBOT = load_robot("three_segment_servo")
 N = ROBOT.tendon_count
-LOOP = PositionLoop.of(ROBOT.actuators, ROBOT.actuators.servo)
+LOOP = PositionLoop.of(ROBOT.actuators, N)
 W = 2 * np.pi * ROBOT.actuators.servo.bandwidth_hz
 BENT = tendon_matrix(ROBOT) @ np.array([2.0, -1.0, -0.5, 1.5, 1.0, 0.5])
 GOAL = BENT + 5e-4
@@ -95,7 +95,7 @@ def test_servos_are_stable_with_any_gear_and_tendon(inertia, stiffness, bandwidt
     servo = dataclasses.replace(ROBOT.actuators.servo, bandwidth_hz=bandwidth)
     robot = servo_robot(rotor_inertia_kg_m2=inertia, servo=servo)
     robot = robot.changed(tendon_stiffness_n_per_m=stiffness)
-    plant, loop = Plant(robot), PositionLoop.of(robot.actuators, servo)
+    plant, loop = Plant(robot), PositionLoop.of(robot.actuators, N)
     goal = BENT + min(1e-2, 15 / stiffness + 15 / loop.stiffness_n_per_m)
     settle(plant, goal)
     np.testing.assert_allclose(loop.stiffness_n_per_m * (goal - plant.displacement), plant.tension, atol=0.01)
