@@ -227,7 +227,7 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
             bounds, safe = f"sum {limits.total_n:g} N, {of('rate_n_per_s')} N/s", f"safe state {of('safe_n')} N"
         else:
             bounds = f"{of('speed_m_per_s', 1e3)} mm/s, {of('acceleration_m_per_s2')} m/s²"
-            safe = f"a release pays out to -{of('pay_out_m', 1e3)} mm"
+            safe = f"a release pays out by {of('pay_out_m', 1e3)} mm"
             safe += " as far as motors that share tendons can" if robot.shares_motors else ""
         least, most, stroke = of("least_n"), of("maximum_n"), of("maximum_displacement_m", 1e3)
         between = f"{least} to {most}" if not limits.tendons else f"at least {least}, at most {most}"

@@ -202,4 +202,6 @@ def force_balanced_at_tip_n(robot: Robot) -> float:
     else:
         directions = np.array([axes[:, 0], -axes[:, 0]])
     most_n, least_n = (robot.limits.each(key, robot.tendon_count) for key in ("maximum_n", "least_n"))
-    return float((np.maximum(directions @ held, 0.0) @ (most_n - least_n)).min())
+    room_n = most_n - least_n
+    reached = (np.maximum(directions @ held, 0.0) * (room_n / room_n.max())).sum(axis=1)
+    return float(reached.min() * room_n.max())

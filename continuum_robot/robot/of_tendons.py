@@ -91,6 +91,27 @@ class OfTendons:
                 return f"tendons[{index}].{key}"
         return key
 
+    def lowered(self: Kind, common: Kind) -> Kind:
+        """These values with other common ones: where one is lower than it was, it bounds those of single tendons too.
+
+        Parameters
+        ----------
+        common : without entries
+
+        Raises
+        ------
+        RobotFileError : values that do not fit together
+        """
+        entries = []
+        for entry in self.tendons:
+            values = {}
+            for key, value in entry.stated.items():
+                now = getattr(common, key)
+                kept = min(value, now) if now != getattr(self, key) else value
+                values |= {} if kept == now else {key: kept}
+            entries += [type(entry)(tendons=entry.tendons, **values)] if values else []
+        return cast("Kind", dataclasses.replace(cast("Any", common), tendons=tuple(entries)))
+
     @property
     def all_values(self: Kind) -> tuple[Kind, ...]:
         """The common values, and those of the first tendon of each entry."""
