@@ -40,7 +40,7 @@ def test_small_spools_behind_emulated_servos_follow_as_the_others_do():
     record = ran(robot, 2.5, hardware, look)
     equal = load_robot("three_segment_servo")
     plain = ran(equal, 2.5, SimulatedHardware(equal))
-    assert (rmse(record, 1.0) < 1.2 * rmse(plain, 1.0)).all()
+    assert rmse(record, 1.0).max() < 1.2 * rmse(plain, 1.0).max()
     assert record["tension"][200:].min() > 0
     turned, displacement_m = (np.array(column) for column in zip(*turns, strict=True))
     per_turn_m = 2 * np.pi * np.where(np.arange(9) < 6, 0.01, 0.006)
@@ -64,7 +64,7 @@ def test_a_servo_gives_no_more_torque_than_its_tendon_bears():
 
 def test_tensions_of_two_segments_with_other_motors():
     """The distal segment has half the spool and weak tendons; the loop tracks as that of equal motors does."""
-    robot = load_robot("vanderbilt_two_segment")
+    robot = load_robot("two_segment")
     rows, first = robot.tendon_slices[1], robot.tendon_slices[1].start
     numbers = range(first + 1, rows.stop + 1)
     actuators = with_own(robot.actuators, numbers, spool_radius_m=0.7 * robot.actuators.spool_radius_m)

@@ -154,7 +154,7 @@ class Story:
             return rng.choice([np.zeros(2), np.zeros(self.count + 3), np.zeros((1, self.count))][rng.integers(3)], 2)
         desired = np.full(self.count, 3.0) + rng.normal(0, 0.3, self.count)
         if kind < 0.4:
-            desired = rng.uniform(-4, 1.3 * self.robot.limits.maximum_n, self.count)
+            desired = rng.uniform(-4, 1.3 * FIVE.limits.maximum_n, self.count)
         if kind < 0.125:
             desired[rng.integers(self.count)] = rng.choice([math.nan, math.inf, -math.inf, 100.0, -90.0])
         return desired
@@ -191,7 +191,7 @@ def with_own_limits(robot, rng):
     limits, actuators, count = robot.limits, robot.actuators, robot.tendon_count
     numbers = (rng.permutation(count) + 1).tolist()
     limits = with_own(limits, numbers[:2], maximum_n=0.6 * limits.maximum_n, rate_n_per_s=0.4 * limits.rate_n_per_s)
-    own = {"minimum_n": 1.2 * limits.minimum_n, "safe_n": 0.7 * limits.safe_n, "maximum_displacement_m": 0.025}
+    own = {"minimum_n": 1.2 * limits.minimum_n, "safe_n": 0.7 * limits.safe_n, "maximum_displacement_m": 0.02}
     limits = with_own(limits, numbers[2:3], **own, current_mismatch_a=0.5)
     actuators = with_own(actuators, numbers[1:3], rotor_inertia_kg_m2=2e-5, spool_radius_m=0.007)
     return dataclasses.replace(robot, limits=limits, actuators=actuators)
