@@ -28,7 +28,9 @@ _KINDS: dict[type[Any], type[Any]] = {
 
 def with_own(stated: Any, tendons: Iterable[int], **values: Any) -> Any:
     """Actuators or limits with an entry more."""
-    return dataclasses.replace(stated, tendons=(*stated.tendons, _KINDS[type(stated)](tendons=tuple(tendons), **values)))
+    return dataclasses.replace(
+        stated, tendons=(*stated.tendons, _KINDS[type(stated)](tendons=tuple(tendons), **values))
+    )
 
 
 def _other(value: Any, factor: float) -> Any:

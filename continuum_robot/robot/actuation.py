@@ -346,9 +346,7 @@ class DisplacementLimits(ActuationLimits):
     @property
     def longest_ramp_s(self) -> float:
         """Time in which a release pays out from the greatest displacement, s."""
-        return max(
-            (one.maximum_displacement_m + one.pay_out_m) / one.pay_out_speed_m_per_s for one in self.all_values
-        )
+        return max((one.maximum_displacement_m + one.pay_out_m) / one.pay_out_speed_m_per_s for one in self.all_values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

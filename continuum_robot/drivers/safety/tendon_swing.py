@@ -65,23 +65,28 @@ class TendonSwing:
         """Swing for ``dt``, s, about ``command_n``, N: by the implicit midpoint rule, which neither adds nor takes."""
         j: cython.int
         kept: cython.double = self._soft_time_s / (self._soft_time_s + dt)
+        half_rad_per_s: cython.double[::1] = self._half_rad_per_s
+        tension_n: cython.double[::1] = self._tension_n
+        rises_n: cython.double[::1] = self._rise_n
+        before_rad_per_s: cython.double = -1.0
         half: cython.double = 0.0
         cosine: cython.double = 0.0
         sine: cython.double = 0.0
         away_n: cython.double
         rise_n: cython.double
         for j in indices(self._count):
-            if j == 0 or self._half_rad_per_s[j] != self._half_rad_per_s[j - 1]:
-                half = self._half_rad_per_s[j] * dt
+            if half_rad_per_s[j] != before_rad_per_s:
+                before_rad_per_s = half_rad_per_s[j]
+                half = before_rad_per_s * dt
                 cosine = kept * (1.0 - half * half) / (1.0 + half * half)
                 sine = kept * 2.0 * half / (1.0 + half * half)
             if not (half < 1e6):
-                self._tension_n[j] = command_n[j]
+                tension_n[j] = command_n[j]
                 continue
-            away_n = self._tension_n[j] - command_n[j]
-            rise_n = self._rise_n[j]
-            self._tension_n[j] = command_n[j] + cosine * away_n + sine * rise_n
-            self._rise_n[j] = cosine * rise_n - sine * away_n
+            away_n = tension_n[j] - command_n[j]
+            rise_n = rises_n[j]
+            tension_n[j] = command_n[j] + cosine * away_n + sine * rise_n
+            rises_n[j] = cosine * rise_n - sine * away_n
 
     @stepped
     def ceilings(
@@ -95,13 +100,16 @@ class TendonSwing:
         free_n: cython.double
         slow_n: cython.double
         room_n: cython.double
+        highest_n: cython.double[::1] = self._highest_n
+        swing_n: cython.double[::1] = self._swing_n
+        soft_n: cython.double[::1] = self._soft_n
         blend = blend if blend < 1.0 else 1.0
         for j in indices(self._count):
             away_n = self._tension_n[j] - command_n[j]
             rise_n = self._rise_n[j]
-            room_n = self._highest_n[j] - 2.0 * self._swing_n[j]
-            free_n = command_n[j] + self._swing_n[j] - sqrt(away_n * away_n + rise_n * rise_n)
+            room_n = highest_n[j] - 2.0 * swing_n[j]
+            free_n = command_n[j] + swing_n[j] - sqrt(away_n * away_n + rise_n * rise_n)
             free_n = free_n if free_n < room_n else room_n
-            slow_n = command_n[j] + (self._highest_n[j] - command_n[j]) * blend
-            slow_n = slow_n if slow_n > self._soft_n[j] else self._soft_n[j]
+            slow_n = command_n[j] + (highest_n[j] - command_n[j]) * blend
+            slow_n = slow_n if slow_n > soft_n[j] else soft_n[j]
             ceiling_n[j] = slow_n if slow_n > free_n else free_n

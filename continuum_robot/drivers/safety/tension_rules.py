@@ -189,12 +189,10 @@ class TensionRules(ActuationRules):
 
         That also holds for a tension that the limits raise, since another one is at its minimum.
         """
-        j: cython.int
         ceiling: cython.double[::1] = self._limiter.ceiling
         self._swing.ceilings(self.command, since_s, ceiling)
         self._limiter.step(command, since_s)
-        for j in indices(self._count):
-            ceiling[j] = self._maximum_n[j]
+        copy_into(ceiling, self._maximum_n, self._count)
 
     @stepped
     def begin_stop(self, found: cython.int, holds: cython.bint) -> cython.void:  # noqa: ARG002
