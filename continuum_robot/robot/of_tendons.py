@@ -91,6 +91,11 @@ class OfTendons:
                 return f"tendons[{index}].{key}"
         return key
 
+    @property
+    def common(self: Kind) -> Kind:
+        """The common values alone."""
+        return cast("Kind", dataclasses.replace(cast("Any", self), tendons=()))
+
     def lowered(self: Kind, common: Kind) -> Kind:
         """These values with other common ones: where one is lower than it was, it bounds those of single tendons too.
 
@@ -104,7 +109,7 @@ class OfTendons:
         """
         entries = []
         for entry in self.tendons:
-            values = {}
+            values: dict[str, Any] = {}
             for key, value in entry.stated.items():
                 now = getattr(common, key)
                 kept = min(value, now) if now != getattr(self, key) else value

@@ -171,8 +171,7 @@ def declare_limits(parameters: ParameterServer, limits: Limits) -> Limits:
     ContinuumRobotError : what somebody set is above the file's, or does not fit together
     """
     every = [field.name for field in dataclasses.fields(limits)]
-    common = dataclasses.replace(limits, tendons=())
-    settings = parameters.declare_settings("limits", common, leave_out=["tendons"], only_lower=every)
+    settings = parameters.declare_settings("limits", limits.common, leave_out=["tendons"], only_lower=every)
     return limits.lowered(settings.value)
 
 
