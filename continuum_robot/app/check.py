@@ -22,7 +22,7 @@ from continuum_robot.robot.actuation import Actuators, TensionLimits
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, PID_LAW, STATICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reading_thresholds import thresholds_of
+from continuum_robot.robot.reading_thresholds import spread, thresholds_of
 from continuum_robot.rod.accuracy import LARGEST_ERROR, MORE_NODES, RodAccuracy, rod_accuracy
 from continuum_robot.rod.intersection import self_intersections
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
@@ -179,45 +179,64 @@ def _table(columns: dict[str, dict[str, str]]) -> Table:
     return table
 
 
-def _heat_line(actuators: Actuators) -> str:
+def _heat_line(actuators: Actuators, count: int) -> str:
     warn_c, error_c = actuators.temperature_warn_c, actuators.temperature_error_c
     line = f"Motors: warning at {warn_c:g} °C, fault at {error_c:g} °C; "
     if actuators.heat is None:
         return line + "without actuators.heat only where their boards measure it"
     current_a = actuators.heat.steady_current_a(error_c)
     return line + (
-        f"{current_a:.3g} A, {current_a * actuators.newton_per_ampere:.3g} N, for good bring a motor to it in air of"
-        f" {actuators.heat.ambient_c:g} °C"
+        f"{current_a:.3g} A, {spread(current_a * actuators.each('newton_per_ampere', count))} N, for good bring a motor"
+        f" to it in air of {actuators.heat.ambient_c:g} °C"
     )
+
+
+def _own_line(robot: Robot) -> str:
+    """What some tendons have of their own."""
+    entries = [
+        f"{'limits' if section is robot.limits else 'actuators'} of {', '.join(map(str, entry.tendons))}: "
+        + ", ".join(f"{key} {value}" for key, value in entry.stated.items())
+        for section in (robot.actuators, robot.limits)
+        for entry in (() if section is None else section.tendons)
+    ]
+    return f"Tendons with values of their own: {'; '.join(entries)}"
 
 
 def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
     lines = []
     if robot.actuators is not None:
         actuators = robot.actuators
+        keys = "newton_per_ampere", "maximum_tension_n", "meter_per_count", "reflected_mass_kg"
+        n_per_a, most_n, count_m, mass_kg = (actuators.each(key, robot.motor_count) for key in keys)
         lines.append(
-            f"Actuators: {actuators.newton_per_ampere:.4g} N/A, up to {actuators.maximum_tension_n:.4g} N, "
-            f"{actuators.meter_per_count * 1e6:.3g} µm of tendon an encoder count, "
-            f"{actuators.reflected_mass_kg:.3g} kg reflected"
+            f"Actuators: {spread(n_per_a, 4)} N/A, up to {spread(most_n, 4)} N, {spread(count_m * 1e6)} µm of tendon an"
+            f" encoder count, {spread(mass_kg)} kg reflected"
         )
-        lines.append(_heat_line(actuators))
+        lines.append(_heat_line(actuators, robot.motor_count))
     if robot.transmission is not None:
         preload = f", preload {robot.transmission.preload_n:g} N" if robot.shares_motors else ""
         layers = ", spools that grow" if any(robot.transmission.layer_m) else ""
         lines.append(f"Transmission: {robot.motor_count} motors for {robot.tendon_count} tendons{preload}{layers}")
     if robot.limits is not None:
         limits = robot.limits
+
+        def of(key: str, factor: float = 1.0) -> str:
+            return spread(factor * limits.each(key, robot.tendon_count), 6)
+
         if isinstance(limits, TensionLimits):
-            bounds, safe = f"sum {limits.total_n:g} N, {limits.rate_n_per_s:g} N/s", f"safe state {limits.safe_n:g} N"
+            bounds, safe = f"sum {limits.total_n:g} N, {of('rate_n_per_s')} N/s", f"safe state {of('safe_n')} N"
         else:
-            bounds = f"{limits.speed_m_per_s * 1e3:g} mm/s, {limits.acceleration_m_per_s2:g} m/s²"
-            safe = f"a release pays out to -{limits.pay_out_m * 1e3:g} mm"
+            bounds = f"{of('speed_m_per_s', 1e3)} mm/s, {of('acceleration_m_per_s2')} m/s²"
+            safe = f"a release pays out by {of('pay_out_m', 1e3)} mm"
             safe += " as far as motors that share tendons can" if robot.shares_motors else ""
+        least, most, stroke = of("least_n"), of("maximum_n"), of("maximum_displacement_m", 1e3)
+        between = f"{least} to {most}" if not limits.tendons else f"at least {least}, at most {most}"
         lines.append(
-            f"Limits: tension {limits.least_n:g} to {limits.maximum_n:g} N, {bounds}, displacement "
-            f"±{limits.maximum_displacement_m * 1e3:g} mm; {safe}; commands time out after "
-            f"{limits.command_timeout_s * 1e3:g} ms"
+            f"Limits: tension {between} N, {bounds}, displacement ±{stroke} mm; {safe}; commands time out after"
+            f" {limits.command_timeout_s * 1e3:g} ms"
         )
+        if limits.tendons or (robot.actuators is not None and robot.actuators.tendons):
+            lines.append(_own_line(robot))
         period_s = 0.001 if robot.actuators is None else 1 / robot.actuators.cycle_hz
         lines.append(thresholds_of(robot, period_s).sentence)
     if robot.control is not None:
@@ -228,7 +247,8 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
         amplitudes = ", ".join(f"{value * 1e3:g}" for value in robot.reference.amplitude_m)
         use = judged.use
         needs = "" if use is None else (
-            f"; tendons move by up to {use.displacement_m * 1e3:.3g} mm and need up to {use.tension_n:.3g} N"
+            f"; tendons move by up to {use.displacement_m.max() * 1e3:.3g} mm and need up to"
+            f" {use.tension_n.max():.3g} N"
         )  # fmt: skip
         lines.append(f"Reference: {robot.reference.kind}, amplitudes {amplitudes or 'none'} mm{needs}")
     for words, value in judged.defects_m.items():

@@ -22,10 +22,11 @@ from continuum_robot.control.references import make_reference
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.models.robot_model import RobotModel
-from continuum_robot.robot.actuation import Actuators, TensionLimits
+from continuum_robot.robot.actuation import Actuators, Limits, TensionLimits
 from continuum_robot.robot.control_settings import LAWS, PID_LAW, STATICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, added, offered
+from continuum_robot.robot.reading_thresholds import spread
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -70,20 +71,20 @@ class Use:
 
     Attributes
     ----------
-    displacement_m : largest of a tendon, m
-    tension_n : largest that holds the robot at rest there, N
+    displacement_m : largest of each tendon, (N,), m
+    tension_n : largest of each that holds the robot at rest there, (N,), N
     total_n : largest sum, N
-    rate_n_per_s, speed_m_per_s : fastest change of a holding tension, N/s, and of a displacement, m/s; NaN for a
-        reference that jumps
+    rate_n_per_s, speed_m_per_s : fastest change of each holding tension, (N,), N/s, and of each displacement, (N,),
+        m/s; NaN for a reference that jumps
     force_n : largest generalised force of a part against the bound of its PID, as a fraction
     tensions_n : of all tendons where the largest is needed, shape (N,), N
     """
 
-    displacement_m: float
-    tension_n: float
+    displacement_m: Array
+    tension_n: Array
     total_n: float
-    rate_n_per_s: float
-    speed_m_per_s: float
+    rate_n_per_s: Array
+    speed_m_per_s: Array
     force_fraction: float
     tensions_n: Array
 
@@ -123,11 +124,11 @@ class Judged:
             }
         if self.use is not None:
             found |= {
-                "reference_displacement_m": self.use.displacement_m,
-                "reference_tension_n": self.use.tension_n,
+                "reference_displacement_m": float(self.use.displacement_m.max()),
+                "reference_tension_n": float(self.use.tension_n.max()),
                 "reference_total_n": self.use.total_n,
-                "reference_rate_n_per_s": self.use.rate_n_per_s,
-                "reference_speed_m_per_s": self.use.speed_m_per_s,
+                "reference_rate_n_per_s": float(self.use.rate_n_per_s.max()),
+                "reference_speed_m_per_s": float(self.use.speed_m_per_s.max()),
             }
         return found | {"defects_m": self.defects_m}
 
@@ -154,7 +155,10 @@ def judge(robot: Robot, model: RobotModel) -> Judged:
         margins = delay_margin_s(robot, computing_cycles=max(1, cycles))
         found += _margins(robot, margins)
     if robot.actuators is not None and robot.control is not None and not robot.takes_displacements:
-        found += [*_friction(robot.actuators, robot.control), *_resolution(robot, robot.actuators, robot.control)]
+        found += [
+            *_friction(robot, robot.actuators, robot.control),
+            *_resolution(robot, robot.actuators, robot.control),
+        ]
     if robot.reference is not None:
         try:
             use = _use(robot, model)
@@ -214,8 +218,9 @@ def _margins(robot: Robot, found: DelayMargin) -> Iterator[Judgement]:
         )
 
 
-def _friction(motor: Actuators, control: ControlSettings) -> Iterator[Judgement]:
-    friction_n, pretension_n = motor.coulomb_n + motor.cogging_n, control.pretension_n
+def _friction(robot: Robot, motor: Actuators, control: ControlSettings) -> Iterator[Judgement]:
+    held_n = motor.each("coulomb_n", robot.tendon_count) + motor.each("cogging_n", robot.tendon_count)
+    friction_n, pretension_n = float(held_n.max()), control.pretension_n
     if friction_n >= pretension_n:
         yield Judgement(
             ERROR,
@@ -230,13 +235,15 @@ def _friction(motor: Actuators, control: ControlSettings) -> Iterator[Judgement]
 def _resolution(robot: Robot, motor: Actuators, control: ControlSettings) -> Iterator[Judgement]:
     pretension_n = control.pretension_n
     section = None if robot.hardware is None else robot.hardware.tendon_actuators
-    count_m = 2 * math.pi / motor.motor_rad_per_m / motor.encoder_counts_per_turn
+    count_m = motor.largest("meter_per_count", robot.tendon_count)
     speed_m_per_s = count_m / (1 / motor.cycle_hz + BOARD_VELOCITY_FILTER_S)
     if section is not None and hasattr(section, "velocity_unit_rev_per_s"):
-        speed_m_per_s = section.velocity_unit_rev_per_s * max(one.meter_per_turn(motor) for one in section.motors)
+        speed_m_per_s = section.velocity_unit_rev_per_s * max(
+            one.meter_per_turn(motor.of(one.number)) for one in section.motors
+        )
     unit_a = getattr(section, "current_unit_a", 0.0)
     if section is not None and unit_a and not robot.takes_displacements:
-        current_n = unit_a * max(one.newton_per_ampere(motor) for one in section.motors)
+        current_n = unit_a * max(one.newton_per_ampere(motor.of(one.number)) for one in section.motors)
         if current_n > COARSE_FRACTION * pretension_n:
             yield Judgement(
                 ERROR if current_n >= pretension_n else WARNING,
@@ -289,16 +296,16 @@ def _use(robot: Robot, model: RobotModel) -> Use | None:
         end_s = min(end_s, _SAMPLES * settings.period_s / 4)
     samples = [at(time_s) for time_s in np.linspace(0.0, end_s, _SAMPLES)]
     displacement, tension, force = (np.array(one) for one in zip(*samples, strict=True))
-    speed = rate = math.nan
+    speed = rate = np.full(robot.tendon_count, math.nan)
     if settings.kind != "steps":
         steps = np.linspace(0.0, end_s, _SAMPLES // 4).tolist()
         changes = [(at(t), at(t + _STEP_S)) for t in steps]
         speed, rate = (
-            max(float(np.abs(after[i] - before[i]).max()) / _STEP_S for before, after in changes) for i in (0, 1)
+            np.max([np.abs(after[i] - before[i]) for before, after in changes], axis=0) / _STEP_S for i in (0, 1)
         )
     return Use(
-        float(np.abs(displacement).max()),
-        float(tension.max()),
+        np.abs(displacement).max(axis=0),
+        tension.max(axis=0),
         float(tension.sum(axis=1).max()),
         rate,
         speed,
@@ -308,30 +315,8 @@ def _use(robot: Robot, model: RobotModel) -> Use | None:
 
 
 def _reference(robot: Robot, use: Use) -> Iterator[Judgement]:
-    limits = robot.limits
-    rows: list[tuple[str, str, float, float, str, float]] = []
-    if limits is not None:
-        rows = [
-            ("limits.maximum_displacement_m", "displaces a tendon by", use.displacement_m,
-             limits.maximum_displacement_m, "mm", 1e3),
-            ("limits.maximum_n", "needs a tension of", use.tension_n, limits.maximum_n, "N", 1.0),
-        ]  # fmt: skip
-    if isinstance(limits, TensionLimits):
-        rows += [
-            ("limits.total_n", "needs tensions whose sum is", use.total_n, limits.total_n, "N", 1.0),
-            ("limits.rate_n_per_s", "changes tensions by", use.rate_n_per_s, limits.rate_n_per_s, "N/s", 1.0),
-        ]
-    elif limits is not None:
-        fastest = limits.speed_m_per_s
-        rows.append(("limits.speed_m_per_s", "winds tendons by", use.speed_m_per_s, fastest, "mm/s", 1e3))
-    for key, verb, value, limit, unit, factor in rows:
-        if value > limit * (1 + 1e-9):
-            yield Judgement(
-                ERROR,
-                "reference",
-                f"it {verb} {value * factor:.3g} {unit}, more than {key} = {limit * factor:.3g} {unit}",
-                f"Lower reference.amplitude_m or its frequencies, or raise {key} if the robot bears it",
-            )
+    if robot.limits is not None:
+        yield from _beyond(robot.limits, use)
     if use.force_fraction > 1:
         yield Judgement(
             ERROR,
@@ -339,6 +324,31 @@ def _reference(robot: Robot, use: Use) -> Iterator[Judgement]:
             f"the reference needs {use.force_fraction:.3g} times the largest generalised force of the PID",
             "Raise u_clamp_max and lower u_clamp_min, or lower reference.amplitude_m",
         )
+
+
+def _beyond(limits: Limits, use: Use) -> Iterator[Judgement]:
+    rows = [
+        ("maximum_displacement_m", "displaces a tendon by", use.displacement_m, "mm", 1e3),
+        ("maximum_n", "needs a tension of", use.tension_n, "N", 1.0),
+    ]
+    if isinstance(limits, TensionLimits):
+        rows += [
+            ("total_n", "needs tensions whose sum is", np.array([use.total_n]), "N", 1.0),
+            ("rate_n_per_s", "changes tensions by", use.rate_n_per_s, "N/s", 1.0),
+        ]
+    else:
+        rows.append(("speed_m_per_s", "winds tendons by", use.speed_m_per_s, "mm/s", 1e3))
+    for name, verb, values, unit, factor in rows:
+        each = limits.each(name, len(values))
+        worst = int(np.argmax(values / each))
+        key, value, limit = f"limits.{limits.key_of(name, worst + 1)}", float(values[worst]), float(each[worst])
+        if value > limit * (1 + 1e-9):
+            yield Judgement(
+                ERROR,
+                "reference",
+                f"it {verb} {value * factor:.3g} {unit}, more than {key} = {limit * factor:.3g} {unit}",
+                f"Lower reference.amplitude_m or its frequencies, or raise {key} if the robot bears it",
+            )
 
 
 def _defects(robot: Robot, use: Use | None) -> Iterator[tuple[str, float]]:
@@ -352,14 +362,15 @@ def _defects(robot: Robot, use: Use | None) -> Iterator[tuple[str, float]]:
             return math.nan
 
     if use is not None:
-        yield f"the reference's tensions, up to {use.tension_n:.3g} N", defect_m(use.tensions_n)
+        yield f"the reference's tensions, up to {use.tension_n.max():.3g} N", defect_m(use.tensions_n)
     if robot.limits is not None:
         found = []
         for rows in robot.tendon_groups.values():
             tension = np.zeros(robot.tendon_count)
-            tension[rows.start] = robot.limits.maximum_n
+            tension[rows.start] = robot.limits.of(rows.start + 1).maximum_n
             found.append(defect_m(tension))
-        yield f"one tendon alone at its limit, {robot.limits.maximum_n:g} N", float(np.max(found))
+        limit = spread(robot.limits.each("maximum_n", robot.tendon_count))
+        yield f"one tendon alone at its limit, {limit} N", float(np.max(found))
 
 
 def _basis(robot: Robot, defects_m: dict[str, float]) -> Iterator[Judgement]:

@@ -129,8 +129,11 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Progress, runner
     if robot.traits.without_statics:
         raise ParameterError("robot", robot.name, f"a robot of elastic segments: {robot.traits.without_statics}")
     rod = _rod(robot, options.weightless)
-    largest_n = options.tension_n or (robot.limits.maximum_n if robot.limits is not None else _DEFAULT_TENSION_N)
-    tensions = workspace_tensions(robot, largest_n, options.samples, routed=options.routed)
+    usual_n = np.full(robot.tendon_count, _DEFAULT_TENSION_N)
+    if robot.limits is not None:
+        usual_n = robot.limits.each("maximum_n", robot.tendon_count)
+    largest_n = np.full(robot.tendon_count, options.tension_n) if options.tension_n else usual_n
+    tensions = largest_n * workspace_tensions(robot, 1.0, options.samples, routed=options.routed)
     items = [_Line(robot, options.weightless, line) for line in tension_lines(tensions)]
     bar = progress.add_task(f"{robot.name}: tensions", total=len(tensions))
 
@@ -139,7 +142,7 @@ def _explore(robot: Robot, options: WorkspaceOptions, progress: Progress, runner
 
     space = Workspace.joined(runner.run(_along, items, finished))
     if not len(space.tip):
-        raise ParameterError("tension", largest_n, f"tensions under which {robot.name} has an equilibrium, N")
+        raise ParameterError("tension", largest_n.tolist(), f"tensions under which {robot.name} has an equilibrium, N")
     places_m = np.linspace(0, rod.length_m, 41)
     step = max(1, len(space.coefficients) // _SHOWN_SHAPES)
     shapes = np.array([rod.poses(c, places_m)[:, :3, 3] for c in space.coefficients[::step]])

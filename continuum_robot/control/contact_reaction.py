@@ -115,14 +115,15 @@ class ContactReaction:
         if robot.limits is None or robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with the sections limits and control")
         self._kinematics = TipKinematics(robot)
-        self._size, self._range_m = robot.coordinate_count, robot.limits.maximum_displacement_m
+        self._size = robot.coordinate_count
+        self._range_m = robot.limits.smallest("maximum_displacement_m", robot.tendon_count)
         shapes, straight = self._kinematics.shape, self._kinematics.place(np.zeros(self._size))[1]
         own_n_per_m = np.trace(shapes.T @ RodDescription.of_robot(robot).stiffness @ shapes) / self._size
         self._own_n_per_m = float(own_n_per_m / np.linalg.norm(straight, 2) ** 2)
         # A controller with a damping ratio of 0.7: p = M w^2, d = 1.4 M w.
         follows = [1.4 * gain.p / gain.d for gain in robot.control.gains if gain.d > 0]
         if robot.actuators is not None and robot.actuators.servo is not None:
-            follows = [2 * math.pi * robot.actuators.servo.bandwidth_hz]
+            follows = [robot.actuators.smallest("bandwidth_rad_per_s", robot.tendon_count)]
         self._follows_per_s = min(follows, default=_DAMPING)
         self._limits = motion_limits(robot)
         self._settings = settings or ReactionSettings()

@@ -173,7 +173,7 @@ def _servo_margins(robot: Robot) -> DelayMargin:
         delay_s += getattr(robot.hardware.tracker, "latency_s", 0.0)
     if not rate:
         return DelayMargin(math.inf, math.nan, math.nan, math.inf, 0, delay_s, SERVOS)
-    w = 2 * math.pi * actuators.servo.bandwidth_hz
+    w = actuators.smallest("bandwidth_rad_per_s", robot.tendon_count)
 
     def gain(frequency: float) -> float:
         return rate / frequency / (1 + (frequency / w) ** 2)
@@ -289,7 +289,8 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     """Rod, elastic tendons and motors.
 
     z are the Clarke coordinates at the spools, P c those of the rod, W = D^T D, k and b the tendons' springs, dampers:
-    M c'' + D_r c' + K c = P^T s with s = D^T k D (z - P c) + W b (z' - P c'); m W z'' = F - s - v W z'; t F' = f - F.
+    M c'' + D_r c' + K c = P^T s with s = D^T k D (z - P c) + W b (z' - P c'); D^T m D z'' = F - s - D^T v D z' with the
+    motors' masses and friction on the diagonals of m and v; t F' = f - F.
     """
     rod = Rod(robot)  # the inertia of capstans is that of the rotors
     straight = np.zeros(rod.n)
@@ -303,7 +304,7 @@ def _rod_and_motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     c, rate, z, speed, driven = np.split(np.eye(2 * n + 3 * m), np.cumsum([n, n, m, m]))
     pull = springs @ (z - P @ c) + b * W @ (speed - P @ rate)
     acceleration = np.linalg.solve(mass, P.T @ pull - stiffness @ c - damping @ rate)
-    spool, lagged, B = _spools(robot, W, pull, speed, driven)
+    spool, lagged, B = _spools(robot, D, pull, speed, driven)
     return np.vstack([rate, acceleration, speed, spool, lagged]), B, z
 
 
@@ -312,19 +313,18 @@ def _motors(robot: Robot) -> tuple[Vector, Vector, Vector]:
     D = controlled_manifold(robot).displacement_matrix
     m = D.shape[1]
     z, speed, driven = np.split(np.eye(3 * m), 3)
-    spool, lagged, B = _spools(robot, D.T @ D, np.zeros((m, 3 * m)), speed, driven)
+    spool, lagged, B = _spools(robot, D, np.zeros((m, 3 * m)), speed, driven)
     return np.vstack([speed, spool, lagged]), B, z
 
 
-def _spools(robot: Robot, W: Vector, pull: Vector, speed: Vector, driven: Vector) -> tuple[Vector, Vector, Vector]:
+def _spools(robot: Robot, D: Vector, pull: Vector, speed: Vector, driven: Vector) -> tuple[Vector, Vector, Vector]:
     """Rows of the spools' acceleration and of the motors' force, and the input's matrix B of the whole plant."""
     motor = robot.tendon_actuators
     if motor is None:
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-    viscous = motor.viscous_ns_per_m
-    spool: Vector = np.asarray(
-        np.linalg.solve(motor.reflected_mass_kg * W, driven - pull - viscous * W @ speed), dtype=np.float64
-    )
+    keys = "reflected_mass_kg", "viscous_ns_per_m"
+    mass, viscous = (D.T @ (motor.each(key, len(D))[:, None] * D) for key in keys)
+    spool: Vector = np.asarray(np.linalg.solve(mass, driven - pull - viscous @ speed), dtype=np.float64)
     m, size = driven.shape
     B: Vector = np.zeros((size, m))
     B[size - m :] = np.eye(m) / motor.current_time_constant_s

@@ -113,12 +113,14 @@ class DisplacementController(CycleController):
         self._give_m_per_n, self._behind_s = _of_servos(robot)
         limits, actuators = robot.limits, robot.actuators
         assert actuators is not None
-        self._count_m = actuators.meter_per_count
+        self._count_m = actuators.each("meter_per_count", robot.tendon_count)
         self._trim_per_s = TRIM_OVER_DELAY / (self._behind_s + 2 / actuators.cycle_hz)
-        self._largest_trim_m = LARGEST_CORRECTION * self._give_m_per_n * (0.0 if limits is None else limits.maximum_n)
-        self._least_n = 0.0 if limits is None else limits.least_n
-        self._largest_n = math.inf if limits is None else limits.maximum_n
-        self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
+        self._largest_trim_m, self._least_n = np.zeros(robot.tendon_count), np.zeros(robot.tendon_count)
+        self._largest_n, self._largest_m = np.full(robot.tendon_count, math.inf), math.inf
+        if limits is not None:
+            self._largest_n, self._least_n = (limits.each(key, robot.tendon_count) for key in ("maximum_n", "least_n"))
+            self._largest_trim_m = LARGEST_CORRECTION * self._give_m_per_n * self._largest_n
+            self._largest_m = LARGEST_CORRECTION * limits.smallest("maximum_displacement_m", robot.tendon_count)
         count, size = self.tendon_count, self.coordinate_count
         self.coefficients, self._u = self._rest(), np.zeros(size)
         self.tension, self.load, self._anchor = np.zeros(count), np.zeros(count), np.zeros(count)
@@ -187,7 +189,7 @@ class DisplacementController(CycleController):
         self._reading = reading
         if not np.isfinite(reading).all():
             return False
-        if (self._measured_n > max(self._least_n, TIGHT * self.forces.pretension_n)).all():
+        if (self._measured_n > np.maximum(self._least_n, TIGHT * self.forces.pretension_n)).all():
             path = self.tendons.path(reading, self._measured_n)
         else:
             try:
@@ -283,7 +285,7 @@ class DisplacementController(CycleController):
         coupling = self._coupling
         if coupling is None:
             return held + self._give_m_per_n * self.load
-        given = coupling.moved(self._give_m_per_n * coupling.forces(self.load))
+        given = coupling.moved(self._give_m_per_n[: coupling.matrix.shape[1]] * coupling.forces(self.load))
         return coupling.nearest(coupling.offset_m, held + given)  # but for rounding it is there
 
     def realise(self, command: list[float]) -> None:
@@ -294,7 +296,7 @@ class DisplacementController(CycleController):
     def _reach(self, dt: float) -> None:
         """Advance what the servos are told more, by the error of their readings, beyond what an encoder resolves."""
         told, stamp_s = self._told, self._stamp_s
-        if not self._largest_trim_m or len(told) < 2 or stamp_s < told[0][0]:
+        if not self._largest_trim_m.any() or len(told) < 2 or stamp_s < told[0][0]:
             return
         at = min(max(bisect_left(told, stamp_s, key=lambda one: one[0]), 1), len(told) - 1)
         (before_s, before), (after_s, after) = told[at - 1], told[at]
@@ -421,10 +423,10 @@ def _balancing(robot: Robot, coupling: Coupling, displacement_matrix: Vector) ->
     return np.asarray(-idle @ np.linalg.pinv(stretch, 1e-6) @ coupling.missed)
 
 
-def _of_servos(robot: Robot) -> tuple[float, float]:
-    """By what a servo gives way to a newton, m, and the time by which it is behind, s."""
+def _of_servos(robot: Robot) -> tuple[Vector, float]:
+    """By what each servo gives way to a newton, (N,), m, and the time by which the slowest is behind, s."""
     actuators = robot.actuators
     if actuators is None or actuators.servo is None:
         raise ParameterError("robot.actuators.servo", None, "position loops, whose actuators take displacements")
-    w = 2 * math.pi * actuators.servo.bandwidth_hz
-    return 1 / (actuators.reflected_mass_kg * w**2), 2 / w
+    w, mass_kg = (actuators.each(key, robot.tendon_count) for key in ("bandwidth_rad_per_s", "reflected_mass_kg"))
+    return 1 / (mass_kg * w**2), 2 / float(w.min())

@@ -22,17 +22,19 @@ Vector = NDArray[np.float64]
 LIMITED_ACCELERATION = 32
 # Below which a command has arrived: an encoder's count is a thousand times as much.
 _ARRIVED_M = 1e-9
+# Of the way of the farthest: what goes less than that has nothing to brake.
+_LEAST_PART = 1e-12
 
 
 class DisplacementLimiter:
     """Brings desired displacements within a robot's limits, and keeps the direction in which they move it.
 
     1. Not finite: the tendon keeps its previous command.
-    2. Range: all are scaled by the largest factor with which they are within it, so that the robot bends in the desired
-       direction.
+    2. Range: all are scaled by the largest factor with which each is within its own, so that the robot bends in the
+       desired direction.
     3. Speed and acceleration. The command follows a moving target without lag while the target keeps both limits. Else
-       it goes straight towards it, the farthest tendon at the fastest speed from which it can stop there; a change of
-       velocity is scaled down as a whole. Each tendon can always stop within its range.
+       it goes straight towards it, at the fastest speed from which every tendon can stop there; a change of velocity is
+       scaled down as a whole. Each tendon can always stop within its range.
 
     Parameters
     ----------
@@ -47,8 +49,9 @@ class DisplacementLimiter:
     """
 
     def __init__(self, limits: DisplacementLimits, tendon_count: int) -> None:
-        self._farthest_m = limits.maximum_displacement_m
-        self._speed_m_per_s, self._acceleration = limits.speed_m_per_s, limits.acceleration_m_per_s2
+        self._farthest_m = limits.each("maximum_displacement_m", tendon_count)
+        self._speed_m_per_s = limits.each("speed_m_per_s", tendon_count)
+        self._acceleration = limits.each("acceleration_m_per_s2", tendon_count)
         self.limited = np.zeros(tendon_count, dtype=np.int64)
         self.reset(np.zeros(tendon_count))
 
@@ -68,21 +71,21 @@ class DisplacementLimiter:
         self.velocity, self._target = np.zeros_like(self.command), self.command.copy()
         self._target_velocity = np.zeros_like(self.command)
 
-    def step(self, desired: Vector, dt: float, speed_m_per_s: float = np.inf) -> None:
+    def step(self, desired: Vector, dt: float, speed_m_per_s: Vector | float = np.inf) -> None:
         """The next command.
 
         Parameters
         ----------
         desired : shape (N,), m; NaN: unknown
         dt : time since the previous command, s
-        speed_m_per_s : lower than that of the limits
+        speed_m_per_s : lower than that of the limits, for all or shape (N,)
         """
         target, limited = self._within_range(np.asarray(desired, dtype=float))
         self.limited = limited
         if not dt > 0.0:
             limited[target != self.command] |= LIMITED_RATE
             return
-        fastest = min(self._speed_m_per_s, speed_m_per_s)
+        fastest = np.minimum(self._speed_m_per_s, speed_m_per_s)
         change = (target - self._target) / dt - self._target_velocity
         moving = self._target_velocity + _shortened(change, self._acceleration * dt)
         moving = _shortened(moving, fastest)
@@ -91,7 +94,9 @@ class DisplacementLimiter:
         farthest = float(np.abs(rest).max())
         velocity = moving
         if farthest > _ARRIVED_M:
-            velocity = moving + rest / farthest * self._stoppable(farthest, dt)
+            way = rest / farthest
+            braking = float(np.min(self._acceleration / np.maximum(np.abs(way), _LEAST_PART)))
+            velocity = moving + way * _stoppable(farthest, dt, braking)
         wanted = _shortened(velocity, fastest)
         self._move(wanted, dt)
         bits = 0 if wanted is velocity else LIMITED_RATE
@@ -116,7 +121,8 @@ class DisplacementLimiter:
         """Go on with a velocity as near to the wanted one as the acceleration allows, m/s."""
         velocity = self.velocity + _shortened(wanted - self.velocity, self._acceleration * dt)
         above, below = self._farthest_m - self.command + self._middle, self._farthest_m + self.command - self._middle
-        self.velocity = np.clip(velocity, -self._stoppable(below, dt), self._stoppable(above, dt))
+        slowest, fastest = -_stoppable(below, dt, self._acceleration), _stoppable(above, dt, self._acceleration)
+        self.velocity = np.clip(velocity, slowest, fastest)
         self.command = self.command + self.velocity * dt
 
     def _within_range(self, desired: Vector) -> tuple[Vector, NDArray[np.int64]]:
@@ -124,25 +130,24 @@ class DisplacementLimiter:
         unknown = ~np.isfinite(desired)
         limited[unknown] = LIMITED_NOT_FINITE
         from_middle = np.where(unknown, self.command, desired) - self._middle
-        farthest = float(np.abs(from_middle).max())
-        if farthest > self._farthest_m:
+        within = _shortened(from_middle, self._farthest_m)
+        if within is not from_middle:
             moved = from_middle != 0.0
-            outermost = from_middle[int(np.argmax(np.abs(from_middle)))]
+            outermost = from_middle[int(np.argmax(np.abs(from_middle) / self._farthest_m))]
             limited[moved] |= LIMITED_MAXIMUM if outermost > 0 else LIMITED_MINIMUM
-            from_middle = from_middle * (self._farthest_m / farthest)
-        return from_middle + self._middle, limited
-
-    def _stoppable(self, room_m: Vector | float, dt: float) -> Vector | float:
-        """The fastest speed of this step from which the acceleration stops within ``room_m``, counted from before it.
-
-        v dt + v^2 / (2 a) = room; a command that slows down by a dt in each step stays below that, whatever their dt.
-        """
-        a = self._acceleration
-        speed: Vector | float = a * (np.sqrt(dt * dt + 2.0 * np.maximum(room_m, 0.0) / a) - dt)
-        return speed
+        return within + self._middle, limited
 
 
-def _shortened(vector: Vector, longest: float) -> Vector:
-    """A vector scaled down until no entry is larger than ``longest``; itself where none is."""
-    largest = float(np.abs(vector).max())
-    return vector * (longest / largest) if largest > longest else vector
+def _stoppable(room_m: Vector | float, dt: float, a: Vector | float) -> Vector:
+    """The fastest speed of this step from which an acceleration stops within ``room_m``, counted from before it.
+
+    v dt + v^2 / (2 a) = room; a command that slows down by a dt in each step stays below that, whatever their dt.
+    """
+    return np.asarray(a * (np.sqrt(dt * dt + 2.0 * np.maximum(room_m, 0.0) / a) - dt))
+
+
+def _shortened(vector: Vector, longest: Vector) -> Vector:
+    """A vector scaled down until no entry is larger than its own ``longest``; itself where none is."""
+    size = np.abs(vector)
+    over = size > longest
+    return vector * float((longest[over] / size[over]).min()) if over.any() else vector

@@ -48,7 +48,8 @@ class FrictionForce:
     displacement_matrix: cython.double[::1]
     shape: cython.double[::1]
     viscous: cython.double[::1]
-    dry_n: cython.double
+    dry_n: cython.double[::1]
+    dry: cython.bint
     past: Resistance
     coefficients: cython.double[::1]
     on_tendons: cython.double[::1]
@@ -62,12 +63,13 @@ class FrictionForce:
         self.tendon_count, self.coordinate_count = pull.shape
         self.coefficient_count = len(shape)
         self.displacement_matrix, self.shape = matrix(pull.tolist()), matrix(shape.tolist())
-        self.dry_n = viscous_ns_per_m = 0.0
+        dry_n = viscous_ns_per_m = np.zeros(self.tendon_count)
         if robot.actuators is not None:
-            viscous_ns_per_m = robot.actuators.viscous_ns_per_m
+            viscous_ns_per_m = robot.actuators.each("viscous_ns_per_m", self.tendon_count)
             if not robot.actuators.friction_travel_m:  # else it is in what has a past
-                self.dry_n = robot.actuators.coulomb_n
-        self.viscous = matrix((viscous_ns_per_m * pull.T @ pull).tolist())
+                dry_n = robot.actuators.each("coulomb_n", self.tendon_count)
+        self.dry_n, self.dry = vector(dry_n), bool(dry_n.any())
+        self.viscous = matrix(((viscous_ns_per_m * pull.T) @ pull).tolist())
         self.past = Resistance(robot)
         self.dry_fraction = 1.0
         self.coefficients, self.on_tendons = vector(self.coefficient_count), vector(self.tendon_count)
@@ -92,12 +94,12 @@ class FrictionForce:
             multiply_transposed(self.shape, self.past.force, self.coefficient_count, self.coordinate_count, self.added)
             for k in indices(self.coordinate_count):
                 self.force[k] += self.added[k]
-        dry_n: cython.double = self.dry_fraction * self.dry_n
-        if dry_n == 0.0:
+        dry_n: cython.double[::1] = self.dry_n
+        if not self.dry or self.dry_fraction == 0.0:
             return
         multiply(self.displacement_matrix, rate, self.tendon_count, self.coordinate_count, self.on_tendons)
         for j in indices(self.tendon_count):
-            self.on_tendons[j] = dry_n * tanh(self.on_tendons[j] / ROUNDED_M_PER_S)
+            self.on_tendons[j] = self.dry_fraction * dry_n[j] * tanh(self.on_tendons[j] / ROUNDED_M_PER_S)
         multiply_transposed(
             self.displacement_matrix, self.on_tendons, self.tendon_count, self.coordinate_count, self.added
         )

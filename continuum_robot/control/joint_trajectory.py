@@ -80,7 +80,8 @@ def joint_trajectory(
     """
     if robot.limits is None:
         raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
-    largest_m = robot.limits.maximum_displacement_m
+    most_m = robot.limits.each("maximum_displacement_m", robot.tendon_count)
+    largest_m = float(most_m.min())
     here = np.asarray(here_m, dtype=float)
     times_s, at_joints, velocities = _checked(points, len(joints))
     to_joints, from_joints = _joint_maps(robot, joints)
@@ -103,12 +104,14 @@ def joint_trajectory(
             f"within {1e3 * START_TOLERANCE_FRACTION * largest_m:.2g} mm of the reference, {here.round(5).tolist()} m; "
             "a first point later than 0 s begins there",
         )
-    pulled = np.abs(positions @ controlled_manifold(robot).displacement_matrix.T).max(axis=1)
-    if pulled.max() > largest_m:
+    pulled = np.abs(positions @ controlled_manifold(robot).displacement_matrix.T)
+    point, tendon = np.unravel_index(int(np.argmax(pulled / most_m)), pulled.shape)
+    if pulled[point, tendon] > most_m[tendon]:
         raise ParameterError(
-            f"points[{int(pulled.argmax())}].positions",
-            positions[pulled.argmax()],
-            f"displacements of at most limits.maximum_displacement_m = {largest_m:g} m, not {pulled.max():.3g} m",
+            f"points[{point}].positions",
+            positions[point],
+            f"displacements of at most limits.maximum_displacement_m = {most_m[tendon]:g} m of tendon {tendon + 1}, not"
+            f" {pulled[point, tendon]:.3g} m",
         )
     return JointTrajectory(times_s, positions, velocities, to_joints)
 

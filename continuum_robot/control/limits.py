@@ -67,7 +67,7 @@ class TensionLimiter:
     limits : in use
     command : the newest command, N numbers in N; stepped code may share it
     limited : the LIMITED_ bits of the newest step, N numbers
-    ceiling : greatest tensions now, at most ``limits.maximum_n``, N numbers in N; may be written between two steps
+    ceiling : greatest tensions now, at most the tendons' maximum, N numbers in N; may be written between two steps
 
     Raises
     ------
@@ -81,9 +81,9 @@ class TensionLimiter:
     _count: cython.int
     _part_count: cython.int
     _part_end: cython.int[::1]
-    _minimum_n: cython.double
-    _maximum_n: cython.double
-    _rate_n_per_s: cython.double
+    _minimum_n: cython.double[::1]
+    _maximum_n: cython.double[::1]
+    _rate_n_per_s: cython.double[::1]
     _total_n: cython.double
     _rest_total_n: cython.double
     # Least tensions that force nothing, what adds to them without forcing anything, and what of the desired bends.
@@ -95,22 +95,20 @@ class TensionLimiter:
 
     def __init__(self, limits: TensionLimits, manifold: ClarkeManifold) -> None:
         count = manifold.tendon_count
-        if limits.minimum_n * count > limits.total_n:
-            raise ParameterError(
-                "total_n",
-                limits.total_n,
-                f"at least {count} tendons x minimum_n = {limits.minimum_n * count:g} N",
-            )
+        minimum_n = limits.each("minimum_n", count)
+        if minimum_n.sum() > limits.total_n:
+            expected = f"at least minimum_n of {count} tendons together = {minimum_n.sum():g} N"
+            raise ParameterError("total_n", limits.total_n, expected)
         self.limits = limits
         self._count = count
-        self._minimum_n, self._maximum_n = limits.minimum_n, limits.maximum_n
-        self._rate_n_per_s, self._total_n = limits.rate_n_per_s, limits.total_n
+        self._minimum_n, self._maximum_n = vector(minimum_n), vector(limits.each("maximum_n", count))
+        self._rate_n_per_s, self._total_n = vector(limits.each("rate_n_per_s", count)), limits.total_n
         ends, direction, rest = _parts(limits, manifold)
         self._part_count, self._part_end = len(ends), integers(ends)
         self._direction, self._rest, self._rest_total_n = vector(direction), vector(rest), float(np.sum(rest))
         self.command, self._target = vector(count), vector(count)
         self._common, self._bending = vector(count), vector(count)
-        self.ceiling = vector([limits.maximum_n] * count)
+        self.ceiling = vector(self._maximum_n)
         self.limited = integers(count)
 
     @property
@@ -166,9 +164,10 @@ class TensionLimiter:
         j: cython.int
         command: cython.double[::1] = self.command
         limited: cython.int[::1] = self.limited
-        minimum_n: cython.double = self._minimum_n
+        minimum_n: cython.double[::1] = self._minimum_n
+        rate_n_per_s: cython.double[::1] = self._rate_n_per_s
         ceiling: cython.double[::1] = self.ceiling
-        step_n: cython.double = self._rate_n_per_s * dt
+        step_n: cython.double
         value: cython.double
         change: cython.double
         total: cython.double = 0.0
@@ -178,25 +177,26 @@ class TensionLimiter:
             value = desired[j]
             change = value - command[j]
             total += value
-            if not (minimum_n <= value <= ceiling[j] and -step_n <= change <= step_n):
+            step_n = rate_n_per_s[j] * dt
+            if not (minimum_n[j] <= value <= ceiling[j] and -step_n <= change <= step_n):
                 admitted = False
         if admitted and total <= self._total_n:
             copy_into(command, desired, self._count)
             for j in indices(self._count):
                 limited[j] = 0
         else:
-            self._limit(desired, step_n)
+            self._limit(desired, dt)
 
     @stepped
-    def _limit(self, desired: cython.double[::1], step_n: cython.double) -> cython.void:
+    def _limit(self, desired: cython.double[::1], dt: cython.double) -> cython.void:
         j: cython.int
         command: cython.double[::1] = self.command
         limited: cython.int[::1] = self.limited
         target: cython.double[::1] = self._target
         value: cython.double
         change: cython.double
-        farthest: cython.double = 0.0
-        fraction: cython.double
+        step_n: cython.double
+        fraction: cython.double = 1.0
         for j in indices(self._count):
             value = desired[j]
             limited[j] = 0
@@ -204,7 +204,7 @@ class TensionLimiter:
                 value = command[j]
                 limited[j] = LIMITED_NOT_FINITE
             target[j] = value
-            if value < self._minimum_n:
+            if value < self._minimum_n[j]:
                 limited[j] |= LIMITED_MINIMUM
             elif value > self.ceiling[j]:
                 limited[j] |= self._bits_of_ceiling(j)
@@ -213,12 +213,12 @@ class TensionLimiter:
             change = target[j] - command[j]
             if change < 0.0:
                 change = -change
-            if change > farthest:
-                farthest = change
-        if farthest <= step_n:
+            step_n = self._rate_n_per_s[j] * dt
+            if change > step_n and step_n / change < fraction:
+                fraction = step_n / change
+        if fraction == 1.0:
             copy_into(command, target, self._count)
             return
-        fraction = step_n / farthest
         for j in indices(self._count):
             change = target[j] - command[j]
             if change != 0.0:
@@ -275,7 +275,7 @@ class TensionLimiter:
             value = rest[j] + forced * bending[j] + kept * common[j]
             # Rounding may leave the limits by a hair.
             value = value if value < self.ceiling[j] else self.ceiling[j]
-            value = value if value > self._minimum_n else self._minimum_n
+            value = value if value > self._minimum_n[j] else self._minimum_n[j]
             if value > target[j]:
                 limited[j] |= LIMITED_MINIMUM
             elif value < target[j]:
@@ -317,28 +317,30 @@ class TensionLimiter:
     @stepped
     def _bits_of_ceiling(self, j: cython.int) -> cython.int:
         """What a ceiling of tendon ``j`` (an index) stands for: below the maximum tensions rise slowly."""
-        if self.ceiling[j] < self._maximum_n:
-            return LIMITED_RATE | LIMITED_MAXIMUM if self._target[j] > self._maximum_n else LIMITED_RATE
+        if self.ceiling[j] < self._maximum_n[j]:
+            return LIMITED_RATE | LIMITED_MAXIMUM if self._target[j] > self._maximum_n[j] else LIMITED_RATE
         return LIMITED_MAXIMUM
 
 
 def _parts(limits: TensionLimits, manifold: ClarkeManifold) -> tuple[list[int], list[float], list[float]]:
     """Where the parts end whose common tension forces nothing, its direction, and the least such tensions, N."""
+    minimum_n, maximum_n = (limits.each(key, manifold.tendon_count) for key in ("minimum_n", "maximum_n"))
     ends: list[int] = []
     direction: list[float] = []
     rest: list[float] = []
     for rows in manifold.tendon_slices:
-        own = manifold.shift_direction[rows]
-        least = limits.minimum_n * own / own.min()
+        own, needed = manifold.shift_direction[rows], minimum_n[rows]
+        most = int(np.argmax(needed / own))  # that needs most of what is common
+        least = needed[most] * own / own[most]
         forces = np.abs(manifold.displacement_matrix[rows].T @ own).max() > 1e-9 * np.abs(own).max()
-        if forces or least.max() > limits.maximum_n:
+        if forces or (least > maximum_n[rows]).any():
             ends += range(rows.start + 1, rows.stop + 1)
             direction += [1.0] * len(own)
-            rest += [limits.minimum_n] * len(own)
+            rest += needed.tolist()
         else:
             ends.append(rows.stop)
             direction += own.tolist()
             rest += least.tolist()
     if sum(rest) > limits.total_n:
-        rest = [limits.minimum_n] * manifold.tendon_count
+        rest = minimum_n.tolist()
     return ends, direction, rest

@@ -6,6 +6,7 @@ Derived here: the quintic from rest to rest has its largest acceleration 10 / sq
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -84,12 +85,13 @@ def motion_limits(robot: Robot) -> MotionLimits:
     reference = robot.reference
     speed = reference.speed_m_per_s if reference is not None else 0.0
     acceleration = reference.acceleration_m_per_s2 if reference is not None else 0.0
-    usual, usual_acceleration = robot.limits.maximum_displacement_m / _RANGE_S, math.inf
+    smallest = functools.partial(robot.limits.smallest, count=robot.tendon_count)
+    usual, usual_acceleration = smallest("maximum_displacement_m") / _RANGE_S, math.inf
     if isinstance(robot.limits, DisplacementLimits):
         # A tendon that ends behind others moves by the coordinates of all of them.
         most = 1 / float(np.linalg.norm(controlled_manifold(robot).displacement_matrix, axis=1).max())
-        usual = min(usual, most * robot.limits.speed_m_per_s)
-        usual_acceleration = most * robot.limits.acceleration_m_per_s2
+        usual = min(usual, most * smallest("speed_m_per_s"))
+        usual_acceleration = most * smallest("acceleration_m_per_s2")
     speed = speed or usual
     return MotionLimits(speed, acceleration or min(speed / _START_S, usual_acceleration))
 

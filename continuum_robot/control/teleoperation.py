@@ -51,7 +51,7 @@ class Range:
 
 
 def clarke_range(robot: Robot) -> Range:
-    """Where no tendon's displacement exceeds 90 % of ``limits.maximum_displacement_m``, either way.
+    """Where no tendon's displacement exceeds 90 % of its ``limits.maximum_displacement_m``, either way.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def clarke_range(robot: Robot) -> Range:
     if robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the section limits")
     displacement = clarke_manifold(robot).displacement_matrix
-    end = RANGE_FRACTION * robot.limits.maximum_displacement_m
-    return Range(np.concatenate([displacement, -displacement]), np.full(2 * len(displacement), end))
+    end = RANGE_FRACTION * robot.limits.each("maximum_displacement_m", robot.tendon_count)
+    return Range(np.concatenate([displacement, -displacement]), np.tile(end, 2))
 
 
 def tip_range(robot: Robot) -> Range:

@@ -26,7 +26,7 @@ class TendonUse:
 
     Attributes
     ----------
-    displacement_m : largest displacement that the file allows, m
+    displacement_m : largest displacement that the file allows every tendon, m
     displacement_matrix : displacement of the tendons over the Clarke coordinates, (N, 2m)
     count : of fractions
     pretension_n : least tension that is commanded, N
@@ -41,14 +41,15 @@ class TendonUse:
         limits = robot.limits
         if limits is None:
             raise ParameterError("robot", robot.name, "a robot file with the section limits")
-        self.displacement_m = limits.maximum_displacement_m
+        largest_m, maximum_n = (limits.each(key, robot.tendon_count) for key in ("maximum_displacement_m", "maximum_n"))
+        self.displacement_m = float(largest_m.min())
         self._fraction = fraction
         self._manifold = controlled_manifold(robot)
         self.displacement_matrix: Vector = np.asarray(self._manifold.displacement_matrix)
         self._forces = clarke_feedforward(robot)
         control = robot.control
         self._strategy = "shift" if control is None else control.tendon_forces
-        self.pretension_n = limits.least_n if control is None else control.pretension_n
+        self.pretension_n = limits.largest("least_n", robot.tendon_count) if control is None else control.pretension_n
         self._distribution = TendonForces(self._manifold, self._strategy, self.pretension_n)
         count = self._manifold.tendon_count
         largest = np.full(self._manifold.coordinate_count, np.inf)
@@ -57,9 +58,9 @@ class TendonUse:
             largest = np.repeat([gain.u_clamp_max for gain in control.gains], 2)
             least = np.repeat([gain.u_clamp_min for gain in control.gains], 2)
         ends = np.concatenate([self._manifold.displacement_matrix, -self._manifold.displacement_matrix])
-        self._displacement = ends / (fraction * limits.maximum_displacement_m)
+        self._displacement = ends / (fraction * np.tile(largest_m, 2))[:, None]
         self._largest_force, self._least_force = fraction * largest, fraction * least
-        self._maximum_n = fraction * limits.maximum_n
+        self._maximum_n = fraction * maximum_n
         self._total_n = fraction * limits.largest_sum_n
         coordinates = self._manifold.coordinate_count
         ends_at = np.cumsum([0, 2 * count, count + 1, 2 * coordinates])
@@ -92,7 +93,7 @@ class TendonUse:
         fractions, (k, rows); slopes by the coordinates, (k, rows, 2m), 1/m, and by the force, (k, rows, 2m), 1/N
         """
         force = np.array([self._force(one) for one in clarke]) + motion_n
-        size, change_n = force.shape[1], 1e-4 * self._maximum_n
+        size, change_n = force.shape[1], 1e-4 * float(self._maximum_n.min())
         changed = force[:, None] + np.vstack([np.zeros(size), change_n * np.eye(size)])
         tension = np.array([self._distributed(one) for one in changed.reshape(-1, size)]).reshape(
             *changed.shape[:2], -1
@@ -100,7 +101,7 @@ class TendonUse:
         by_force = np.zeros((len(force), self.count, size))
         of_tension = ((tension[:, 1:] - tension[:, :1]) / change_n).transpose(0, 2, 1)
         by_force[:, self.rows["tension"]] = np.concatenate(
-            [of_tension / self._maximum_n, of_tension.sum(axis=1, keepdims=True) / self._total_n], axis=1
+            [of_tension / self._maximum_n[:, None], of_tension.sum(axis=1, keepdims=True) / self._total_n], axis=1
         )
         by_force[:, self.rows["force"]] = np.vstack([np.diag(1 / self._largest_force), np.diag(1 / self._least_force)])
         by_position = by_force @ stiffness
@@ -120,7 +121,7 @@ class TendonUse:
         tensions, (k, N), N, and their slopes, (k, N, c)
         """
         rows = slice(self.rows["tension"].start, self.rows["tension"].stop - 1)
-        return self._maximum_n * use[:, rows], self._maximum_n * slopes[:, rows]
+        return self._maximum_n * use[:, rows], self._maximum_n[:, None] * slopes[:, rows]
 
     def stiffness(self, clarke: Vector) -> Vector:
         """Slope of the holding force at Clarke coordinates (2m,), m, by them, (2m, 2m), N/m."""

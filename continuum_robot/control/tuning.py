@@ -308,9 +308,11 @@ def _first_settings(robot: Robot) -> ControlSettings:
     motor, limits = robot.actuators, robot.tension_limits
     if motor is None:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and limits")
-    friction_n = motor.coulomb_n + motor.cogging_n
-    pretension_n = min(max(limits.minimum_n, 1.5 * friction_n, 0.1 * limits.maximum_n), 0.5 * limits.maximum_n)
-    bound = 2 * limits.maximum_n
+    count = robot.tendon_count
+    friction_n = float((motor.each("coulomb_n", count) + motor.each("cogging_n", count)).max())
+    most_n = limits.smallest("maximum_n", count)
+    pretension_n = min(max(limits.largest("minimum_n", count), 1.5 * friction_n, 0.1 * most_n), 0.5 * most_n)
+    bound = 2 * most_n
     gains = PidGains(
         p=1.0,
         d=1.0,

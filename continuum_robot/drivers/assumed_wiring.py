@@ -76,13 +76,14 @@ def _servos(robot: Robot) -> Dynamixel:
 def _boards(robot: Robot, actuators: Actuators) -> OdriCan:
     boards = -(-robot.motor_count // _MOTORS_A_BOARD)
     channels = tuple(f"can{index}" for index in range(boards))
+    largest_a = actuators.largest("maximum_current_a", robot.motor_count)
     usual = OdriCan.usual_motors({"channels": channels}, robot.motor_count)
     motors = tuple(OdriMotor(**entry) for entry in _entries(robot, usual))
     return OdriCan(
         kind=ODRI_CAN,
         channels=channels,
-        maximum_current_a=min(actuators.maximum_current_a, 0.99 * FULL_SCALE_A),
-        current_mismatch_a=0.05 * min(actuators.maximum_current_a, FULL_SCALE_A),
+        maximum_current_a=min(largest_a, 0.99 * FULL_SCALE_A),
+        current_mismatch_a=0.05 * min(largest_a, FULL_SCALE_A),
         receive_timeout_ms=min(1000, max(5, _timeout_ms(robot))),
         motors=motors,
     )

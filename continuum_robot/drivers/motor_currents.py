@@ -35,8 +35,8 @@ class MotorCurrents(Generic[Kind]):
     polarity : +1 where a positive current pulls the tendon in, else -1, shape (N,)
     ampere_per_newton : size of the current for a tension, shape (N,), A/N
     signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, shape (N,), m
-    strongest_a : the motors' largest current, A
-    largest_a : clamp on every current that is sent, the section's or the same, A
+    strongest_a : the motors' largest currents, shape (N,), A
+    largest_a : clamps on the currents that are sent, the section's or the same, shape (N,), A
     nm_per_a : torque constants, shape (N,), N.m/A
     largest_nm, torque_fraction : torque that a motor may give, shape (N,), N.m, and as a fraction of its strongest:
         where it holds displacements, what ``limits.maximum_n`` takes
@@ -57,22 +57,30 @@ class MotorCurrents(Generic[Kind]):
             what = "tendons" if robot.transmission is None else "motors"
             raise ParameterError("hardware.tendon_actuators.motors", numbers, f"each of the {what} 1 to {count} once")
         self.polarity: Vector = np.array([entry.polarity for entry in self.motors], dtype=float)
-        self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(actuators) for entry in self.motors])
-        self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(actuators) for entry in self.motors])
-        self.strongest_a = actuators.maximum_current_a
-        self.largest_a = getattr(settings, "maximum_current_a", None) or self.strongest_a
-        default = actuators.torque_constant_nm_per_a
-        self.nm_per_a: Vector = np.array([entry.torque_constant_nm_per_a or default for entry in self.motors])
+        own = [(entry, actuators.of(entry.number)) for entry in self.motors]
+        self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(one) for entry, one in own])
+        self.signed_m_per_rev = self.polarity * np.array([entry.meter_per_turn(one) for entry, one in own])
+        self.strongest_a: Vector = np.array([one.maximum_current_a for _, one in own])
+        stated_a = getattr(settings, "maximum_current_a", None)
+        self.largest_a = np.full(count, stated_a) if stated_a else self.strongest_a
+        if actuators.tendons:
+            self.largest_a = np.minimum(self.largest_a, self.strongest_a)
+        self.nm_per_a: Vector = np.array(
+            [entry.torque_constant_nm_per_a or one.torque_constant_nm_per_a for entry, one in own]
+        )
         self.largest_nm: Vector = self.largest_a * self.nm_per_a
         self.torque_fraction: Vector = np.ones(count)
         self.speed_rev_per_s = self.acceleration_rev_per_s2 = np.full(count, math.nan)
         if isinstance(limits := robot.limits, DisplacementLimits):
-            needed_a = limits.maximum_n * self.ampere_per_newton
+            keys = "maximum_n", "speed_m_per_s", "acceleration_m_per_s2"
+            rows = np.array(numbers) - 1
+            maximum_n, speed, acceleration = (_of_motors(robot, limits, key)[rows] for key in keys)
+            needed_a = maximum_n * self.ampere_per_newton
             self.largest_nm = np.minimum(self.largest_nm, needed_a * self.nm_per_a)
             self.torque_fraction = np.minimum(1.0, needed_a / self.strongest_a)
-            self.speed_rev_per_s = limits.speed_m_per_s / np.abs(self.signed_m_per_rev)
-            self.acceleration_rev_per_s2 = limits.acceleration_m_per_s2 / np.abs(self.signed_m_per_rev)
-        self._currents = TendonCurrents(self.ampere_per_newton.tolist(), self.largest_a)
+            self.speed_rev_per_s = speed / np.abs(self.signed_m_per_rev)
+            self.acceleration_rev_per_s2 = acceleration / np.abs(self.signed_m_per_rev)
+        self._currents = TendonCurrents(self.ampere_per_newton.tolist(), self.largest_a.tolist())
 
     def currents(self, tension_n: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:
         """Currents towards the motors, before polarity, shape (N,), A, and which of them were limited.
@@ -90,3 +98,12 @@ class MotorCurrents(Generic[Kind]):
             raise ParameterError("tension_n", tension_n, f"{self.polarity.size} finite tensions in N")
         self._currents.convert(tension.tolist())
         return np.array(self._currents.current_a), np.array(self._currents.limited, dtype=bool)
+
+
+def _of_motors(robot: Robot, limits: DisplacementLimits, key: str) -> Vector:
+    """A limit of the robot's motors, (M,): the least of all tendons that a motor moves."""
+    limit = limits.each(key, robot.tendon_count)
+    if robot.transmission is None:
+        return limit
+    moves = robot.transmission.coupling(robot.tendon_count) != 0
+    return np.asarray(np.where(moves, limit[:, None], np.inf).min(axis=0))

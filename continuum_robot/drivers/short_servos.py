@@ -155,7 +155,7 @@ class ShortServos(BusServos):
         found = {}
         for index, one in self.measured(indices).items():
             turns = (one.position - sum(self.range_counts[index]) / 2) / self.counts_per_turn(index)
-            load_a = one.load_fraction * self.motors.strongest_a
+            load_a = one.load_fraction * self.motors.strongest_a[index]
             speed = one.speed * self.speed_unit_rev_per_s(index)
             found[index] = Sample(turns, speed, load_a, one.temperature_c)
             self._judge(index, one)

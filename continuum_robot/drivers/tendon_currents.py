@@ -17,7 +17,7 @@ class TendonCurrents:
     Parameters
     ----------
     ampere_per_newton : size of the current for a tension, of every tendon, A/N
-    highest_a : largest current, A
+    highest_a : largest current, of every tendon, A
 
     Attributes
     ----------
@@ -28,12 +28,12 @@ class TendonCurrents:
     current_a: cython.double[::1]
     limited: cython.double[::1]
     _ampere_per_newton: cython.double[::1]
-    _highest_a: cython.double
+    _highest_a: cython.double[::1]
     _count: cython.int
 
-    def __init__(self, ampere_per_newton: Iterable[float], highest_a: float) -> None:
+    def __init__(self, ampere_per_newton: Iterable[float], highest_a: Iterable[float]) -> None:
         values = list(ampere_per_newton)
-        self._ampere_per_newton, self._highest_a, self._count = vector(values), highest_a, len(values)
+        self._ampere_per_newton, self._highest_a, self._count = vector(values), vector(highest_a), len(values)
         self.current_a, self.limited = vector(len(values)), vector(len(values))
 
     @stepped
@@ -43,12 +43,13 @@ class TendonCurrents:
         for j in indices(self._count):
             if tension_n[j] - tension_n[j] != 0.0:
                 return False
-        highest_a: cython.double = self._highest_a
+        highest_a: cython.double
         current_a: cython.double[::1] = self.current_a
         limited: cython.double[::1] = self.limited
         ampere_per_newton: cython.double[::1] = self._ampere_per_newton
         for j in indices(self._count):
             desired_a: cython.double = tension_n[j] * ampere_per_newton[j]
+            highest_a = self._highest_a[j]
             limited[j] = 0.0
             if desired_a > highest_a:
                 desired_a = highest_a

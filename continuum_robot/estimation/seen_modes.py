@@ -201,5 +201,7 @@ def force_balanced_at_tip_n(robot: Robot) -> float:
         directions = np.column_stack([np.cos(angles), np.sin(angles)])
     else:
         directions = np.array([axes[:, 0], -axes[:, 0]])
-    reached = np.maximum(directions @ held, 0.0).sum(axis=1)
-    return float(reached.min() * (robot.limits.maximum_n - robot.limits.least_n))
+    most_n, least_n = (robot.limits.each(key, robot.tendon_count) for key in ("maximum_n", "least_n"))
+    room_n = most_n - least_n
+    reached = (np.maximum(directions @ held, 0.0) * (room_n / room_n.max())).sum(axis=1)
+    return float(reached.min() * room_n.max())

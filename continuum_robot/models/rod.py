@@ -133,7 +133,12 @@ class RodRobotModel:
         force = 3.0 * stiffness * _TIP_DEFLECTION / self.robot.length_m**2
         if self.robot.limits is not None:
             radius_m = max(segment.disks.radius_m for segment in self.robot.segments)
-            held = _TENSION_FRACTION * self.robot.limits.maximum_n * radius_m / self.robot.length_m
+            held = (
+                _TENSION_FRACTION
+                * self.robot.limits.largest("maximum_n", self.robot.tendon_count)
+                * radius_m
+                / self.robot.length_m
+            )
             force = max(force, held)
         decade = 10.0 ** math.floor(math.log10(force))
         return next(step * decade for step in (1.0, 2.0, 5.0, 10.0) if step * decade >= force)

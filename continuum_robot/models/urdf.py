@@ -69,8 +69,10 @@ def robot_description(model: RobotModel, tendons: Mapping[str, Array], prefix: s
     for part in others:
         _add_link(root, prefix, part)
         _add_joint(root, f"{prefix}{base.frame}", f"{prefix}{part.frame}")
-    for tendon, place_m in tendons.items():
-        _add_tendon(root, f"{prefix}{base.frame}", f"{prefix}{tendon}", place_m, model.robot.limits)
+    limits = model.robot.limits
+    for number, (tendon, place_m) in enumerate(tendons.items(), start=1):
+        own = None if limits is None else limits.of(number)
+        _add_tendon(root, f"{prefix}{base.frame}", f"{prefix}{tendon}", place_m, own)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
 
@@ -105,9 +107,7 @@ def _add_joint(root: ElementTree.Element, parent: str, child: str) -> None:
     ElementTree.SubElement(joint, "origin", xyz="0 0 0", rpy="0 0 0")
 
 
-def _add_tendon(
-    root: ElementTree.Element, parent: str, name: str, place_m: Array, limits: Limits | None
-) -> None:
+def _add_tendon(root: ElementTree.Element, parent: str, name: str, place_m: Array, limits: Limits | None) -> None:
     ElementTree.SubElement(root, "link", name=name)
     joint = ElementTree.SubElement(root, "joint", name=name, type="prismatic")
     ElementTree.SubElement(joint, "parent", link=parent)

@@ -214,7 +214,8 @@ class ClarkeControllerNode(ManagedNode):
         controller.set_settings(settings.value)
         largest_m = math.inf
         if robot.limits is not None:
-            largest_m = self.parameters.get("reference.largest_jump") * robot.limits.maximum_displacement_m
+            largest_m = self.parameters.get("reference.largest_jump")
+            largest_m *= robot.limits.smallest("maximum_displacement_m", robot.tendon_count)
         blend_s = self.parameters.get("reference.blend_s")
         reference = parts.ReferenceInput(robot.coordinate_count, blend_s, largest_m)
         self._jumps = 0
@@ -432,13 +433,14 @@ class ClarkeControllerNode(ManagedNode):
     # Helpers
 
     def _check_settings(self, settings: ControlSettings) -> None:
-        limits = self._robot.limits if self._robot is not None else None
-        if limits is not None and not limits.least_n <= settings.pretension_n <= limits.maximum_n:
-            raise ParameterError(
-                "pretension_n",
-                settings.pretension_n,
-                f"a tension within the robot's limits, [{limits.least_n:g}, {limits.maximum_n:g}] N",
-            )
+        robot = self._robot
+        if robot is None or robot.limits is None:
+            return
+        least_n = robot.limits.largest("least_n", robot.tendon_count)
+        most_n = robot.limits.smallest("maximum_n", robot.tendon_count)
+        if not least_n <= settings.pretension_n <= most_n:
+            expected = f"a tension within the robot's limits, [{least_n:g}, {most_n:g}] N"
+            raise ParameterError("pretension_n", settings.pretension_n, expected)
 
     def _prepare_messages(self, robot: Robot) -> None:
         self._tendon_count = robot.tendon_count

@@ -34,6 +34,7 @@ from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.robot.control_settings import ReferenceSettings
+from continuum_robot.robot.coordinates import coordinate_limits_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.srv import TakeReference
@@ -476,15 +477,13 @@ class ReferenceSource(ManagedNode):
 
     def _check_settings(self, settings: ReferenceSettings) -> None:
         self._make(settings)
-        limits = self._robot.limits if self._robot is not None else None
-        if limits is not None and settings.amplitude_m:
-            largest = max(abs(amplitude) for amplitude in settings.amplitude_m)
-            if largest > limits.maximum_displacement_m:
-                raise ParameterError(
-                    "reference.amplitude_m",
-                    largest,
-                    f"at most limits.maximum_displacement_m = {limits.maximum_displacement_m:g} m",
-                )
+        if self._robot is not None and settings.amplitude_m:
+            most_m = coordinate_limits_m(self._robot)
+            amplitude = np.abs(settings.amplitude_m)
+            worst = int(np.argmax(amplitude / most_m))
+            if amplitude[worst] > most_m[worst]:
+                expected = f"at most limits.maximum_displacement_m = {most_m[worst]:g} m"
+                raise ParameterError("reference.amplitude_m", float(amplitude[worst]), expected)
 
     def _diagnose(self, status: StatusBuilder) -> None:
         kind = self._settings.value.kind if self._settings is not None else "none"

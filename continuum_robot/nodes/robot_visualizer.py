@@ -36,6 +36,7 @@ from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import spread
 from continuum_robot.robot.schema import Quantity
 
 Array = NDArray[np.float64]
@@ -250,8 +251,10 @@ class RobotVisualizer(ManagedNode):
         ]
         place = self._bar_text.pose.position
         place.x, place.z = beside, top + 1.5 * self._bar_text.scale.z
-        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
-        self._bar_text.text = f"tensions, full: {limit:g} N"
+        self._limits_n = np.ones(robot.tendon_count)
+        if robot.limits is not None:
+            self._limits_n = robot.limits.each("maximum_n", robot.tendon_count)
+        self._bar_text.text = f"tensions, full: {spread(self._limits_n)} N"
         self._common_markers = [self._bars, self._full, self._bar_text, self._text]
 
     def _marker(self, kind: str, number: int, shape: int, color: ColorRGBA) -> Marker:
@@ -273,8 +276,8 @@ class RobotVisualizer(ManagedNode):
             self._set_lines(self._outlines, geometry.outlines, [_DARK] * len(geometry.outlines))
             markers.append(self._outlines)
         tension = self._tension(robot)
-        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
-        self._set_lines(self._tendon_lines, geometry.tendons, [tension_color(value, limit) for value in tension])
+        colours = [tension_color(value, limit) for value, limit in zip(tension, self._limits_n, strict=True)]
+        self._set_lines(self._tendon_lines, geometry.tendons, colours)
         self._tell_state(robot, tension)
         if not robot.traits.without_contact:
             self._draw_contact(robot, drawing)
@@ -286,10 +289,9 @@ class RobotVisualizer(ManagedNode):
         self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
         self._text.text += f"\n{HOLDING}" if self._holding else ""
         self._text.color = _DARK if self._driver_ok else _RED
-        limit = robot.limits.maximum_n if robot.limits is not None else 1.0
         beside, top = _BARS_BESIDE * robot.length_m, _BAR_HEIGHT * robot.length_m
         self._bars.points, self._bars.colors = [], []
-        for value, y in zip(tension, self._bar_places, strict=True):
+        for value, limit, y in zip(tension, self._limits_n, self._bar_places, strict=True):
             height = top * float(np.clip(value / limit, 0.0, 1.0)) if np.isfinite(value) else 0.0
             self._bars.points += [Point(x=beside, y=float(y), z=z) for z in (0.0, height)]
             self._bars.colors += [tension_color(value, limit)] * 2

@@ -168,7 +168,7 @@ class TendonDriver(ManagedNode):
                 " the loop itself)",
             )
         self._temperatures = declare_temperatures(self.parameters, robot.actuators, self._take_temperatures)
-        limits = declare_limits(self.parameters, robot.limits).value
+        limits = declare_limits(self.parameters, robot.limits)
         robot = robot.changed(limits=limits, actuators=self._temperatures.value)
         desired = self._desired_form(robot)
         pace = self._lockstep

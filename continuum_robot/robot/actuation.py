@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from continuum_robot.robot.of_tendons import OfTendons, Own, own
 from continuum_robot.robot.schema import quantity, refuse
 
 TENSION, DISPLACEMENT = "tension", "displacement"
@@ -57,8 +58,8 @@ class PositionServo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actuators:
-    """One kind of tendon actuator, the same on every tendon: a motor with a spool."""
+class Actuators(OfTendons):
+    """A tendon actuator, a motor with a spool: what all tendons have, but for what ``tendons`` state of some."""
 
     command: str = quantity("what they take", default=TENSION, choices=COMMANDS)
     spool_radius_m: float = quantity("radius at which the tendon winds on the spool", gt=0, le=0.2)
@@ -101,6 +102,9 @@ class Actuators:
         le=4000,
     )
     servo: PositionServo | None = quantity("its position loop, where command is displacement", default=None)
+    tendons: tuple[OwnActuators, ...] = quantity(
+        "what the motors of some tendons have instead; none with a transmission", default=()
+    )
 
     def __post_init__(self) -> None:
         if (self.command == DISPLACEMENT) != (self.servo is not None):
@@ -120,6 +124,7 @@ class Actuators:
                 self.heat.ambient_c,
                 f"less than temperature_warn_c = {self.temperature_warn_c:g} degC",
             )
+        self.check_own()
 
     @property
     def cycle_hz(self) -> float:
@@ -145,6 +150,16 @@ class Actuators:
     def maximum_speed_m_per_s(self) -> float:
         """Tendon that a servo winds at its no-load speed, m/s; infinite where the actuators take tensions."""
         return math.inf if self.servo is None else self.servo.maximum_speed_rad_per_s / self.motor_rad_per_m
+
+    @property
+    def bandwidth_rad_per_s(self) -> float:
+        """Bandwidth of the position loop, rad/s; infinite where the actuators take tensions."""
+        return math.inf if self.servo is None else 2 * math.pi * self.servo.bandwidth_hz
+
+    @property
+    def cogging_rad_per_m(self) -> float:
+        """Phase of the cogging for a spooled length, rad/m."""
+        return self.cogging_periods_per_turn * self.motor_rad_per_m
 
     @property
     def meter_per_count(self) -> float:
@@ -173,7 +188,24 @@ class Actuators:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActuationLimits:
+class OwnActuators(Own):
+    """What the motors of some tendons have instead of what ``actuators`` state."""
+
+    spool_radius_m: float | None = own(Actuators, "spool_radius_m")
+    gear_ratio: float | None = own(Actuators, "gear_ratio")
+    torque_constant_nm_per_a: float | None = own(Actuators, "torque_constant_nm_per_a")
+    maximum_current_a: float | None = own(Actuators, "maximum_current_a")
+    rotor_inertia_kg_m2: float | None = own(Actuators, "rotor_inertia_kg_m2")
+    viscous_friction_nms: float | None = own(Actuators, "viscous_friction_nms")
+    coulomb_friction_nm: float | None = own(Actuators, "coulomb_friction_nm")
+    cogging_amplitude_nm: float | None = own(Actuators, "cogging_amplitude_nm")
+    cogging_periods_per_turn: int | None = own(Actuators, "cogging_periods_per_turn")
+    encoder_counts_per_turn: int | None = own(Actuators, "encoder_counts_per_turn")
+    servo: PositionServo | None = own(Actuators, "servo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActuationLimits(OfTendons):
     """Limits of both kinds of commands: what the tendon driver lets through, and when something is wrong."""
 
     maximum_n: float = quantity("greatest tension of a tendon", gt=0, le=1e4)
@@ -224,12 +256,14 @@ class TensionLimits(ActuationLimits):
         ge=0,
         le=200,
     )
+    tendons: tuple[OwnTensionLimits, ...] = quantity("what some tendons are limited to instead", default=())
 
     def __post_init__(self) -> None:
         if self.minimum_n >= self.maximum_n:
             raise refuse("minimum_n", self.minimum_n, f"less than maximum_n = {self.maximum_n:g} N")
         if self.safe_n > self.maximum_n:
             raise refuse("safe_n", self.safe_n, f"at most maximum_n = {self.maximum_n:g} N")
+        self.check_own()
 
     @property
     def least_n(self) -> float:
@@ -244,7 +278,20 @@ class TensionLimits(ActuationLimits):
     @property
     def longest_ramp_s(self) -> float:
         """Time of the ramp from the greatest tension to none at ``safe_rate_n_per_s``, s."""
-        return self.maximum_n / self.safe_rate_n_per_s
+        return max(one.maximum_n / self.safe_rate_n_per_s for one in self.all_values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTensionLimits(Own):
+    """What the tensions of some tendons are limited to instead of what ``limits`` state."""
+
+    maximum_n: float | None = own(TensionLimits, "maximum_n")
+    maximum_displacement_m: float | None = own(TensionLimits, "maximum_displacement_m")
+    minimum_n: float | None = own(TensionLimits, "minimum_n")
+    rate_n_per_s: float | None = own(TensionLimits, "rate_n_per_s")
+    safe_n: float | None = own(TensionLimits, "safe_n")
+    frozen_motion_m: float | None = own(TensionLimits, "frozen_motion_m")
+    current_mismatch_a: float | None = own(TensionLimits, "current_mismatch_a")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +322,7 @@ class DisplacementLimits(ActuationLimits):
         le=1,
     )
     pay_out_speed_m_per_s: float = quantity("how fast a release pays out", gt=0, le=10)
+    tendons: tuple[OwnDisplacementLimits, ...] = quantity("what some tendons are limited to instead", default=())
 
     def __post_init__(self) -> None:
         if self.slack_n >= self.maximum_n:
@@ -283,6 +331,7 @@ class DisplacementLimits(ActuationLimits):
             raise refuse(
                 "pay_out_m", self.pay_out_m, f"at most maximum_displacement_m = {self.maximum_displacement_m:g} m"
             )
+        self.check_own()
 
     @property
     def least_n(self) -> float:
@@ -297,7 +346,22 @@ class DisplacementLimits(ActuationLimits):
     @property
     def longest_ramp_s(self) -> float:
         """Time in which a release pays out from the greatest displacement, s."""
-        return (self.maximum_displacement_m + self.pay_out_m) / self.pay_out_speed_m_per_s
+        return max((one.maximum_displacement_m + one.pay_out_m) / one.pay_out_speed_m_per_s for one in self.all_values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnDisplacementLimits(Own):
+    """What the displacements and loads of some tendons are limited to instead of what ``limits`` state."""
+
+    maximum_n: float | None = own(DisplacementLimits, "maximum_n")
+    maximum_displacement_m: float | None = own(DisplacementLimits, "maximum_displacement_m")
+    speed_m_per_s: float | None = own(DisplacementLimits, "speed_m_per_s")
+    acceleration_m_per_s2: float | None = own(DisplacementLimits, "acceleration_m_per_s2")
+    slack_n: float | None = own(DisplacementLimits, "slack_n")
+    lag_m: float | None = own(DisplacementLimits, "lag_m")
+    frozen_motion_m: float | None = own(DisplacementLimits, "frozen_motion_m")
+    pay_out_m: float | None = own(DisplacementLimits, "pay_out_m")
+    pay_out_speed_m_per_s: float | None = own(DisplacementLimits, "pay_out_speed_m_per_s")
 
 
 Limits: TypeAlias = TensionLimits | DisplacementLimits

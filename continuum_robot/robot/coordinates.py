@@ -62,5 +62,21 @@ def coordinate_scale_m(robot: Robot) -> Array:
     if robot.segments:
         scale_m = max(segment.tendons.pitch_radius_m for segment in robot.segments)
     else:
-        scale_m = 0.01 if robot.limits is None else robot.limits.maximum_displacement_m / 2
+        scale_m = (
+            0.01 if robot.limits is None else robot.limits.smallest("maximum_displacement_m", robot.tendon_count) / 2
+        )
     return np.full(robot.coordinate_count, scale_m)
+
+
+def coordinate_limits_m(robot: Robot) -> Array:
+    """The smallest largest displacement of the tendons that each coordinate moves, (2m,), m; infinite without limits.
+
+    Parameters
+    ----------
+    robot : any
+    """
+    if robot.limits is None:
+        return np.full(robot.coordinate_count, np.inf)
+    largest_m = robot.limits.each("maximum_displacement_m", robot.tendon_count)
+    moved = np.abs(tendon_manifold(robot).displacement_matrix) > 1e-9
+    return np.asarray(np.where(moved, largest_m[:, None], np.inf).min(axis=0))

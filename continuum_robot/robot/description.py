@@ -117,6 +117,7 @@ class Robot:
                 raise refuse(key, names, f"a different name for each {what}")
         if self.fiber is not None and not self.segments:
             raise refuse("fiber", self.traits.kind, "none on a mechanism, which has no backbone that bends")
+        self._check_own()
         for key, value, least, most, expected in self._bounds():
             if not least <= value <= most:
                 raise refuse(key, value, expected)
@@ -156,6 +157,18 @@ class Robot:
             of_tendons = isinstance(value, tuple) and quantity_of(one).length is None
             if of_tendons and len(value) != self.tendon_count and (value or one.default is MISSING):
                 raise refuse(f"{section}.{one.name}", value, f"{self.tendon_count} values, one a tendon")
+
+    def _check_own(self) -> None:
+        """Refuse values of single tendons that are not there, or whose motors cannot differ."""
+        if self.limits is not None:
+            self.limits.check_numbers("limits", self.tendon_count)
+        if self.actuators is None or not self.actuators.tendons:
+            return
+        self.actuators.check_numbers("actuators", self.tendon_count)
+        if self.transmission is not None or self.mechanism is not None:
+            what = "a transmission" if self.mechanism is None else "a mechanism"
+            numbers = list(self.actuators.tendons[0].tendons)
+            raise refuse("actuators.tendons", numbers, f"none: motors of a robot with {what} are all of one kind")
 
     def _check_count(self, index: int) -> None:
         tendons = self.segments[index].tendons
@@ -218,9 +231,12 @@ class Robot:
         self._check_layers(transmission)
         if not self.shares_motors:
             return
-        if isinstance(self.limits, TensionLimits) and self.limits.safe_n != transmission.preload_n:
-            expected = f"transmission.preload_n = {transmission.preload_n:g} N, which idle motors leave on tendons"
-            raise refuse("limits.safe_n", self.limits.safe_n, expected)
+        if isinstance(limits := self.limits, TensionLimits):
+            for number in range(1, self.tendon_count + 1):
+                if (safe_n := limits.of(number).safe_n) != transmission.preload_n:
+                    preload = f"transmission.preload_n = {transmission.preload_n:g} N"
+                    key = f"limits.{limits.key_of('safe_n', number)}"
+                    raise refuse(key, safe_n, f"{preload}, which idle motors leave on tendons")
         if self.displaced_tendons is not None:
             expected = "none: its zeros and gains are of motors that pull one tendon each"
             raise refuse("displaced_tendons", "a fit of held tendons", expected)
@@ -235,7 +251,7 @@ class Robot:
         if self.actuators is None or self.limits is None:
             return
         inverse = np.linalg.pinv(transmission.coupling(self.tendon_count))
-        farthest_m = np.abs(inverse).sum(axis=1) * self.limits.maximum_displacement_m
+        farthest_m = np.abs(inverse) @ self.limits.each("maximum_displacement_m", self.tendon_count)
         largest_m = 0.75 * math.pi * self.actuators.spool_radius_m**2 / farthest_m
         for index, layer_m in enumerate(transmission.layer_m):
             if layer_m > largest_m[index]:
@@ -301,28 +317,34 @@ class Robot:
         places_m += [(f"routed_tendons[{index}].end_m", one.end_m) for index, one in enumerate(self.routed_tendons)]
         for key, place_m in [*places_m, *(("fiber.gratings_m", at) for at in self.gratings_m)]:
             yield key, place_m, 0.0, self.length_m + 1e-12, f"at most the robot's length, {self.length_m:g} m"
-        limits, actuators = self.limits, self.actuators
-        if limits is None:
-            return
-        stated = f"limits.maximum_n = {limits.maximum_n:g} N"
-        if self.control is not None:
-            yield "control.pretension_n", self.control.pretension_n, 0.0, limits.maximum_n, f"at most {stated}"
-        if isinstance(limits, TensionLimits):
+        if isinstance(limits := self.limits, TensionLimits):
             for key in ("minimum_n", "safe_n"):
-                least_n = getattr(limits, key) * self.tendon_count
+                least_n = float(limits.each(key, self.tendon_count).sum())
                 expected = f"at least {least_n:g} N, which {self.tendon_count} tendons at {key} need"
                 yield "limits.total_n", limits.total_n, least_n, math.inf, expected
-        if actuators is None:
+        for number in range(1, self.tendon_count + 1):
+            yield from self._tendon_bounds(number)
+
+    def _tendon_bounds(self, number: int) -> Iterator[tuple[str, float, float, float, str]]:
+        """As :meth:`_bounds`, for a tendon, from 1."""
+        if self.limits is None:
             return
+        limits, stated = self.limits.of(number), self.limits.key_of("maximum_n", number)
+        stated = f"limits.{stated} = {limits.maximum_n:g} N"
+        if self.control is not None:
+            yield "control.pretension_n", self.control.pretension_n, 0.0, limits.maximum_n, f"at most {stated}"
+        if self.actuators is None:
+            return
+        actuators = self.actuators.of(number)
+        of_tendon = f" of tendon {number}" if self.actuators.tendons else ""
         most_n, most_m_per_s = actuators.maximum_tension_n, actuators.maximum_speed_m_per_s
-        expected = f"at most {most_n:.4g} N, which the actuators give at maximum_current_a"
-        yield "limits.maximum_n", limits.maximum_n, 0.0, most_n, expected
+        expected = f"at most {most_n:.4g} N, which the actuators{of_tendon} give at maximum_current_a"
+        yield f"limits.{self.limits.key_of('maximum_n', number)}", limits.maximum_n, 0.0, most_n, expected
         if isinstance(limits, DisplacementLimits):
+            expected = f"at most {most_m_per_s:.4g} m/s, which the servo's maximum_speed_rad_per_s makes on the spool"
             for key in ("speed_m_per_s", "pay_out_speed_m_per_s"):
-                expected = (
-                    f"at most {most_m_per_s:.4g} m/s, which the servo's maximum_speed_rad_per_s makes on the spool"
-                )
-                yield f"limits.{key}", getattr(limits, key), 0.0, most_m_per_s, expected
+                place = f"limits.{self.limits.key_of(key, number)}"
+                yield place, getattr(limits, key), 0.0, most_m_per_s, f"{expected}{of_tendon}"
         if self.stop.braking and actuators.brake_holds_n is not None:
             expected = f"at least {stated}, since stop.{self.stop.braking} relies on the brakes"
             yield "actuators.brake_holds_n", actuators.brake_holds_n, limits.maximum_n, math.inf, expected
@@ -340,6 +362,12 @@ class Robot:
         if self.actuators is None:
             raise refuse("actuators", None, "the actuators' properties too, since hardware is given")
         hardware.check_motors(self.motor_count, transmission=self.transmission is not None)
+        for index, entry in enumerate(hardware.tendon_actuators.motors):
+            own = self.actuators.of(entry.number).gear_ratio
+            stated = self.actuators.key_of("gear_ratio", entry.number)
+            if stated != "gear_ratio" and entry.gear_ratio not in (None, own):
+                key = f"hardware.tendon_actuators.motors[{index}].gear_ratio"
+                raise refuse(key, entry.gear_ratio, f"{own:g}, as actuators.{stated} says of tendon {entry.number}")
         hardware.check_strings([string.name for string in self.strings])
         if hardware.base_stage is not None and self.base_stage is None:
             raise refuse("hardware.base_stage", hardware.base_stage.kind, "none, or the section base_stage too")
@@ -552,11 +580,11 @@ class Robot:
         """
         if self.actuators is None:
             return np.full(self.tendon_count, np.nan)
-        values = np.full(self.motor_count, self.actuators.newton_per_ampere)
+        values = self.actuators.each("newton_per_ampere", self.motor_count)
         motors = () if self.hardware is None else self.hardware.tendon_actuators.motors
         if sorted(entry.number for entry in motors) == list(range(1, self.motor_count + 1)):
             for entry in motors:
-                values[entry.number - 1] = entry.newton_per_ampere(self.actuators)
+                values[entry.number - 1] = entry.newton_per_ampere(self.actuators.of(entry.number))
         return values if self.transmission is None else values[self.transmission.motors(self.tendon_count)]
 
     @property

@@ -53,7 +53,7 @@ class Motor:
         return self.column or self.tendon or 0
 
     def newton_per_ampere(self, actuators: Actuators) -> float:
-        """Tendon tension for the size of a motor current, N/A; ``actuators`` has what is not stated here."""
+        """Tendon tension for the size of a motor current, N/A; ``actuators``, of its tendon, has what is not here."""
         torque_constant = self.torque_constant_nm_per_a or actuators.torque_constant_nm_per_a
         return torque_constant * self._ratio(actuators) / (self.spool_radius_m or actuators.spool_radius_m)
 

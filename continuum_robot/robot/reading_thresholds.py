@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -46,7 +47,7 @@ class ReadingThresholds:
     frozen_motion_m : how far the others say that a tendon moved which stands, beyond what stretches; (N,), m
     frozen_force_n : change of the commanded generalised force that must move some tendon, (2m,), N
     frozen_begin_s : how long a tendon that must move may take to begin to, s
-    current_mismatch_a : largest difference of commanded and measured current, A
+    current_mismatch_a : largest difference of commanded and measured current, (N,), A
     """
 
     tendon_m_per_n: float
@@ -54,7 +55,7 @@ class ReadingThresholds:
     frozen_motion_m: Vector
     frozen_force_n: Vector
     frozen_begin_s: float
-    current_mismatch_a: float
+    current_mismatch_a: Vector
 
     @property
     def sentence(self) -> str:
@@ -63,8 +64,19 @@ class ReadingThresholds:
         return (
             f"Faults from: a tendon that reads the same while the others say that it moved {frozen_mm}; none that moves"
             f" for {float(self.frozen_force_n.min()):.3g} N; displacements {1e3 * self.inconsistency_m:.3g} mm off"
-            f" their manifold; currents {self.current_mismatch_a:.3g} A from the commanded"
+            f" their manifold; currents {spread(self.current_mismatch_a)} A from the commanded"
         )
+
+
+def spread(values: Vector, digits: int = 3) -> str:
+    """Values of tendons for people: one number where all have the same, else the least and the greatest."""
+    least, most = (f"{float(value):.{digits}g}" for value in (values.min(), values.max()))
+    return least if least == most else f"{least} to {most}"
+
+
+def _stated(value: Vector, derived: Vector) -> Vector:
+    """What the file states of every tendon, or what is derived where it has 0."""
+    return np.where(value > 0, value, derived)
 
 
 def _leave_one_out(robot: Robot) -> Vector:
@@ -85,31 +97,32 @@ class ServoThresholds:
 
     Attributes
     ----------
-    lag_m : largest distance between a commanded and a measured displacement, m
-    highest_n : greatest load of a tendon as its motor measures it slowly, with its dry friction and inertia, N
-    lowest_n : load below which a tendon is slack all the same, with that friction against it, N; -inf: none is
-    viscous_ns_per_m : by how much both move apart with the speed, N.s/m
-    frozen_motion_m : how far a command may move while a reading repeats bit by bit, m
+    lag_m : largest distance between a commanded and a measured displacement, (N,), m
+    highest_n : greatest load of a tendon as its motor measures it slowly, with its dry friction and inertia, (N,), N
+    lowest_n : load below which a tendon is slack all the same, with that friction against it, (N,), N; -inf: none is
+    viscous_ns_per_m : by how much both move apart with the speed, (N,), N.s/m
+    frozen_motion_m : how far a command may move while a reading repeats bit by bit, (N,), m
     frozen_begin_s : for how long, s
     goals_hz : goals a second that are enough for a servo, which holds its place by itself
     """
 
-    lag_m: float
-    highest_n: float
-    lowest_n: float
-    viscous_ns_per_m: float
-    frozen_motion_m: float
+    lag_m: Vector
+    highest_n: Vector
+    lowest_n: Vector
+    viscous_ns_per_m: Vector
+    frozen_motion_m: Vector
     frozen_begin_s: float
     goals_hz: float
 
     @property
     def sentence(self) -> str:
         """For people."""
-        slack = f" below {self.lowest_n:.3g} N, or" if math.isfinite(self.lowest_n) else ""
+        known_n = self.lowest_n[np.isfinite(self.lowest_n)]
+        slack = f" below {spread(known_n)} N, or" if known_n.size else ""
         return (
-            f"Faults from: a servo {1e3 * self.lag_m:.3g} mm from its command; a load{slack} above"
-            f" {self.highest_n:.3g} N; a reading that repeats while its command moves {1e3 * self.frozen_motion_m:.3g}"
-            " mm"
+            f"Faults from: a servo {spread(1e3 * self.lag_m)} mm from its command; a load{slack} above"
+            f" {spread(self.highest_n)} N; a reading that repeats while its command moves"
+            f" {spread(1e3 * self.frozen_motion_m)} mm"
         )
 
 
@@ -139,21 +152,23 @@ def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
     limits, actuators = robot.displacement_limits, robot.actuators
     if actuators is None or actuators.servo is None:
         raise ParameterError("robot.actuators", None, f"servos in the file of robot {robot.name!r}")
+    limit, motor = (functools.partial(one.each, count=robot.tendon_count) for one in (limits, actuators))
     # A proportional loop, critically damped, is 2 v / w behind, and by the load over its stiffness m w^2; it hears a
     # command in the next cycle and is read in the one after that.
-    rad_per_s, mass_kg = 2 * math.pi * actuators.servo.bandwidth_hz, actuators.reflected_mass_kg
+    rad_per_s, mass_kg = motor("bandwidth_rad_per_s"), motor("reflected_mass_kg")
     delay_s, stiffness_n_per_m = 2 / rad_per_s + _BUS_PERIODS * period_s, mass_kg * rad_per_s**2
-    friction_n, steps_m = actuators.coulomb_n, _SERVO_STEPS * actuators.meter_per_count
-    behind_m = limits.speed_m_per_s * delay_s + (limits.maximum_n + friction_n) / stiffness_n_per_m + steps_m
+    friction_n, steps_m = motor("coulomb_n"), _SERVO_STEPS * motor("meter_per_count")
+    behind_m = limit("speed_m_per_s") * delay_s + (limit("maximum_n") + friction_n) / stiffness_n_per_m + steps_m
     sticks_m = _TURN * _BREAKAWAY * friction_n / stiffness_n_per_m + steps_m
+    slack_n = limit("slack_n")
     return ServoThresholds(
-        lag_m=limits.lag_m or _SERVO_MARGIN * behind_m,
-        highest_n=limits.maximum_n + friction_n + mass_kg * limits.acceleration_m_per_s2,
-        lowest_n=limits.slack_n - friction_n if limits.slack_n else -math.inf,
-        viscous_ns_per_m=actuators.viscous_ns_per_m,
-        frozen_motion_m=limits.frozen_motion_m or max(sticks_m, _LEAST_MOTION_M),
-        frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, 2 * delay_s),
-        goals_hz=_GOALS_PER_PERIOD * actuators.servo.bandwidth_hz,
+        lag_m=_stated(limit("lag_m"), _SERVO_MARGIN * behind_m),
+        highest_n=limit("maximum_n") + friction_n + mass_kg * limit("acceleration_m_per_s2"),
+        lowest_n=np.where(slack_n > 0, slack_n - friction_n, -np.inf),
+        viscous_ns_per_m=motor("viscous_ns_per_m"),
+        frozen_motion_m=_stated(limit("frozen_motion_m"), np.maximum(sticks_m, _LEAST_MOTION_M)),
+        frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, 2 * float(delay_s.max())),
+        goals_hz=_GOALS_PER_PERIOD * float(rad_per_s.max()) / (2 * math.pi),
     )
 
 
@@ -169,35 +184,31 @@ def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThreshol
     ------
     ParameterError : a robot without limits of tensions
     """
-    limits, actuators = robot.tension_limits, robot.tendon_actuators
+    limits, actuators, count = robot.tension_limits, robot.tendon_actuators, robot.tendon_count
     tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
-    step_m = friction_n = mass_kg = largest_a = 0.0
-    if actuators is not None:
-        step_m, friction_n = actuators.meter_per_count, actuators.coulomb_n
-        mass_kg, largest_a = actuators.reflected_mass_kg, actuators.maximum_current_a
-    stretch_m = tendon_m_per_n * (limits.maximum_n + friction_n)
+    keys = "meter_per_count", "coulomb_n", "cogging_n", "reflected_mass_kg", "maximum_current_a"
+    step_m, friction_n, cogging_n, mass_kg, largest_a = (
+        np.zeros(count) if actuators is None else actuators.each(key, count) for key in keys
+    )
+    stretch_m = tendon_m_per_n * float((limits.each("maximum_n", count) + friction_n).max())
     # A motor that turns round keeps its tendon's tension until that changed by twice its friction.
-    sticks_m = tendon_m_per_n * _TURN * (friction_n + (0.0 if actuators is None else actuators.cogging_n))
-    motion_m = np.abs(_leave_one_out(robot)).sum(axis=1) * (step_m + sticks_m)
-    lever = np.abs(tendon_manifold(robot).displacement_matrix).sum(axis=0)
-    force_n = np.maximum(lever * _TURN * _BREAKAWAY * friction_n, _LEAST_FORCE_N)
+    sticks_m = tendon_m_per_n * _TURN * (friction_n + cogging_n)
+    motion_m = np.abs(_leave_one_out(robot)) @ (step_m + sticks_m)
+    pulls = np.abs(tendon_manifold(robot).displacement_matrix)
+    force_n = np.maximum(_TURN * _BREAKAWAY * (friction_n @ pulls), _LEAST_FORCE_N)
     if limits.frozen_force_n:
-        force_n = np.full(lever.shape, limits.frozen_force_n)
+        force_n = np.full(force_n.shape, limits.frozen_force_n)
     # Half of that force is left to bring the motor over one count.
-    pull_n = 0.5 * float(np.min(force_n / np.maximum(lever, 1e-9)))
-    begin_s = math.sqrt(2 * mass_kg * step_m / pull_n)
+    pull_n = 0.5 * float(np.min(force_n / np.maximum(pulls.sum(axis=0), 1e-9)))
+    begin_s = math.sqrt(2 * float((mass_kg * step_m).max()) / pull_n)
     section = None if robot.hardware is None else robot.hardware.tendon_actuators
     fraction = getattr(section, "current_error_fraction", _CURRENT_FRACTION)
     current_a = fraction * largest_a + _CURRENT_COUNTS * getattr(section, "current_unit_a", 0.0)
     return ReadingThresholds(
         tendon_m_per_n=tendon_m_per_n,
         inconsistency_m=limits.inconsistency_m or max(_LEAST_INCONSISTENCY_M, stretch_m),
-        frozen_motion_m=(
-            np.full(robot.tendon_count, limits.frozen_motion_m)
-            if limits.frozen_motion_m
-            else np.maximum(motion_m, _LEAST_MOTION_M)
-        ),
+        frozen_motion_m=_stated(limits.each("frozen_motion_m", count), np.maximum(motion_m, _LEAST_MOTION_M)),
         frozen_force_n=force_n,
         frozen_begin_s=limits.frozen_begin_s or max(_LEAST_BEGIN_S, begin_s, _BEGIN_PERIODS * period_s),
-        current_mismatch_a=limits.current_mismatch_a or current_a,
+        current_mismatch_a=_stated(limits.each("current_mismatch_a", count), current_a),
     )

@@ -86,7 +86,7 @@ def tendon_mass(robot: Robot, parts: Parts) -> Vector | None:
             masses_kg[place] = segment.tendons.mass_per_length_kg_per_m * (start_m + segment.length_m - begin_m)
     capstans = drives(robot)
     if parts.rotor_inertia and robot.tendon_actuators is not None and not capstans:
-        masses_kg += robot.tendon_actuators.reflected_mass_kg
+        masses_kg += robot.tendon_actuators.each("reflected_mass_kg", robot.tendon_count)
     found = np.diag(masses_kg)
     if parts.capstan_inertia and capstans:
         turning = tension_from_torque(robot)  # of each capstan with its tendons, as its torque pulls at them

@@ -12,7 +12,8 @@ from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupte
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S, MotorModel
+from continuum_robot.rod.friction.maxwell_slip import motor_slip
+from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S
 
 Vector = NDArray[np.float64]
 
@@ -68,14 +69,15 @@ class HungWeightBench:
             float(robot.tendon_stiffnesses_n_per_m[tendon]),
             robot.simulation.tendon_damping_ns_per_m,
         )
-        self._motor = MotorModel.from_actuators(robot.actuators, robot.tendon_count, rng)
+        self._motor = motor = robot.actuators.of(tendon + 1)
+        self._cogging_phase_rad = float(rng.uniform(0, 2 * np.pi, robot.tendon_count)[tendon])
         self._believed_n_per_a = robot.newton_per_ampere
-        self._true_n_per_a = self._motor.newton_per_ampere * torque_constant_fraction
+        self._true_n_per_a = motor.newton_per_ampere * torque_constant_fraction
         self._spooled_m = self._speed = self._rise = self._current_a = 0.0
         self._commanded_a, self._command_s = 0.0, -math.inf
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
-        self._slip = self._motor.slip(np.zeros(1))
+        self._slip = motor_slip(np.array([motor.coulomb_n]), motor.friction_travel_m, np.zeros(1))
         self._derivative = FilteredDerivative(0.001)
 
     def open(self) -> None:
@@ -139,15 +141,13 @@ class HungWeightBench:
         pull = 0.0
         if stretch_m > 0:
             pull = max(0.0, self._stiffness * stretch_m + self._damping * (self._speed - self._rise))
-        cogging = motor.cogging_n * math.sin(
-            motor.cogging_rad_per_m * self._spooled_m + motor.cogging_phase_rad[self._tendon]
-        )
+        cogging = motor.cogging_n * math.sin(motor.cogging_rad_per_m * self._spooled_m + self._cogging_phase_rad)
         friction = motor.viscous_ns_per_m * self._speed
         if self._slip is None:
             friction += motor.coulomb_n * math.tanh(self._speed / FRICTION_SPEED_M_PER_S)
         else:
             friction += float(self._slip.move([self._spooled_m])[0])
-        self._speed += h * (self._true_n_per_a * self._current_a - pull - friction - cogging) / motor.mass_kg
+        self._speed += h * (self._true_n_per_a * self._current_a - pull - friction - cogging) / motor.reflected_mass_kg
         self._spooled_m += h * self._speed
         self._current_a += h * (desired_a - self._current_a) / motor.current_time_constant_s
         self._rise += h * (pull / self._mass_kg - GRAVITY_M_PER_S2)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -24,51 +25,66 @@ _FRICTION_ITERATIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class MotorModel:
-    """A motor's dynamics seen from the tendon: position and speed of the tendon on the spool, force on the tendon.
+    """Motors' dynamics seen from the tendons: position and speed of a tendon on its spool, force on it.
 
     Attributes
     ----------
-    newton_per_ampere : force for a current, N/A
-    mass_kg : rotor inertia that moves with the tendon, kg
-    viscous_ns_per_m, coulomb_n, cogging_n : friction and cogging as forces on the tendon
+    newton_per_ampere : force for a current, (N,), N/A
+    mass_kg : rotor inertia that moves with the tendon, (N,), kg
+    viscous_ns_per_m, coulomb_n, cogging_n : friction and cogging as forces on the tendon, (N,)
+    cogging_rad_per_m : phase of the cogging for a spooled length, (N,), rad/m
+    cogging_phase_rad : (N,), rad
     friction_travel_m : over which dry friction builds up; 0: at once, but for a creep
-    cogging_rad_per_m : phase of the cogging for a spooled length, rad/m
     current_time_constant_s : lag of the current loop, s
-    cogging_phase_rad : of each tendon, shape (N,), rad
-    servo : its position loop, where it takes displacements instead of currents
+    servo : the position loops, where they take displacements instead of currents
     """
 
-    newton_per_ampere: float
-    mass_kg: float
-    viscous_ns_per_m: float
-    coulomb_n: float
-    friction_travel_m: float
-    cogging_n: float
-    cogging_rad_per_m: float
-    current_time_constant_s: float
+    newton_per_ampere: Vector
+    mass_kg: Vector
+    viscous_ns_per_m: Vector
+    coulomb_n: Vector
+    cogging_n: Vector
+    cogging_rad_per_m: Vector
     cogging_phase_rad: Vector
+    friction_travel_m: float
+    current_time_constant_s: float
     servo: PositionLoop | None = None
 
     @classmethod
-    def from_actuators(cls, actuators: Actuators, tendon_count: int, rng: np.random.Generator) -> MotorModel:
+    def from_actuators(
+        cls,
+        actuators: Actuators,
+        tendon_count: int,
+        rng: np.random.Generator,
+        mounted: Callable[[Vector], Vector] = np.copy,
+    ) -> MotorModel:
         """The model of a robot's actuators; the generator draws the rotors' angles at the straight configuration.
 
         Parameters
         ----------
         tendon_count : number of motors
+        mounted : what the motors have, (N,), in the order of the tendons that they pull
         """
+        same = "newton_per_ampere", "viscous_ns_per_m", "coulomb_n", "cogging_n", "cogging_rad_per_m"
         return cls(
-            newton_per_ampere=actuators.newton_per_ampere,
-            mass_kg=actuators.reflected_mass_kg,
-            viscous_ns_per_m=actuators.viscous_ns_per_m,
-            coulomb_n=actuators.coulomb_n,
-            friction_travel_m=actuators.friction_travel_m,
-            cogging_n=actuators.cogging_n,
-            cogging_rad_per_m=actuators.cogging_periods_per_turn * actuators.motor_rad_per_m,
-            current_time_constant_s=actuators.current_time_constant_s,
+            **{key: mounted(actuators.each(key, tendon_count)) for key in same},
+            mass_kg=mounted(actuators.each("reflected_mass_kg", tendon_count)),
             cogging_phase_rad=rng.uniform(0, 2 * np.pi, tendon_count),
-            servo=None if actuators.servo is None else PositionLoop.of(actuators, actuators.servo),
+            friction_travel_m=actuators.friction_travel_m,
+            current_time_constant_s=actuators.current_time_constant_s,
+            servo=None if actuators.servo is None else PositionLoop.of(actuators, tendon_count, mounted),
         )
+
+    def first(self, count: int) -> MotorModel:
+        """The first motors alone: of motors that share tendons there are fewer, all of one kind.
+
+        Parameters
+        ----------
+        count : how many
+        """
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        arrays = {name: value[:count] for name, value in values.items() if isinstance(value, np.ndarray)}
+        return replace(self, **arrays, servo=None if self.servo is None else self.servo.first(count))
 
     def slip(self, position: Vector) -> MaxwellSlip | None:
         """The memory of the motors' dry friction, at rest; None where it builds up at once.
@@ -82,7 +98,7 @@ class MotorModel:
     @property
     def drags(self) -> bool:
         """Whether there is friction or cogging."""
-        return bool(self.viscous_ns_per_m or self.coulomb_n or self.cogging_n)
+        return bool((self.viscous_ns_per_m + self.coulomb_n + self.cogging_n).any())
 
     def dragged_rate(
         self,

@@ -25,7 +25,7 @@ from continuum_robot.rod.friction.dry import moved_anchor
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, KNOTS, STIFFNESSES
 from continuum_robot.rod.kernel import library as kernel
-from continuum_robot.rod.kernel.plant import CAPSTAN, Drive, Spool, State
+from continuum_robot.rod.kernel.plant import CAPSTAN, MOTOR, Drive, Spool, State
 from continuum_robot.rod.rod import METHODS, Rod
 from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S, MotorModel
 
@@ -188,23 +188,28 @@ class MovingRod:
         springs, motor = self._springs, self._motor
         if springs is None:
             return Spool()
-        spool = Spool(turns=1, mass=1.0, creep=FRICTION_SPEED_M_PER_S, current_time_constant=1.0)
+        spool = Spool(turns=1, creep=FRICTION_SPEED_M_PER_S, current_time_constant=1.0)
+        self._motors = np.zeros(len(self._phase), MOTOR)
+        self._motors["mass"] = 1.0
+        spool.motor = kernel.at(self._motors)
         spool.stiffness, spool.stiffening = springs.stiffness_n_per_m, springs.stiffening_per_n
         spool.damping = springs.damping_ns_per_m
         if motor is None:
             self.motor_free[:] = 0.0
             return spool
-        spool.newton_per_ampere, spool.mass, spool.viscous, spool.coulomb, spool.cogging = (
-            motor.newton_per_ampere, motor.mass_kg, motor.viscous_ns_per_m, motor.coulomb_n, motor.cogging_n,
+        own, servo = self._motors, motor.servo
+        own["newton_per_ampere"], own["mass"], own["viscous"] = (
+            motor.newton_per_ampere, motor.mass_kg, motor.viscous_ns_per_m,
         )  # fmt: skip
-        spool.cogging_rad_per_m, spool.current_time_constant = motor.cogging_rad_per_m, motor.current_time_constant_s
+        own["coulomb"], own["cogging"] = motor.coulomb_n, motor.cogging_n
+        own["cogging_rad_per_m"], spool.current_time_constant = motor.cogging_rad_per_m, motor.current_time_constant_s
         self._phase[:] = motor.cogging_phase_rad
-        if motor.servo is not None:
-            spool.servo_stiffness, spool.servo_damping = motor.servo.stiffness_n_per_m, motor.servo.damping_ns_per_m
-            spool.no_load_speed = motor.servo.no_load_speed_m_per_s
+        if servo is not None:
+            own["servo_stiffness"], own["servo_damping"] = servo.stiffness_n_per_m, servo.damping_ns_per_m
+            own["no_load_speed"] = servo.no_load_speed_m_per_s
         if self._slip is not None:
             travel = motor.friction_travel_m
-            self._elements = KNOTS * travel, STIFFNESSES * motor.coulomb_n / travel
+            self._elements = KNOTS * travel, STIFFNESSES[:, None] * motor.coulomb_n / travel
             spool.elements, (spool.reach, spool.slip) = ELEMENTS, map(kernel.at, self._elements)
         return spool
 

@@ -74,6 +74,7 @@ class Plant:
     stiffness_fraction : 1 for a sound tendon, 0 for one that is cut, shape (N,); may be written
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
     current_limit_a : largest current of each motor, shape (N,), A; may be written
+    newton_per_ampere : tension for the current of each motor, shape (N,), N/A, in the driver's order
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
     limited : where the latest tension was beyond what the motors give (or negative), shape (N,), bool
 
@@ -109,7 +110,9 @@ class Plant:
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
-            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng)
+            # A motor brings its own mechanics to whichever tendon it really pulls.
+            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng, self._wiring.to_tendons)
+            self.newton_per_ampere = robot.actuators.each("newton_per_ampere", self._tendons)
         self._body: PlantBody = self._make_body(progress)
         self.substep_s = self._body.substep_s
         self.reset()
@@ -140,8 +143,7 @@ class Plant:
         self.tendon_offset_m = np.zeros(self._tendons)
         self.stiffness_fraction = np.ones(self._tendons)
         self.motor_free = np.ones(self._tendons)
-        largest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
-        self.current_limit_a = np.full(self._tendons, largest)
+        self.current_limit_a = largest_currents_a(self.robot)
         self.limited = np.zeros(self._tendons, dtype=bool)
         self.contacts_from_s = 0.0
 
@@ -256,8 +258,8 @@ class Plant:
         if self._coupling is not None:
             radius = self._coupling.radius_at(self._body.spools[0])
             command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
-        current, least, most = command / self.motor.newton_per_ampere, -self.current_limit_a, self.current_limit_a
-        if self._fastest_m_per_s:
+        current, least, most = command / self.newton_per_ampere, -self.current_limit_a, self.current_limit_a
+        if self._fastest_m_per_s.any():
             slower = self.velocity * (most / self._fastest_m_per_s)
             least, most = np.clip((least - slower, most - slower), least, most)
         allowed = np.minimum(np.maximum(current, least), most)
@@ -359,8 +361,15 @@ class Plant:
         return self._body.friction_torque(self.tension, self.velocity)
 
 
-def _fastest_m_per_s(robot: Robot, coupling: Coupling | None) -> float:
-    """Tendon that motors wind at their no-load speed, m/s; 0: without such a limit.
+def largest_currents_a(robot: Robot) -> Vector:
+    """Of every tendon's motor, (N,), A; infinite without actuators."""
+    if robot.actuators is None:
+        return np.full(robot.tendon_count, math.inf)
+    return robot.actuators.each("maximum_current_a", robot.tendon_count)
+
+
+def _fastest_m_per_s(robot: Robot, coupling: Coupling | None) -> Vector:
+    """Tendon that motors wind at their no-load speed, (N,), m/s; 0: without such a limit.
 
     Raises
     ------
@@ -375,4 +384,6 @@ def _fastest_m_per_s(robot: Robot, coupling: Coupling | None) -> float:
     if settings.backlash_m and not against:
         expected = "0 without motors that pull tendons against each other: one tendon keeps its gear on one flank"
         raise ParameterError("simulation.backlash_m", settings.backlash_m, expected)
-    return 0.0 if actuators is None else settings.no_load_speed_rad_per_s / actuators.motor_rad_per_m
+    if actuators is None:
+        return np.zeros(robot.tendon_count)
+    return settings.no_load_speed_rad_per_s / actuators.each("motor_rad_per_m", robot.tendon_count)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.robot.actuation import Actuators, PositionServo
+from continuum_robot.robot.actuation import Actuators
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -22,22 +23,26 @@ class PositionLoop:
 
     Attributes
     ----------
-    stiffness_n_per_m : k = m w^2 with the reflected mass m and w = 2 pi ``servo.bandwidth_hz``
-    damping_ns_per_m : 2 m w, so that the motor alone is critically damped
-    no_load_speed_m_per_s : at which the motor gives no more force in the direction of its motion
+    stiffness_n_per_m : k = m w^2 with the reflected mass m and w = 2 pi ``servo.bandwidth_hz``, (N,)
+    damping_ns_per_m : 2 m w, so that the motor alone is critically damped, (N,)
+    no_load_speed_m_per_s : at which the motor gives no more force in the direction of its motion, (N,)
     """
 
-    stiffness_n_per_m: float
-    damping_ns_per_m: float
-    no_load_speed_m_per_s: float
+    stiffness_n_per_m: Vector
+    damping_ns_per_m: Vector
+    no_load_speed_m_per_s: Vector
 
     @classmethod
-    def of(cls, actuators: Actuators, servo: PositionServo) -> PositionLoop:
-        """The loop of a robot's actuators."""
-        w = 2 * np.pi * servo.bandwidth_hz
-        mass_kg = actuators.reflected_mass_kg
-        fastest = servo.maximum_speed_rad_per_s / actuators.motor_rad_per_m
+    def of(cls, actuators: Actuators, tendon_count: int, mounted: Callable[[Vector], Vector] = np.copy) -> PositionLoop:
+        """The loops of a robot's actuators; arguments as of ``MotorModel.from_actuators``."""
+        keys = "bandwidth_rad_per_s", "reflected_mass_kg", "maximum_speed_m_per_s"
+        w, mass_kg, fastest = (mounted(actuators.each(key, tendon_count)) for key in keys)
         return cls(mass_kg * w**2, 2 * mass_kg * w, fastest)
+
+    def first(self, count: int) -> PositionLoop:
+        """The loops of the first motors alone."""
+        arrays = self.stiffness_n_per_m, self.damping_ns_per_m, self.no_load_speed_m_per_s
+        return PositionLoop(*(one[:count] for one in arrays))
 
     def force(
         self, goal: Vector, position: Vector, speed: Vector, largest_n: Vector, duration_s: float

@@ -47,11 +47,12 @@ class SharedMotors:
     def __init__(
         self, coupling: Coupling, motor: MotorModel, stiffness_n_per_m: Vector, wires: Vector, backlash_m: float = 0.0
     ) -> None:
-        for name, value in (("friction_travel_m", motor.friction_travel_m), ("cogging_amplitude_nm", motor.cogging_n)):
+        cogging_n = float(motor.cogging_n.max())
+        for name, value in (("friction_travel_m", motor.friction_travel_m), ("cogging_amplitude_nm", cogging_n)):
             if value:
                 raise ParameterError(f"actuators.{name}", value, "0 in simulation, where tendons share motors")
-        self._coupling, self._motor, self._stiffness = coupling, motor, stiffness_n_per_m
         motors = coupling.matrix.shape[1]
+        self._coupling, self._motor, self._stiffness = coupling, motor.first(motors), stiffness_n_per_m
         self._wires = coupling.matrix.T @ wires
         self._own, self._unmoving = coupling.motor == np.arange(motors)[:, None], np.zeros((0, motors))
         self.wound_m, self.speed_m_per_s, self.force_n, self.current_a, self._behind_m = np.zeros((5, motors))

@@ -66,7 +66,11 @@ Save it as `my_robot.yaml`, check it, and run it in simulation. For the real one
    tendons from going slack; a fault ends at `limits.safe_n`. `config/robots/opencr_five_tendon.yaml` is such a robot.
 4. Add an entry to `segments` for each further segment, and two coordinates to `amplitude_m`: `two_segment.yaml`. Two
    tendons a segment bend it in one plane, and have one coordinate.
-5. If you don't know a value, enter your best guess and list its key under `assumed`: `check` prints it, so that nobody
+5. Tendons may differ in spool, motor and limits. `tendons` names them by number, in both sections:
+   `actuators: {tendons: [{tendons: [7, 8, 9], spool_radius_m: 0.006}]}` and
+   `limits: {tendons: [{tendons: [7, 8, 9], maximum_n: 25.0}]}`; all else is as stated for all.
+   `examples/small_distal_spools.yaml` is such a robot. Stiffness has keys of its own (`stiffness_n_per_m`).
+6. If you don't know a value, enter your best guess and list its key under `assumed`: `check` prints it, so that nobody
    takes it for measured.
 
 ## In parts
@@ -125,9 +129,7 @@ def _sections(kind: type[Any], path: str, devices: set[Any]) -> list[str]:
             devices |= set(options)
         allowed = _allowed(field, options[0], is_list) if options else "see above"
         meaning = quantity.doc + (" *(live)*" if quantity.live else "")
-        lines.append(
-            f"| `{field.name}` | {quantity.unit} | {allowed} | {_default(field)} | {meaning} |"
-        )
+        lines.append(f"| `{field.name}` | {quantity.unit} | {allowed} | {_default(field)} | {meaning} |")
         place = f"{path}.{field.name}".lstrip(".") + ("[]" if is_list else "")
         for option in options:
             if dataclasses.is_dataclass(option):

@@ -131,8 +131,9 @@ class Motions:
             time.sleep(max(0.0, time_s - now_s))
 
     def _arrived(self, task: Task, goal: Vector, tolerance_m: float | None, begun_s: float) -> MotionResult:
-        limits = self._robot.limits
-        largest_m = limits.maximum_displacement_m if limits is not None else math.inf
+        limits, largest_m = self._robot.limits, math.inf
+        if limits is not None:
+            largest_m = limits.smallest("maximum_displacement_m", self._robot.tendon_count)
         tolerance = tolerance_m or ARRIVED_FRACTION * largest_m
         end_s = time.monotonic() + SETTLE_S
         while True:

@@ -418,7 +418,7 @@ class Robot:
         if radius_m is None:
             if robot.limits is None:
                 raise ParameterError("radius_m", None, f"a radius in m: {robot.name} has no limits in its file")
-            radius_m = _WEIGHING_FRACTION * robot.limits.maximum_displacement_m
+            radius_m = _WEIGHING_FRACTION * robot.limits.smallest("maximum_displacement_m", robot.tendon_count)
         return WeighingMotion(radius_m, robot.coordinate_count, **settings)
 
     def turn_to_weigh(

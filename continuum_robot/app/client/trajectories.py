@@ -37,13 +37,15 @@ def checked(robot: RobotDescription, clarke: ArrayLike) -> Vector:
     if desired.shape != (robot.coordinate_count,) or not np.all(np.isfinite(desired)):
         raise ParameterError("clarke", clarke, f"{robot.coordinate_count} finite values in m")
     if robot.limits is not None:
-        largest_m = float(np.max(np.abs(controlled_manifold(robot).displacement(desired))))
-        if largest_m > robot.limits.maximum_displacement_m:
+        pulled_m = np.abs(controlled_manifold(robot).displacement(desired))
+        most_m = robot.limits.each("maximum_displacement_m", robot.tendon_count)
+        worst = int(np.argmax(pulled_m / most_m))
+        if pulled_m[worst] > most_m[worst]:
             raise ParameterError(
                 "clarke",
                 clarke,
                 "tendon displacements of at most limits.maximum_displacement_m ="
-                f" {robot.limits.maximum_displacement_m:g} m, not {largest_m:.3g} m",
+                f" {most_m[worst]:g} m, not {pulled_m[worst]:.3g} m of tendon {worst + 1}",
             )
     return desired
 

@@ -21,6 +21,7 @@ from continuum_robot.identification.procedures.self_calibration import SelfCalib
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.self_calibration import fit_calibration, write_record
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import spread
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.devices.tip_tracker import PlantTracker, TrackerErrors
 from continuum_robot.simulation.truth import true_robot
@@ -66,7 +67,7 @@ def run_calibrate(
     sentence = (
         f"{loaded.name} is homed and then moves for {procedure.duration_s / 60:.0f} min to all sides, its tendons by up"
         f" to {1e3 * procedure.most_m:.0f} mm; about {procedure.most_load_n:.2g} N are expected of a tendon, and it"
-        f" stops at {procedure.stop_n:.3g} N."
+        f" stops at {spread(procedure.stop_n)} N."
     )
     console.print(sentence, markup=False, highlight=False)
     if ask is not None:

@@ -133,10 +133,11 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
     """
     states, limits = recording.series("tendon_states"), robot.limits
     measured, commanded = states["tension"], states["commanded_tension"]
-    lines = [] if limits is None else [limits.least_n]
+    lines = np.zeros((0, robot.tendon_count))
     highest = float(np.nanmax([*measured.ravel(), *commanded.ravel(), 0.0]))
-    if limits is not None and highest > 0.5 * limits.maximum_n:
-        lines.append(limits.maximum_n)
+    if limits is not None:
+        most_n, least_n = (limits.each(key, robot.tendon_count) for key in ("maximum_n", "least_n"))
+        lines = np.array([least_n, most_n] if highest > 0.5 * most_n.min() else [least_n])
     figure, axes = _draw_tendons(states.stamp_s, measured, commanded, robot, lines)
     for axis in axes:
         axis.set_ylabel("tension [N]")
@@ -156,17 +157,15 @@ def draw_displacements(recording: Recording, robot: Robot, folder: Path, faults:
     """
     states = recording.series("tendon_states")
     measured, commanded = 1e3 * states["displacement"], 1e3 * states["commanded_displacement"]
-    figure, axes = _draw_tendons(states.stamp_s, measured, commanded, robot, [])
+    figure, axes = _draw_tendons(states.stamp_s, measured, commanded, robot, np.zeros((0, robot.tendon_count)))
     for axis in axes:
         axis.set_ylabel("displacement [mm]")
     mark_faults(axes, faults)
     return save_figure(figure, folder / "displacements.png")
 
 
-def _draw_tendons(
-    time_s: Vector, measured: Vector, commanded: Vector, robot: Robot, limits: Sequence[float]
-) -> tuple[Any, Any]:
-    """Figure and panels, one a segment, of (k, N) values; ``commanded`` without values is not drawn."""
+def _draw_tendons(time_s: Vector, measured: Vector, commanded: Vector, robot: Robot, limits: Vector) -> tuple[Any, Any]:
+    """Figure and panels, one a segment, of (k, N) values and (l, N) limits; empty ``commanded`` is not drawn."""
     groups = robot.tendon_groups
     figure, axes = plt.subplots(
         len(groups),
@@ -186,9 +185,9 @@ def _draw_tendons(
             axis.plot(time_s, measured[:, index], color=colour, lw=0.8, label=f"{tendon + 1}")
             if commanded.size:
                 axis.plot(time_s, commanded[:, index], color=colour, lw=0.8, ls=":")
-        for limit in limits:
+        for limit in np.unique(limits[:, tendons]):
             axis.axhline(limit, color=LIMIT, lw=1, ls="--")
-        axis.set_title(f"{part}: measured (solid){shown}{', limits (dashed)' if limits else ''}", loc="left")
+        axis.set_title(f"{part}: measured (solid){shown}{', limits (dashed)' if limits.size else ''}", loc="left")
         axis.legend(title="tendon", loc="upper right", ncols=count, frameon=False)
         axis.margins(x=0.01)
     axes[-1, 0].set_xlabel(TIME)

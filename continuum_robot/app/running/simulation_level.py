@@ -153,7 +153,7 @@ def measure_plant(robot: Robot, cycles: int = CYCLES, *, make: Callable[[Robot],
     make : of the plant
     """
     plant, durations, used_s = make(robot), [], _clock()
-    largest_n = 0.2 * robot.limits.maximum_n if robot.limits is not None else 1.0
+    largest_n = 0.2 * robot.limits.smallest("maximum_n", robot.tendon_count) if robot.limits is not None else 1.0
     for k in range(cycles):
         tension = largest_n * (0.5 + 0.5 * np.sin(0.02 * k + np.arange(robot.tendon_count)))
         begun_s = used_s()

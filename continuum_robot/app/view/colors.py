@@ -35,7 +35,7 @@ def scale_end(largest_n: float, limit_n: float) -> float:
     Parameters
     ----------
     largest_n : largest tension so far, N; NaN where none is known
-    limit_n : limits.maximum_n, N
+    limit_n : largest limits.maximum_n of a tendon, N
     """
     if not math.isfinite(largest_n) or largest_n <= 0:
         return limit_n

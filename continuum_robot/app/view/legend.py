@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ from continuum_robot.app.view.scene import force_words, pair_words
 from continuum_robot.app.view.steering_range import Unit, reach_of, unit_of
 from continuum_robot.estimation.contact.kind import in_words
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import spread
 
 _COLUMNS = 4
 
@@ -33,7 +33,8 @@ class Legend:
 
     def __init__(self, server: viser.ViserServer, robot: Robot) -> None:
         self._names, self._unit = reach_of(robot).short_names, unit_of(robot)
-        self._limit_n = math.inf if robot.limits is None else robot.limits.maximum_n
+        limits = robot.limits
+        self._limit = "" if limits is None else f" (limit {spread(limits.each('maximum_n', robot.tendon_count))} N)"
         self._text = server.gui.add_html("")
 
     def update(self, snapshot: RobotState, scale_end_n: float) -> None:
@@ -44,12 +45,10 @@ class Legend:
         snapshot : what is known
         scale_end_n : where the scale of the tensions ends, N
         """
-        show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit, self._limit_n))
+        show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit, self._limit))
 
 
-def legend(
-    snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit, limit_n: float = math.inf
-) -> str:
+def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit, limit: str = "") -> str:
     """What is seen and how large it is, as HTML.
 
     Parameters
@@ -58,9 +57,8 @@ def legend(
     scale_end_n : where the scale of the tensions ends, N
     names : of the Clarke coordinates
     unit : of lengths
-    limit_n : largest tension that the driver allows, N
+    limit : the largest tensions that the driver allows, in words
     """
-    limit = f" (limit {limit_n:g} N)" if math.isfinite(limit_n) else ""
     keys = (
         (colors.ACTUAL, "robot as measured"),
         (colors.DESIRED, "desired shape"),

@@ -87,7 +87,7 @@ class Page:
             allow_origins=options.allow_origin or (), view_only=options.view_only,
         )  # fmt: skip
         self.address = f"http://{HOST}:{self._server.get_port()}/?{TOKEN}={token}"
-        self._limit_n = robot.limits.maximum_n if robot.limits is not None else 1.0
+        self._limit_n = robot.limits.largest("maximum_n", robot.tendon_count) if robot.limits is not None else 1.0
         self._largest_n = math.nan
         self.frames = 0
         self.draws_unseen = False

@@ -71,7 +71,9 @@ def reach_of(robot: Robot) -> Reach:
     """
     count = robot.coordinate_count
     parts = max(1, len(robot.part_names))
-    largest = math.inf if robot.limits is None else robot.limits.maximum_displacement_m
+    largest = (
+        robot.limits.smallest("maximum_displacement_m", robot.tendon_count) if robot.limits is not None else math.inf
+    )
     fallback = _DISPLACEMENT_FRACTION * (largest if math.isfinite(largest) else 0.02) / parts
     amplitude = np.zeros(count)
     if robot.reference is not None and len(robot.reference.amplitude_m) == count:

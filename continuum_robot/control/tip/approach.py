@@ -152,10 +152,14 @@ def largest_bend_rad(robot: Robot) -> float:
     tension_per_newton = max(
         float(distribute(control.tendon_forces, one, manifold)[: mechanism.backbone_count].max()) for one in directions
     )
-    force = (_TENSION_FRACTION * limits.maximum_n - control.pretension_n) / tension_per_newton
+    force = (
+        _TENSION_FRACTION * limits.smallest("maximum_n", robot.tendon_count) - control.pretension_n
+    ) / tension_per_newton
     gains = control.gains[0]
     force = min(force, gains.u_clamp_max, -gains.u_clamp_min)
-    displacement = min(force / ModulationForce(robot).stiffness_n_per_m, limits.maximum_displacement_m)
+    displacement = min(
+        force / ModulationForce(robot).stiffness_n_per_m, limits.smallest("maximum_displacement_m", robot.tendon_count)
+    )
     return float(min(displacement / mechanism.pitch_radius_m, np.pi))
 
 

@@ -152,9 +152,11 @@ class PredictiveTip:
         self._kept_n = self.settings.least_n
         self._held = robot.takes_displacements  # servos see to their own motion, and are where they were told to be
         if actuators is not None and not self._held:
-            self._motors[:, size : 2 * size] = actuators.viscous_ns_per_m * pull
-            self._motors[:, 2 * size :] = actuators.reflected_mass_kg * pull
-            self._kept_n += actuators.coulomb_n + actuators.cogging_n
+            keys = "viscous_ns_per_m", "reflected_mass_kg", "coulomb_n", "cogging_n"
+            viscous, mass_kg, dry_n, cogging_n = (actuators.each(key, count) for key in keys)
+            self._motors[:, size : 2 * size] = viscous[:, None] * pull
+            self._motors[:, 2 * size :] = mass_kg[:, None] * pull
+            self._kept_n += float((dry_n + cogging_n).max())
         # A robot with less pretension than that keeps what it has at rest.
         self._kept_n = min(self._kept_n, 0.9 * self._pretension_n)
         self._viscous = pull.T @ self._motors[:, size : 2 * size]

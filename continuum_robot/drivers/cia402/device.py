@@ -27,11 +27,12 @@ def emulator(robot: Robot, settings: Cia402, motors: Mapping[int, MotorPort]) ->
     actuators = robot.actuators
     if actuators is None:
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    own = {entry.id: actuators.of(entry.number) for entry in settings.motors}
     return EmulatedCia402(
         motors,
         {entry.id: entry for entry in settings.motors},
-        nm_per_a=actuators.torque_constant_nm_per_a,
-        largest_a=actuators.maximum_current_a,
+        nm_per_a={node: one.torque_constant_nm_per_a for node, one in own.items()},
+        largest_a={node: one.maximum_current_a for node, one in own.items()},
         velocity_unit_rev_per_s=settings.velocity_unit_rev_per_s,
     )
 

@@ -54,8 +54,8 @@ class EmulatedCia402(EmulatedServos):
     ----------
     servos : node id of each drive and its motor
     entries : of the drives in the robot file, by node id
-    nm_per_a : torque of a current, N.m/A, where the entry has none
-    largest_a : current of the largest torque, A
+    nm_per_a : torque of a current, N.m/A, where the entry has none, by node id
+    largest_a : current of the largest torque, A, by node id
     velocity_unit_rev_per_s : speed of a unit of object 0x606C, rev/s
     """
 
@@ -72,16 +72,16 @@ class EmulatedCia402(EmulatedServos):
         servos: Mapping[int, MotorPort],
         entries: Mapping[int, Cia402Motor],
         *,
-        nm_per_a: float,
-        largest_a: float,
+        nm_per_a: Mapping[int, float],
+        largest_a: Mapping[int, float],
         velocity_unit_rev_per_s: float,
     ) -> None:
         super().__init__(servos, 0, _ADAPTER_BPS)
         self._entries, self._unit = entries, velocity_unit_rev_per_s
-        self._nm_per_a = {node: entry.torque_constant_nm_per_a or nm_per_a for node, entry in entries.items()}
+        self._nm_per_a = {node: entry.torque_constant_nm_per_a or nm_per_a[node] for node, entry in entries.items()}
         self._largest_a = largest_a
         self._rated_nm = {
-            node: entry.rated_torque_nm or round(1000 * largest_a * self._nm_per_a[node]) / 1000
+            node: entry.rated_torque_nm or round(1000 * largest_a[node] * self._nm_per_a[node]) / 1000
             for node, entry in entries.items()
         }
         self._node_of = {id(servo): node for node, servo in self.servos.items()}
@@ -321,7 +321,7 @@ class EmulatedCia402(EmulatedServos):
             per_turn = self._entries[node].counts_per_turn
             counts = round((servo.motor.position_rev - servo.zero_rev) * per_turn)
             goal = servo.zero_rev + (counts + wrapped(values[codec.TARGET_POSITION] - counts)) / per_turn
-            servo.follow(goal, 0.0, min(1.0, largest_nm / (self._largest_a * self._nm_per_a[node])), duration_s)
+            servo.follow(goal, 0.0, min(1.0, largest_nm / (self._largest_a[node] * self._nm_per_a[node])), duration_s)
 
     def _emergency(self, servo: EmulatedServo, code: int) -> None:
         node = self._node_of[id(servo)]

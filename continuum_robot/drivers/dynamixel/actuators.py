@@ -134,7 +134,7 @@ class DynamixelActuators(BusServos):
     def _limit(self, servo: _Servo) -> None:
         """Find the ranges of current, torque and position."""
         index = self.servos.index(servo.id)
-        largest_a = self.motors.largest_a
+        largest_a = float(self.motors.largest_a[index])
         if servo.model.current_unit_a:
             unit_a = servo.model.current_unit_a
             allowed = self.get(servo, registers.CURRENT_LIMIT, 2)
@@ -150,7 +150,7 @@ class DynamixelActuators(BusServos):
         if servo.mode == CURRENT:
             return
         if servo.model.current_unit_a:
-            needed_a = self.motors.torque_fraction[index] * self.motors.strongest_a
+            needed_a = self.motors.torque_fraction[index] * self.motors.strongest_a[index]
             servo.current_counts = min(servo.current_counts, math.ceil(needed_a / servo.model.current_unit_a))
         servo.pwm_limit = self.get(servo, registers.PWM_LIMIT, 2)
         servo.range_turns = (-registers.EXTENDED_TURNS, registers.EXTENDED_TURNS)
@@ -297,7 +297,7 @@ class DynamixelActuators(BusServos):
         found = {}
         for index, data in self._read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, indices).items():
             servo, state = self._table[index], registers.decode_state(data, self._table[index].model)
-            unit_a = servo.model.current_unit_a or registers.LOAD_UNIT * self.motors.strongest_a
+            unit_a = servo.model.current_unit_a or registers.LOAD_UNIT * self.motors.strongest_a[index]
             servo.turns = state.position_rev + servo.offset_turns
             current_a = state.effort_counts * unit_a
             found[index] = Sample(servo.turns, state.velocity_rev_per_s, current_a, state.temperature_c)

@@ -33,7 +33,8 @@ def emulator(robot: Robot, settings: Dynamixel, motors: Mapping[int, MotorPort])
     model = models.assumed_model(settings.model, settings.protocol, robot.takes_displacements)
     if settings.protocol == models.PROTOCOL_1:
         return EmulatedProtocol1(motors, model, baud_bps=settings.baud_bps).centre()
-    largest_a = settings.maximum_current_a or (robot.actuators.maximum_current_a if robot.actuators else 1.0)
+    strongest_a = robot.actuators.largest("maximum_current_a", robot.motor_count) if robot.actuators else 1.0
+    largest_a = settings.maximum_current_a or strongest_a
     made = EmulatedDynamixels(motors, model, current_limit_a=largest_a, baud_bps=settings.baud_bps)
     return made.centre() if settings.mode == models.POSITION else made
 

@@ -100,7 +100,7 @@ class OdriTendonActuators:
         self.compiled = form is not None and has_socket(settings.interface, socket_factory)
         self._form = form if self.compiled else INTERPRETED
         self._motors = MotorCurrents(robot, settings, settings.motors)
-        if not self._motors.largest_a < FULL_SCALE_A:
+        if not self._motors.largest_a.max() < FULL_SCALE_A:
             key, expected = "hardware.tendon_actuators.maximum_current_a", f"less than {FULL_SCALE_A:g} A"
             raise ParameterError(key, settings.maximum_current_a, f"{expected}, beyond which the boards' reading wraps")
         motors = self._motors.motors
@@ -125,7 +125,7 @@ class OdriTendonActuators:
             self._motors.polarity.tolist(),
             self._motors.ampere_per_newton.tolist(),
             self._motors.signed_m_per_rev.tolist(),
-            self._motors.largest_a,
+            self._motors.largest_a.tolist(),
             clock is not time.monotonic,
         )
         self._reading = self._form.ReadingBuffer(self.tendon_count)

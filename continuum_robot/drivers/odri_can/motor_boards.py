@@ -27,7 +27,7 @@ class MotorBoards:
     polarity : +1 where a positive current pulls the tendon in, else -1
     ampere_per_newton : size of the current for a tension, A/N
     signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, m
-    highest_a : largest current, A
+    highest_a : largest current, of every tendon, A
     virtual_time : frames arrive at the time of the cycle that reads them, instead of when they are read
 
     Attributes
@@ -61,7 +61,7 @@ class MotorBoards:
         polarity: Sequence[float],
         ampere_per_newton: Sequence[float],
         signed_m_per_rev: Sequence[float],
-        highest_a: float,
+        highest_a: Sequence[float],
         virtual_time: bool,
     ) -> None:
         self._board_count, self._tendon_count = len(boards), len(places)

@@ -6,6 +6,8 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cython
 
 from continuum_robot.drivers.protocols import TendonReading
@@ -60,8 +62,8 @@ class ActuationRules:
         """Start there."""
         raise NotImplementedError
 
-    def accepted(self, fraction: float, known: bool) -> tuple[float, float]:
-        """Lowest and highest command that is limited and not refused.
+    def accepted(self, fraction: float, known: bool) -> tuple[Sequence[float], Sequence[float]]:
+        """Lowest and highest command of each tendon that is limited and not refused, (N,).
 
         Parameters
         ----------

@@ -6,6 +6,8 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cython
 
 from continuum_robot.drivers.safety.fault_codes import (
@@ -16,7 +18,7 @@ from continuum_robot.drivers.safety.fault_codes import (
 )
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.robot.actuation import Limits
-from continuum_robot.stepped.buffers import INFINITE, indices, stepped
+from continuum_robot.stepped.buffers import INFINITE, indices, stepped, vector
 
 
 @cython.cclass
@@ -43,15 +45,15 @@ class CommandWatch:
     _count: cython.int
     _timeout_s: cython.double
     _grace_s: cython.double
-    _highest: cython.double
-    _lowest: cython.double
+    _highest: cython.double[::1]
+    _lowest: cython.double[::1]
     _activated_s: cython.double
     _arrived_s: cython.double
     _sequence: cython.longlong
 
     def __init__(self, limits: Limits, tendon_count: int, settings: SafetySettings) -> None:
         self._count = tendon_count
-        self._lowest, self._highest = -INFINITE, INFINITE
+        self.accept([-INFINITE] * tendon_count, [INFINITE] * tendon_count)
         self._timeout_s, self._grace_s = limits.command_timeout_s, settings.activation_grace_s
         self.restart(-INFINITE)
 
@@ -61,14 +63,14 @@ class CommandWatch:
         self._sequence = 0
         self.fresh, self.waiting = False, True
 
-    def accept(self, lowest: float, highest: float) -> None:
-        """Refuse commands outside of a range.
+    def accept(self, lowest: Sequence[float], highest: Sequence[float]) -> None:
+        """Refuse commands outside of each tendon's range.
 
         Parameters
         ----------
-        lowest, highest : N or m
+        lowest, highest : (N,), N or m
         """
-        self._lowest, self._highest = lowest, highest
+        self._lowest, self._highest = vector(lowest), vector(highest)
 
     @stepped
     def step(
@@ -107,14 +109,14 @@ class CommandWatch:
         j: cython.int
         value: cython.double
         found: cython.int = 0
-        highest: cython.double = self._highest
-        lowest: cython.double = self._lowest
+        highest: cython.double[::1] = self._highest
+        lowest: cython.double[::1] = self._lowest
         if command_size != self._count:
             return COMMAND_WRONG_SIZE_BIT
         for j in indices(self._count):
             value = command[j]
             if value - value != 0.0:  # infinity and NaN
                 return COMMAND_NOT_FINITE_BIT
-            if value < lowest or value > highest:
+            if value < lowest[j] or value > highest[j]:
                 found = COMMAND_OUT_OF_RANGE_BIT
         return found

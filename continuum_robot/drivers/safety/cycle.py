@@ -160,7 +160,7 @@ class SafetyCycle:
             self._watch = ServoWatch(robot.displacement_limits, count, settings, servos)
         else:
             thresholds, enough_hz = reading_thresholds(robot, period_s), 0.0
-            tolerated_a = thresholds.current_mismatch_a
+            tolerated_a = thresholds.current_mismatch_a.tolist()
             kind = TensionRules if robot.transmission is None else SharedTensionRules
             self.rules = kind(robot, settings, tolerated_a, mismatch_s, self._maximum_step_s)
             self._watch = ManifoldWatch(robot.tension_limits, tendon_manifold(robot), settings, thresholds)

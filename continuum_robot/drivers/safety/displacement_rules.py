@@ -6,6 +6,8 @@ Interpreted only, at the rate of a servo bus.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,6 +54,8 @@ class DisplacementRules(ActuationRules):
         limits, count = robot.displacement_limits, robot.tendon_count
         self.displaces = True
         self._limits, self._thresholds = limits, thresholds
+        keys = "maximum_n", "maximum_displacement_m", "speed_m_per_s", "slack_n", "pay_out_m", "pay_out_speed_m_per_s"
+        self._of = {key: limits.each(key, count) for key in keys}
         self._lasting_s, self._rest_s = lasting_s, _REST_FRACTION * limits.command_timeout_s
         self._limiter = DisplacementLimiter(limits, count)
         self._coupling = coupling_of(robot)
@@ -82,8 +86,11 @@ class DisplacementRules(ActuationRules):
         self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
         self._middle = self._rest if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
-        if np.any(load_n > self._limits.maximum_n):
-            return [f"measured load {np.nanmax(load_n):.3g} N > maximum_n = {self._limits.maximum_n:g} N"]
+        beyond_n = np.nan_to_num(load_n - self._of["maximum_n"], nan=-np.inf)
+        worst = int(np.argmax(beyond_n))
+        if beyond_n[worst] > 0:
+            where = f" of tendon {worst + 1}" if self._limits.tendons else ""
+            return [f"measured load {load_n[worst]:.3g} N > maximum_n{where} = {self._of['maximum_n'][worst]:g} N"]
         return []
 
     def start(self) -> None:
@@ -95,7 +102,7 @@ class DisplacementRules(ActuationRules):
             since_s[:] = 0.0
         self._put()
 
-    def accepted(self, fraction: float, known: bool) -> tuple[float, float]:
+    def accepted(self, fraction: float, known: bool) -> tuple[Sequence[float], Sequence[float]]:
         """As :class:`ActuationRules`: a fraction of the range beyond it.
 
         Parameters
@@ -103,8 +110,9 @@ class DisplacementRules(ActuationRules):
         fraction : of the range
         known : where not, every command is limited around the start
         """
-        farthest_m = (1.0 + fraction) * self._limits.maximum_displacement_m if known else np.inf
-        return -farthest_m, farthest_m
+        farthest_m = (1.0 + fraction) * self._of["maximum_displacement_m"]
+        farthest_m = farthest_m if known else np.full(self._count, np.inf)
+        return (-farthest_m).tolist(), farthest_m.tolist()
 
     def detail(self, fault: str) -> str:
         """As :class:`ActuationRules`: load and distance to the command of each tendon that it was found on.
@@ -147,19 +155,19 @@ class DisplacementRules(ActuationRules):
         reading : of this cycle
         dt, engaged, obeys : as of :class:`ActuationRules`
         """
-        limits, thresholds = self._limits, self._thresholds
+        of, thresholds = self._of, self._thresholds
         load_n = np.array(reading.tension_n)
         # What no servo reports may be as much as the tendon carries.
-        self.motor_n[:] = np.where(np.isfinite(load_n), load_n, limits.maximum_n).tolist()
+        self.motor_n[:] = np.where(np.isfinite(load_n), load_n, of["maximum_n"]).tolist()
         if not reading.valid or not engaged or reading.stamp_s == self._stamp_s:
             return 0
         self._stamp_s = reading.stamp_s
         measured = np.array(reading.displacement_m)
         self._measured = measured if np.isfinite(measured).all() else None
         speed = np.abs(np.array(reading.velocity_m_per_s))
-        friction_n = thresholds.viscous_ns_per_m * np.where(np.isfinite(speed), speed, limits.speed_m_per_s)
+        friction_n = thresholds.viscous_ns_per_m * np.where(np.isfinite(speed), speed, of["speed_m_per_s"])
         # A comparison with a load that is not known is false.
-        self._taut |= load_n >= limits.slack_n
+        self._taut |= load_n >= of["slack_n"]
         wrong = {
             DISPLACEMENT_LAG_BIT: np.abs(np.array(self.command) - measured) > thresholds.lag_m,
             TENSION_OUT_OF_RANGE_BIT: load_n > thresholds.highest_n + friction_n,
@@ -230,7 +238,7 @@ class DisplacementRules(ActuationRules):
         """
         if self._target is None:  # a hold has ended
             self._target = self._able(np.minimum(self._limiter.command, self._slack_m))
-        self._limiter.step(self._target, dt, self._limits.pay_out_speed_m_per_s)
+        self._limiter.step(self._target, dt, self._of["pay_out_speed_m_per_s"])
         self._put()
 
     def finish_stop(self, reading: ReadingBuffer, engaged: bool, dt: float) -> None:  # noqa: ARG002
@@ -259,7 +267,7 @@ class DisplacementRules(ActuationRules):
     @property
     def _slack_m(self) -> Vector:
         """Where tendons are slack, (N,), m: below the straight robot, or below where a procedure began."""
-        return self._middle - self._limits.pay_out_m
+        return self._middle - self._of["pay_out_m"]
 
     def _put(self) -> None:
         self.command[:] = self._limiter.command.tolist()

@@ -40,8 +40,8 @@ class ReadingWatch:
 
     _count: cython.int
     _timeout_s: cython.double
-    _maximum_displacement_m: cython.double
-    _highest_n: cython.double
+    _maximum_displacement_m: cython.double[::1]
+    _highest_n: cython.double[::1]
     _lowest_n: cython.double
     _jump_m: cython.double
     _speed_m_per_s: cython.double
@@ -53,8 +53,9 @@ class ReadingWatch:
 
     def __init__(self, limits: Limits, tendon_count: int, settings: SafetySettings) -> None:
         self._count, self._inconsistent = tendon_count, False
-        self._timeout_s, self._maximum_displacement_m = limits.reading_timeout_s, limits.maximum_displacement_m
-        self._highest_n, self._lowest_n = INFINITE, -INFINITE
+        self._timeout_s = limits.reading_timeout_s
+        self._maximum_displacement_m = vector(limits.each("maximum_displacement_m", tendon_count))
+        self._highest_n, self._lowest_n = vector([INFINITE] * tendon_count), -INFINITE
         self._jump_m, self._speed_m_per_s = settings.jump_m, settings.maximum_speed_m_per_s
         self._frozen_time_s = settings.frozen_time_s
         self._previous = ReadingBuffer(tendon_count)
@@ -131,15 +132,15 @@ class ReadingWatch:
         displacement_m: cython.double[::1] = reading.displacement_m
         value: cython.double
         out_of_range: cython.bint = False
-        farthest_m: cython.double = self._maximum_displacement_m
-        highest_n: cython.double = self._highest_n
+        farthest_m: cython.double[::1] = self._maximum_displacement_m
+        highest_n: cython.double[::1] = self._highest_n
         lowest_n: cython.double = self._lowest_n
         self._predict(displacement_m, command)
         for j in indices(self._count):
-            if not (-farthest_m <= displacement_m[j] <= farthest_m):
+            if not (-farthest_m[j] <= displacement_m[j] <= farthest_m[j]):
                 out_of_range = True
             value = tension_n[j]
-            if value > highest_n or value < lowest_n:
+            if value > highest_n[j] or value < lowest_n:
                 found |= TENSION_OUT_OF_RANGE_BIT
         if known and out_of_range:
             found |= DISPLACEMENT_OUT_OF_RANGE_BIT
@@ -252,7 +253,7 @@ class ManifoldWatch(ReadingWatch):
         self._leave_one_out = vector([1.0 / one if one > 0.0 else 0.0 for one in np.diag(off_manifold).tolist()])
         self._coordinate_count = manifold.displacement_matrix.shape[1]
         self._displacement_matrix = matrix(manifold.displacement_matrix.tolist())
-        self._highest_n = limits.maximum_n + settings.tension_margin_n
+        self._highest_n = vector(limits.each("maximum_n", count) + settings.tension_margin_n)
         self._lowest_n = -settings.tension_margin_n
         self._frozen_begin_s = thresholds.frozen_begin_s
         self._frozen_motion_m = vector(thresholds.frozen_motion_m)

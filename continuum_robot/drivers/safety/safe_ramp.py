@@ -7,6 +7,8 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 from __future__ import annotations
 
 import cython
+import numpy as np
+from numpy.typing import NDArray
 
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
@@ -31,7 +33,7 @@ class SafeRamp:
     settings : further thresholds
     limiter : whose command it changes
     tendon_count : N
-    reflected_mass_kg : of a motor, as it moves with its tendon
+    reflected_mass_kg : of each motor, as it moves with its tendon, (N,)
 
     Attributes
     ----------
@@ -41,16 +43,16 @@ class SafeRamp:
     brake_n: cython.double[::1]
     _command: cython.double[::1]
     _count: cython.int
-    _safe_n: cython.double
+    _safe_n: cython.double[::1]
     _safe_rate_n_per_s: cython.double
     _total_n: cython.double
-    _maximum_n: cython.double
+    _maximum_n: cython.double[::1]
     _within_s: cython.double
     _rate_n_per_s: cython.double
     _change: cython.double[::1]
     _braked_s: cython.double
     _duration_s: cython.double
-    _brake_ns_per_m: cython.double
+    _brake_ns_per_m: cython.double[::1]
     _brake_speed_m_per_s: cython.double
     _maximum_speed_m_per_s: cython.double
     _runs_in: cython.int[::1]
@@ -61,14 +63,14 @@ class SafeRamp:
         settings: SafetySettings,
         limiter: TensionLimiter,
         tendon_count: int,
-        reflected_mass_kg: float,
+        reflected_mass_kg: NDArray[np.float64],
     ) -> None:
         self._count, self._command = tendon_count, limiter.command
-        self._safe_n, self._safe_rate_n_per_s = limits.safe_n, limits.safe_rate_n_per_s
-        self._total_n, self._maximum_n = limits.total_n, limits.maximum_n
+        self._safe_n, self._maximum_n = (vector(limits.each(key, tendon_count)) for key in ("safe_n", "maximum_n"))
+        self._safe_rate_n_per_s, self._total_n = limits.safe_rate_n_per_s, limits.total_n
         self._within_s, self._duration_s = settings.safe_within_s, BRAKE_DURATION_S
         self._rate_n_per_s, self._braked_s = limits.safe_rate_n_per_s, INFINITE
-        self._brake_ns_per_m = reflected_mass_kg / _BRAKE_TIME_S
+        self._brake_ns_per_m = vector(reflected_mass_kg / _BRAKE_TIME_S)
         self._brake_speed_m_per_s = _BRAKE_SPEED_M_PER_S
         self._maximum_speed_m_per_s = settings.maximum_speed_m_per_s
         self.brake_n, self._change = vector(tendon_count), vector(tendon_count)
@@ -78,12 +80,14 @@ class SafeRamp:
     def begin(self) -> cython.void:
         """Begin the ramp after a fault: the safe tension is reached within ``safe_within_s``, and motors are braked."""
         j: cython.int
+        away_n: cython.double
         quickly: cython.double
-        highest_n: cython.double = self._command[0]
+        farthest_n: cython.double = self._command[0] - self._safe_n[0]
         for j in indices(self._count):
             self._runs_in[j] = 1
-            highest_n = highest_n if highest_n > self._command[j] else self._command[j]
-        quickly = (highest_n - self._safe_n) / self._within_s
+            away_n = self._command[j] - self._safe_n[j]
+            farthest_n = farthest_n if farthest_n > away_n else away_n
+        quickly = farthest_n / self._within_s
         self._rate_n_per_s = quickly if quickly > self._safe_rate_n_per_s else self._safe_rate_n_per_s
         self._braked_s = 0.0
 
@@ -111,7 +115,7 @@ class SafeRamp:
         lowered: cython.double = 0.0
         rising: cython.double = 0.0
         for j in indices(self._count):
-            value = self._safe_n - command[j]
+            value = self._safe_n[j] - command[j]
             if value > step_n:
                 value = step_n
             elif value < -step_n:
@@ -155,6 +159,6 @@ class SafeRamp:
             # A robot that springs back may pull a tendon to and fro: that is no winding in.
             if not (excess > 0.0):
                 self._runs_in[j] = 0
-            force_n = self._brake_ns_per_m * excess if self._runs_in[j] else 0.0
-            most_n = self._command[j] + self._maximum_n
+            force_n = self._brake_ns_per_m[j] * excess if self._runs_in[j] else 0.0
+            most_n = self._command[j] + self._maximum_n[j]
             brake_n[j] = force_n if force_n < most_n else most_n

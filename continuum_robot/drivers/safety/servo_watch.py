@@ -10,6 +10,7 @@ from continuum_robot.drivers.safety.reading_watch import ReadingWatch
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.reading_thresholds import ServoThresholds
+from continuum_robot.stepped.buffers import vector
 
 
 class ServoWatch(ReadingWatch):
@@ -35,7 +36,7 @@ class ServoWatch(ReadingWatch):
     ) -> None:
         super().__init__(limits, tendon_count, settings)
         # Commands keep the range; a servo gives way beyond it by its load.
-        self._maximum_displacement_m += thresholds.lag_m
+        self._maximum_displacement_m = vector(self._maximum_displacement_m + thresholds.lag_m)
         self._thresholds = thresholds
         self._stood_s, self._left_behind_s = np.zeros(tendon_count), np.zeros(tendon_count)
         self._command_at_change = np.zeros(tendon_count)

@@ -43,12 +43,17 @@ class SharedTensionRules(TensionRules):
     """
 
     def __init__(
-        self, robot: Robot, settings: SafetySettings, tolerated_a: float, mismatch_s: float, longest_step_s: float
+        self,
+        robot: Robot,
+        settings: SafetySettings,
+        tolerated_a: Sequence[float],
+        mismatch_s: float,
+        longest_step_s: float,
     ) -> None:
         super().__init__(robot, settings, tolerated_a, mismatch_s, longest_step_s)
         self._coupling = coupling = Coupling(robot)
         motors = coupling.matrix.shape[1]
-        self._largest_n = np.full(motors, np.inf)
+        self._largest_n, self._rates_n_per_s = np.full(motors, np.inf), self._limits.each("rate_n_per_s", self._count)
         if robot.actuators is not None:
             largest_n = self._newton_per_ampere * robot.actuators.maximum_current_a
             self._largest_n = np.abs(coupling.each_motors(largest_n))
@@ -66,7 +71,7 @@ class SharedTensionRules(TensionRules):
         reading, known : as there
         """
         tension = np.asarray(reading.tension_n, dtype=float)
-        told = np.where(np.isfinite(tension), tension, self._safe_n)
+        told = np.where(np.isfinite(tension), tension, np.array(self._safe_n))
         return super().prepare(replace(reading, tension_n=told), known)
 
     def start(self) -> None:
@@ -116,7 +121,7 @@ class SharedTensionRules(TensionRules):
         reading, place, dt : as there
         """
         self._hold(reading, place)
-        self._go(self._hold_n, np.full(self._count, self._maximum_n), dt)
+        self._go(self._hold_n, np.array(self._maximum_n), dt)
 
     def release(self, dt: float) -> None:
         """As :class:`TensionRules`: to the preload.
@@ -145,11 +150,11 @@ class SharedTensionRules(TensionRules):
         for motor in np.flatnonzero(change):
             sense, asked = np.sign(change[motor]), abs(change[motor])
             tension, pulls = coupling.loads(force), sense * coupling.told[:, motor]
-            step = limits.rate_n_per_s * dt + np.sign(pulls) * (begin - tension)
+            step = self._rates_n_per_s * dt + np.sign(pulls) * (begin - tension)
             none = np.full(self._count, np.inf)
             room = np.array([
                 np.divide(ceiling - tension, pulls, out=none.copy(), where=pulls > 0),
-                np.divide(limits.minimum_n - tension, pulls, out=none.copy(), where=pulls < 0),
+                np.divide(np.array(self._minimum_n) - tension, pulls, out=none.copy(), where=pulls < 0),
                 np.divide(step, np.abs(pulls), out=none.copy(), where=pulls != 0),
                 none if pulls.sum() <= 0 else np.full(self._count, (limits.total_n - tension.sum()) / pulls.sum()),
                 np.full(self._count, self._largest_n[motor] - sense * force[motor]),

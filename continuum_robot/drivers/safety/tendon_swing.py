@@ -6,15 +6,14 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 
 from __future__ import annotations
 
-import math
-
 import cython
+import numpy as np
 from cython.cimports.libc.math import sqrt
 
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
-from continuum_robot.stepped.buffers import INFINITE, copy_into, indices, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, indices, stepped, vector
 
 
 @cython.cclass
@@ -37,24 +36,27 @@ class TendonSwing:
     settings : the fractions and the time constant
     """
 
-    _half_rad_per_s: cython.double
+    _half_rad_per_s: cython.double[::1]
     _count: cython.int
-    _soft_n: cython.double
+    _soft_n: cython.double[::1]
     _soft_time_s: cython.double
-    _highest_n: cython.double
-    _swing_n: cython.double
+    _highest_n: cython.double[::1]
+    _swing_n: cython.double[::1]
     _tension_n: cython.double[::1]
     # The tension's rate, divided by w.
     _rise_n: cython.double[::1]
 
     def __init__(self, robot: Robot, limits: TensionLimits, settings: SafetySettings) -> None:
-        mass_kg = 0.0 if robot.tendon_actuators is None else robot.tendon_actuators.reflected_mass_kg
+        self._count = count = robot.tendon_count
+        motors = robot.tendon_actuators
+        mass_kg = np.zeros(count) if motors is None else motors.each("reflected_mass_kg", count)
         stiffness_n_per_m = float(robot.tendon_stiffnesses_n_per_m.max())
-        self._half_rad_per_s = 0.5 * math.sqrt(stiffness_n_per_m / mass_kg) if mass_kg > 0 else INFINITE
-        self._count = robot.tendon_count
-        self._highest_n = (1 - settings.headroom_fraction) * limits.maximum_n
-        self._soft_n = min(self._highest_n, settings.soft_fraction * limits.maximum_n)
-        self._swing_n = settings.swing_fraction * limits.maximum_n
+        self._half_rad_per_s = vector(0.5 * sqrt(stiffness_n_per_m / one) if one > 0 else INFINITE for one in mass_kg)
+        maximum_n = limits.each("maximum_n", count)
+        highest_n = (1 - settings.headroom_fraction) * maximum_n
+        self._highest_n = vector(highest_n)
+        self._soft_n = vector(np.minimum(highest_n, settings.soft_fraction * maximum_n))
+        self._swing_n = vector(settings.swing_fraction * maximum_n)
         self._soft_time_s = settings.soft_time_s
         self._tension_n, self._rise_n = vector(self._count), vector(self._count)
 
@@ -62,22 +64,29 @@ class TendonSwing:
     def step(self, command_n: cython.double[::1], dt: cython.double) -> cython.void:
         """Swing for ``dt``, s, about ``command_n``, N: by the implicit midpoint rule, which neither adds nor takes."""
         j: cython.int
-        half: cython.double = self._half_rad_per_s * dt
         kept: cython.double = self._soft_time_s / (self._soft_time_s + dt)
-        cosine: cython.double
-        sine: cython.double
+        half_rad_per_s: cython.double[::1] = self._half_rad_per_s
+        tension_n: cython.double[::1] = self._tension_n
+        rises_n: cython.double[::1] = self._rise_n
+        before_rad_per_s: cython.double = -1.0
+        half: cython.double = 0.0
+        cosine: cython.double = 0.0
+        sine: cython.double = 0.0
         away_n: cython.double
         rise_n: cython.double
-        if not (half < 1e6):
-            copy_into(self._tension_n, command_n, self._count)
-            return
-        cosine = kept * (1.0 - half * half) / (1.0 + half * half)
-        sine = kept * 2.0 * half / (1.0 + half * half)
         for j in indices(self._count):
-            away_n = self._tension_n[j] - command_n[j]
-            rise_n = self._rise_n[j]
-            self._tension_n[j] = command_n[j] + cosine * away_n + sine * rise_n
-            self._rise_n[j] = cosine * rise_n - sine * away_n
+            if half_rad_per_s[j] != before_rad_per_s:
+                before_rad_per_s = half_rad_per_s[j]
+                half = before_rad_per_s * dt
+                cosine = kept * (1.0 - half * half) / (1.0 + half * half)
+                sine = kept * 2.0 * half / (1.0 + half * half)
+            if not (half < 1e6):
+                tension_n[j] = command_n[j]
+                continue
+            away_n = tension_n[j] - command_n[j]
+            rise_n = rises_n[j]
+            tension_n[j] = command_n[j] + cosine * away_n + sine * rise_n
+            rises_n[j] = cosine * rise_n - sine * away_n
 
     @stepped
     def ceilings(
@@ -90,13 +99,17 @@ class TendonSwing:
         rise_n: cython.double
         free_n: cython.double
         slow_n: cython.double
-        room_n: cython.double = self._highest_n - 2.0 * self._swing_n
+        room_n: cython.double
+        highest_n: cython.double[::1] = self._highest_n
+        swing_n: cython.double[::1] = self._swing_n
+        soft_n: cython.double[::1] = self._soft_n
         blend = blend if blend < 1.0 else 1.0
         for j in indices(self._count):
             away_n = self._tension_n[j] - command_n[j]
             rise_n = self._rise_n[j]
-            free_n = command_n[j] + self._swing_n - sqrt(away_n * away_n + rise_n * rise_n)
+            room_n = highest_n[j] - 2.0 * swing_n[j]
+            free_n = command_n[j] + swing_n[j] - sqrt(away_n * away_n + rise_n * rise_n)
             free_n = free_n if free_n < room_n else room_n
-            slow_n = command_n[j] + (self._highest_n - command_n[j]) * blend
-            slow_n = slow_n if slow_n > self._soft_n else self._soft_n
+            slow_n = command_n[j] + (highest_n[j] - command_n[j]) * blend
+            slow_n = slow_n if slow_n > soft_n[j] else soft_n[j]
             ceiling_n[j] = slow_n if slow_n > free_n else free_n

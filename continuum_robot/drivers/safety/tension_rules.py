@@ -6,6 +6,8 @@ Stepped code: see :mod:`continuum_robot.stepped`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import cython
 import numpy as np
 
@@ -35,7 +37,7 @@ class TensionRules(ActuationRules):
     ----------
     robot : with limits
     settings : further thresholds
-    tolerated_a : largest difference of commanded and measured current, A
+    tolerated_a : largest difference of commanded and measured current, (N,), A
     mismatch_s : how long currents must disagree, s
     longest_step_s : longest time that counts as one of disagreement, s
     """
@@ -47,28 +49,33 @@ class TensionRules(ActuationRules):
     _swing: TendonSwing
     _ramp: SafeRamp
     _since_s: cython.double
-    _minimum_n: cython.double
-    _maximum_n: cython.double
-    _safe_n: cython.double
+    _minimum_n: cython.double[::1]
+    _maximum_n: cython.double[::1]
+    _safe_n: cython.double[::1]
     # A hold: what was commanded, and the place.
     _held_n: cython.double[::1]
     _hold_n: cython.double[::1]
     _place_m: cython.double[::1]
     _place_known: cython.bint
-    _authority_n: cython.double
-    _stiffness_n_per_m: cython.double
-    _damping_ns_per_m: cython.double
+    _authority_n: cython.double[::1]
+    _stiffness_n_per_m: cython.double[::1]
+    _damping_ns_per_m: cython.double[::1]
     # Currents
     _has_actuators: cython.bint
     _ampere_per_newton: cython.double[::1]
-    _tolerated_a: cython.double
+    _tolerated_a: cython.double[::1]
     _mismatch_time_s: cython.double
     _mismatch_s: cython.double
     _compared_s: cython.double
     _longest_step_s: cython.double
 
     def __init__(
-        self, robot: Robot, settings: SafetySettings, tolerated_a: float, mismatch_s: float, longest_step_s: float
+        self,
+        robot: Robot,
+        settings: SafetySettings,
+        tolerated_a: Sequence[float],
+        mismatch_s: float,
+        longest_step_s: float,
     ) -> None:
         ActuationRules.__init__(self, robot.tendon_count)
         limits, policy, count = robot.tension_limits, robot.stop, robot.tendon_count
@@ -77,17 +84,22 @@ class TensionRules(ActuationRules):
         self.command, self.limited = self._limiter.command, self._limiter.limited
         self._swing = TendonSwing(robot, limits, settings)
         self._has_actuators = robot.actuators is not None
-        motor_kg = 0.0 if robot.actuators is None else robot.actuators.reflected_mass_kg
-        mass_kg = 0.0 if robot.tendon_actuators is None else robot.tendon_actuators.reflected_mass_kg
+        motor_kg, mass_kg = (
+            np.zeros(count) if one is None else one.each("reflected_mass_kg", count)
+            for one in (robot.actuators, robot.tendon_actuators)
+        )
         self._ramp = SafeRamp(limits, settings, self._limiter, count, motor_kg)
-        self._minimum_n, self._maximum_n, self._safe_n = limits.minimum_n, limits.maximum_n, limits.safe_n
+        minimum_n, maximum_n, safe_n = (limits.each(key, count) for key in ("minimum_n", "maximum_n", "safe_n"))
+        self._minimum_n, self._maximum_n, self._safe_n = vector(minimum_n), vector(maximum_n), vector(safe_n)
         self._held_n, self._hold_n, self._place_m = vector(count), vector(count), vector(count)
         self._place_known = False
         bandwidth = policy.hold_bandwidth_rad_per_s
-        self._authority_n = policy.hold_authority_n or _AUTHORITY_FRACTION * limits.maximum_n
-        self._stiffness_n_per_m, self._damping_ns_per_m = mass_kg * bandwidth * bandwidth, 2.0 * mass_kg * bandwidth
+        authority_n = policy.hold_authority_n or _AUTHORITY_FRACTION * maximum_n
+        self._authority_n = vector(np.broadcast_to(authority_n, count))
+        self._stiffness_n_per_m = vector(mass_kg * bandwidth * bandwidth)
+        self._damping_ns_per_m = vector(2.0 * mass_kg * bandwidth)
         self._ampere_per_newton = vector((1.0 / robot.newton_per_ampere).tolist())
-        self._tolerated_a, self._mismatch_time_s, self._mismatch_s = tolerated_a, mismatch_s, 0.0
+        self._tolerated_a, self._mismatch_time_s, self._mismatch_s = vector(tolerated_a), mismatch_s, 0.0
         self._compared_s, self._longest_step_s = UNKNOWN, longest_step_s
 
     def prepare(self, reading: TendonReading, known: bool) -> list[str]:  # noqa: ARG002
@@ -99,14 +111,17 @@ class TensionRules(ActuationRules):
         known : not needed
         """
         limits, problems = self._limits, []
+        minimum_n, maximum_n = np.array(self._minimum_n), np.array(self._maximum_n)
         tension = np.asarray(reading.tension_n, dtype=float)
         if self._has_actuators:
             from_current = np.asarray(reading.current_a, dtype=float) * self._newton_per_ampere
             tension = np.where(np.isfinite(tension), tension, from_current)
-        tension = np.where(np.isfinite(tension), tension, limits.minimum_n)
-        if np.any(tension > limits.maximum_n):
-            problems.append(f"measured tension {tension.max():.3g} N > maximum_n = {limits.maximum_n:g} N")
-        self._begin = np.clip(tension, limits.minimum_n, limits.maximum_n)
+        tension = np.where(np.isfinite(tension), tension, minimum_n)
+        if np.any(tension > maximum_n):
+            worst = int(np.argmax(tension - maximum_n))
+            where = f" of tendon {worst + 1}" if limits.tendons else ""
+            problems.append(f"measured tension {tension[worst]:.3g} N > maximum_n{where} = {maximum_n[worst]:g} N")
+        self._begin = np.clip(tension, minimum_n, maximum_n)
         if self._begin.sum() > limits.total_n:
             problems.append(f"sum of tensions {self._begin.sum():.3g} N > total_n = {limits.total_n:g} N")
         return problems
@@ -116,7 +131,7 @@ class TensionRules(ActuationRules):
         self._limiter.reset(self._begin)
         self._mismatch_s = 0.0
 
-    def accepted(self, fraction: float, known: bool) -> tuple[float, float]:  # noqa: ARG002
+    def accepted(self, fraction: float, known: bool) -> tuple[Sequence[float], Sequence[float]]:  # noqa: ARG002
         """As :class:`ActuationRules`: a fraction of the maximum beyond 0 and the maximum.
 
         Parameters
@@ -124,8 +139,9 @@ class TensionRules(ActuationRules):
         fraction : of the maximum
         known : not needed
         """
-        margin_n = fraction * self._maximum_n
-        return -margin_n, self._maximum_n + margin_n
+        maximum_n = np.array(self._maximum_n)
+        margin_n = fraction * maximum_n
+        return (-margin_n).tolist(), (maximum_n + margin_n).tolist()
 
     @stepped
     def elapse(self, dt: cython.double) -> cython.void:
@@ -147,7 +163,7 @@ class TensionRules(ActuationRules):
         """:meth:`check` of currents for ``motor_n``."""
         j: cython.int
         current_a: cython.double[::1] = reading.current_a
-        tolerated_a: cython.double = self._tolerated_a
+        tolerated_a: cython.double[::1] = self._tolerated_a
         difference_a: cython.double
         motor_n: cython.double[::1] = self.motor_n
         ampere_per_newton: cython.double[::1] = self._ampere_per_newton
@@ -155,7 +171,7 @@ class TensionRules(ActuationRules):
         if reading.valid and self._has_actuators and engaged:
             for j in indices(self._count):
                 difference_a = current_a[j] - motor_n[j] * ampere_per_newton[j]
-                if difference_a > tolerated_a or difference_a < -tolerated_a:
+                if difference_a > tolerated_a[j] or difference_a < -tolerated_a[j]:
                     differs = True
         if not differs:
             self._mismatch_s = 0.0
@@ -173,12 +189,10 @@ class TensionRules(ActuationRules):
 
         That also holds for a tension that the limits raise, since another one is at its minimum.
         """
-        j: cython.int
         ceiling: cython.double[::1] = self._limiter.ceiling
         self._swing.ceilings(self.command, since_s, ceiling)
         self._limiter.step(command, since_s)
-        for j in indices(self._count):
-            ceiling[j] = self._maximum_n
+        copy_into(ceiling, self._maximum_n, self._count)
 
     @stepped
     def begin_stop(self, found: cython.int, holds: cython.bint) -> cython.void:  # noqa: ARG002
@@ -207,8 +221,8 @@ class TensionRules(ActuationRules):
         self._hold(reading, place)
         for j in indices(self._count):
             # Each tendon holds its own place: the minimum of one is not made up for by the others.
-            if self._hold_n[j] < self._minimum_n:
-                self._hold_n[j] = self._minimum_n
+            if self._hold_n[j] < self._minimum_n[j]:
+                self._hold_n[j] = self._minimum_n[j]
         self._limiter.step(self._hold_n, dt)
 
     @stepped
@@ -230,13 +244,13 @@ class TensionRules(ActuationRules):
             self._place_known = True
             copy_into(self._place_m, displacement_m, self._count)
         for j in indices(self._count):
-            change = self._stiffness_n_per_m * (self._place_m[j] - displacement_m[j])
+            change = self._stiffness_n_per_m[j] * (self._place_m[j] - displacement_m[j])
             if velocity_m_per_s[j] - velocity_m_per_s[j] == 0.0:
-                change -= self._damping_ns_per_m * velocity_m_per_s[j]
-            if change > self._authority_n:
-                change = self._authority_n
-            elif change < -self._authority_n:
-                change = -self._authority_n
+                change -= self._damping_ns_per_m[j] * velocity_m_per_s[j]
+            if change > self._authority_n[j]:
+                change = self._authority_n[j]
+            elif change < -self._authority_n[j]:
+                change = -self._authority_n[j]
             self._hold_n[j] = self._held_n[j] + change
 
     @stepped
@@ -251,8 +265,8 @@ class TensionRules(ActuationRules):
         self._ramp.brake(reading, engaged, dt)
         for j in indices(self._count):
             self.output[j] = self.command[j] - self._ramp.brake_n[j]
-            if self.output[j] < -self._maximum_n:  # by rounding
-                self.output[j] = -self._maximum_n
+            if self.output[j] < -self._maximum_n[j]:  # by rounding
+                self.output[j] = -self._maximum_n[j]
 
     @stepped
     def is_released(self) -> cython.bint:
@@ -260,7 +274,7 @@ class TensionRules(ActuationRules):
         j: cython.int
         away_n: cython.double
         for j in indices(self._count):
-            away_n = self.command[j] - self._safe_n
+            away_n = self.command[j] - self._safe_n[j]
             if away_n > 1e-9 or away_n < -1e-9:
                 return False
         return True

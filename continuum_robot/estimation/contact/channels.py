@@ -110,11 +110,12 @@ class _CoefficientChannels:
             return math.nan
         directions = np.linspace(0, 2 * np.pi, 360, endpoint=False)
         found = []
-        for segment in self.robot.segments:
+        most_n, least_n = (limits.each(key, self.robot.tendon_count) for key in ("maximum_n", "least_n"))
+        for segment, rows in zip(self.robot.segments, self.robot.tendon_slices, strict=True):
             tendons = segment.tendons
             along = np.maximum(np.cos(tendons.angles_rad - directions[:, None]), 0)
-            lever_m = tendons.pitch_radius_m * along.sum(axis=1).min()
-            found.append(lever_m * (limits.maximum_n - limits.least_n) / segment.length_m)
+            moment_nm = tendons.pitch_radius_m * (along @ (most_n - least_n)[rows]).min()
+            found.append(moment_nm / segment.length_m)
         return float(min(found))
 
 

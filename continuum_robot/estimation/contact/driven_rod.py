@@ -44,13 +44,14 @@ class _Motors:
         actuators = robot.actuators
         if actuators is None:
             return None
-        both = tendon_matrix.T @ tendon_matrix
-        # Dry friction that builds up over a travel is known from the motion: see rod/friction/resistance.py.
-        dry_n, cogging_n = 0.0 if actuators.friction_travel_m else actuators.coulomb_n, actuators.cogging_n
+        keys = "viscous_ns_per_m", "coulomb_n", "cogging_n"
+        viscous, dry_n, cogging_n = (actuators.each(key, robot.tendon_count) for key in keys)
+        if actuators.friction_travel_m:  # known from the motion: see rod/friction/resistance.py
+            dry_n = np.zeros_like(dry_n)
         return cls(
-            actuators.viscous_ns_per_m * both,
-            (dry_n**2 + cogging_n**2 / 2) * both,
-            (dry_n + cogging_n) * np.abs(tendon_matrix).sum(axis=0),
+            (viscous * tendon_matrix.T) @ tendon_matrix,
+            ((dry_n**2 + cogging_n**2 / 2) * tendon_matrix.T) @ tendon_matrix,
+            (dry_n + cogging_n) @ np.abs(tendon_matrix),
         )
 
     def moving_with(self, terms: ContactTerms, rate: Vector) -> ContactTerms:

@@ -42,7 +42,9 @@ class HeldLoads:
             raise ParameterError("robot", robot.name, f"measured loads, strings or a fibre: {UNTOLD}")
         self._rod, self._tendons = Rod(robot), HeldTendons.of(robot)
         actuators = robot.actuators
-        self._resolution_m = 0.0 if actuators is None else actuators.meter_per_count / np.sqrt(12)
+        self._resolution_m = np.zeros(robot.tendon_count)
+        if actuators is not None:
+            self._resolution_m = actuators.each("meter_per_count", robot.tendon_count) / np.sqrt(12)
 
     def loads(
         self, c: Vector, covariance: Vector, displacement: Vector, stiffness_fraction: float

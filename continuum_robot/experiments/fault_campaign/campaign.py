@@ -223,7 +223,7 @@ def _boards(stand: VirtualRobot) -> OdriCan:
 
 def _move(robot: Robot) -> RestToRest:
     end = np.zeros(robot.coordinate_count)
-    end[0] = DISPLACEMENT_FRACTION * robot.tension_limits.maximum_displacement_m
+    end[0] = DISPLACEMENT_FRACTION * robot.tension_limits.smallest("maximum_displacement_m", robot.tendon_count)
     return RestToRest(np.zeros_like(end), end, MOVE_S)
 
 

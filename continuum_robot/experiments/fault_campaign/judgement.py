@@ -53,8 +53,8 @@ def passive_tension_n(robot: Robot) -> float:
     actuators = robot.actuators
     if actuators is None:
         return 0.0
-    torque_nm = actuators.coulomb_friction_nm + actuators.cogging_amplitude_nm
-    return torque_nm * actuators.gear_ratio / actuators.spool_radius_m
+    friction_n, cogging_n = (actuators.each(key, robot.tendon_count) for key in ("coulomb_n", "cogging_n"))
+    return float((friction_n + cogging_n).max())
 
 
 def judge(

@@ -38,7 +38,7 @@ from continuum_robot.experiments.fault_campaign.kind import EITHER, HOME, RESET,
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reading_thresholds import servo_thresholds
+from continuum_robot.robot.reading_thresholds import servo_thresholds, spread
 from continuum_robot.robot.stop_policy import HOLD_PLACE, TORQUE_OFF, StopPolicy
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.plant import Plant
@@ -455,8 +455,8 @@ def judge(
     time_s, tension = np.array(seen.time_s), np.array(seen.tension_n)
     problems = []
     peak_n = float(tension.max())
-    if peak_n > thresholds.highest_n:
-        problems.append(f"a tendon had {peak_n:.1f} N, more than {thresholds.highest_n:.1f} N")
+    if (tension.max(axis=0) > thresholds.highest_n).any():
+        problems.append(f"a tendon had {peak_n:.1f} N, more than {spread(thresholds.highest_n)} N")
     rest = time_s > time_s[-1] - REST_S
     left = tension[rest].mean(axis=0)
     goes_on = math.isnan(stopped_s)
@@ -464,7 +464,7 @@ def judge(
     deviation_m = float(np.nanmax(error_m)) if np.isfinite(error_m).any() else math.nan
     safe_s = math.nan
     if goes_on:
-        if deviation_m > DEVIATION_M + thresholds.lag_m:
+        if deviation_m > DEVIATION_M + float(thresholds.lag_m.max()):
             problems.append(f"the robot went on, {1e3 * deviation_m:.1f} mm away from its reference")
     else:
         commanded = np.array(seen.commanded_m)
@@ -472,7 +472,8 @@ def judge(
         pulls = (np.diff(commanded, axis=0) > PULL_IN_M).any(axis=1)
         last_s = float(time_s[1:][pulls][-1]) if pulls.any() else -math.inf
         safe_s = max(0.0, max(last_s, stopped_s) - knowable_s)
-        allowed_s = TIME_TO_SAFE_S + limits.speed_m_per_s / limits.acceleration_m_per_s2
+        braking_s = limits.each("speed_m_per_s", left.size) / limits.each("acceleration_m_per_s2", left.size)
+        allowed_s = TIME_TO_SAFE_S + float(braking_s.max())
         if safe_s > allowed_s:
             problems.append(f"a servo still pulled in {1e3 * safe_s:.0f} ms after the fault could be known")
         # Torque that goes off leaves what the motors' friction holds; gears hold the more.
@@ -503,7 +504,7 @@ def run_one(robot: Robot, plant: Plant, kind: ServoFault, injection_time: str, s
         stand.activate()
         stand.run(0.5)
         end = np.zeros(robot.coordinate_count)
-        end[0] = DISPLACEMENT_FRACTION * limits.maximum_displacement_m
+        end[0] = DISPLACEMENT_FRACTION * limits.smallest("maximum_displacement_m", robot.tendon_count)
         stand.begin(RestToRest(np.zeros_like(end), end, MOVE_S))
         stand.run(INJECTION_TIMES[injection_time])
         early = [name for _, name in stand.faults]

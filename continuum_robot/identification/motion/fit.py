@@ -235,9 +235,9 @@ def _result(
     sine, cosine = x[at["sine"]], x[at["cosine"]]
     amplitude = np.hypot(sine, cosine)
     slope = np.zeros(len(x))
-    slope[at["sine"]] = sine / np.maximum(amplitude, 1e-12) / motors
-    slope[at["cosine"]] = cosine / np.maximum(amplitude, 1e-12) / motors
-    lever_m = 1 / driven_parts(robot)[0].motor_rad_per_m
+    lever_m = 1 / driven_parts(robot)[0].each("motor_rad_per_m", motors)
+    slope[at["sine"]] = lever_m * sine / np.maximum(amplitude, 1e-12) / motors
+    slope[at["cosine"]] = lever_m * cosine / np.maximum(amplitude, 1e-12) / motors
     return MotionFit(
         keys=named.keys,
         before=named.values(named.expected),
@@ -246,8 +246,8 @@ def _result(
         priors=priors * named.scale,
         file=equations.samples.file,
         sha256=equations.samples.sha256,
-        cogging_nm=float(amplitude.mean() * lever_m),
-        cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope) * lever_m),
+        cogging_nm=float((amplitude * lever_m).mean()),
+        cogging_deviation_nm=float(np.sqrt(slope @ covariance @ slope)),
         lag_s=float(x[at["lag"]][0] * LAG_S),
         chords_per_m=x[at.get("chords", slice(0, 0))],
         time_s=time_s,

@@ -60,7 +60,9 @@ class Motors:
         self._acceleration = self.slope(self.rate_m_per_s)
         self.force_n = self.low_pass(samples.effort)
         self._late = -LAG_S * self.slope(self.force_n)
-        turned = self._actuators.cogging_periods_per_turn * self._actuators.motor_rad_per_m * samples.displacement_m
+        count = robot.tendon_count
+        self._turns = self._actuators.each("motor_rad_per_m", count)
+        turned = self._actuators.each("cogging_rad_per_m", count) * samples.displacement_m
         self._sine, self._cosine = (self.low_pass(wave(turned)) for wave in (np.sin, np.cos))
         self._rubbed: dict[float, Vector] = {}
         self.steps = np.full(len(parameters), _STEP)
@@ -76,7 +78,7 @@ class Motors:
         x : parameters, shape (P,)
         late, constant : whether the lag's and the constants' part is in it
         """
-        at, values, turns = self._parameters.at, self._parameters.values(x), self._actuators.motor_rad_per_m
+        at, values, turns = self._parameters.at, self._parameters.values(x), self._turns
         viscous = values[at["viscous"]] if "viscous" in at else self._actuators.viscous_friction_nms
         dry = self._dry(float(x[at["travel"]][0]) if "travel" in at else 1.0)
         added = turns**2 * (values[at["inertia"]] * self._acceleration + viscous * self.rate_m_per_s)

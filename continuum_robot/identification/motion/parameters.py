@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.identification.fit import Parameter, Parameters
 from continuum_robot.identification.motion.mechanisms import ROLLING, is_mechanism
 from continuum_robot.identification.procedures.procedure import driven_parts
@@ -58,7 +59,12 @@ def kinds_in_file(robot: Robot, prior: float = 1.0) -> dict[str, Parameter]:
     ParameterError : no actuators or no limits
     """
     actuators, limits = driven_parts(robot)
-    turns = actuators.motor_rad_per_m
+    fitted = "rotor_inertia_kg_m2", "viscous_friction_nms", "coulomb_friction_nm", "cogging_amplitude_nm"
+    for index, entry in enumerate(actuators.tendons):
+        for key in sorted(entry.stated.keys() & set(fitted)):
+            expected = "none: the fit takes inertia and friction of all motors as the same"
+            raise ParameterError(f"actuators.tendons[{index}].{key}", entry.stated[key], expected)
+    turns = float(actuators.each("motor_rad_per_m", robot.tendon_count).mean())
 
     def of(*keys: str, usual: float = 0.0, low: float = -np.inf) -> Parameter:
         now = [float(value_of(robot, key)) for key in keys]
@@ -137,7 +143,7 @@ def looked_for(robot: Robot, usual_n: float, prior: float, **further: Parameter)
     further : what else is looked for
     """
     actuators, _ = driven_parts(robot)
-    motors, cogging_n = robot.tendon_count, max(2 * actuators.cogging_n, 0.05 * usual_n)
+    motors, cogging_n = robot.tendon_count, max(2 * actuators.largest("cogging_n", robot.tendon_count), 0.05 * usual_n)
     kinds = {**kinds_in_file(robot, prior), "sine": beside("sine", motors, cogging_n)}
     kinds |= {"cosine": beside("cosine", motors, cogging_n), "constant": beside("constant", motors, 2 * usual_n)}
     return Parameters({**kinds, "lag": beside("lag", 1, 1.0), **further})

@@ -83,16 +83,17 @@ class Chirps(ServoedMotion[RecordedMotion]):
             advice=ServoAdvice("or move it less far and fast", "Move it with a greater tension, or a smaller swing."),
         )
         _, limits = driven_parts(robot)
-        room_n = min(float(self.rest_n.min()) - limits.minimum_n, limits.maximum_n - float(self.rest_n.max()))
+        keys = "minimum_n", "maximum_n", "maximum_displacement_m"
+        minimum_n, maximum_n, most_m = (limits.each(key, robot.tendon_count) for key in keys)
+        room_n = float(np.minimum(self.rest_n - minimum_n, maximum_n - self.rest_n).min())
         if room_n <= 0:
-            raise ParameterError(
-                "tension_n", float(self.rest_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
-            )
+            expected = f"more than limits.minimum_n = {minimum_n.max():g} N"
+            raise ParameterError("tension_n", float(self.rest_n.min()), expected)
         pull = np.asarray(self.manifold.displacement_matrix)
         own_kg, stiffness = at_rest(robot, float(self.rest_n.sum()))
         self.mass_kg += own_kg
         half_n = 0.5 * settings.swing * room_n
-        reach_m = 0.4 * limits.maximum_displacement_m / float(np.abs(pull).sum(axis=1).max())
+        reach_m = 0.4 * float((most_m / np.abs(pull).sum(axis=1)).min())
         self._farthest_m = min(reach_m, half_n / max(self._swing(stiffness), 1e-9))
         # A coordinate that goes one way only moves about the middle of where it comes to.
         ranges_m = robot.traits.coordinate_ranges_m

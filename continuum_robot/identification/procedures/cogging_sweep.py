@@ -95,12 +95,13 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
         pairs = self.manifold.displacement_matrix.reshape(robot.tendon_count, -1, 2).sum(axis=1)
         length = np.linalg.norm(pairs, axis=1)
         self._radius_m = float((0.5 * TURNS_WOUND * np.abs(m_per_turn) / length).max())
-        reach_m = self._radius_m * float(length.max())
-        if reach_m > 0.9 * limits.maximum_displacement_m:
+        reach_m, most_m = self._radius_m * length, limits.each("maximum_displacement_m", robot.tendon_count)
+        worst = int(np.argmax(reach_m / most_m))
+        if reach_m[worst] > 0.9 * most_m[worst]:
             raise ParameterError(
-                "limits.maximum_displacement_m",
-                limits.maximum_displacement_m,
-                f"at least {reach_m / 0.9:.3g} m, room for a turn of every motor",
+                f"limits.{limits.key_of('maximum_displacement_m', worst + 1)}",
+                float(most_m[worst]),
+                f"at least {reach_m[worst] / 0.9:.3g} m, room for a turn of every motor",
             )
         self._rate_rad_per_s = settings.speed_m_per_s / (self._radius_m * float(length.min()))
         self._phase_rad = self._turned_rad = self._shrunk = 0.0

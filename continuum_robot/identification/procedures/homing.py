@@ -101,14 +101,17 @@ class Homing(Procedure[Homed]):
         self.settings = settings = checked(HomingSettings, asdict(settings or HomingSettings()))
         _, limits = driven_parts(robot)
         self._tension_n = settings.tension_n or pretension_n(robot)
-        allowed_n = min(limits.maximum_n, limits.total_n / robot.tendon_count) / 2
-        if not limits.minimum_n < self._tension_n <= allowed_n:
+        count = robot.tendon_count
+        allowed_n = min(limits.smallest("maximum_n", count), limits.total_n / count) / 2
+        self._minimum_n = limits.largest("minimum_n", count)
+        if not self._minimum_n < self._tension_n <= allowed_n:
             raise ParameterError(
                 "tension_n",
                 self._tension_n,
-                f"more than {limits.minimum_n:g} N and at most {allowed_n:g} N, half of what every tendon may carry",
+                f"more than {self._minimum_n:g} N and at most {allowed_n:g} N, half of what every tendon may carry",
             )
-        self._limits, self._largest_inconsistency_m = limits, reading_thresholds(robot).inconsistency_m
+        self._range_m = limits.smallest("maximum_displacement_m", count)
+        self._largest_inconsistency_m = reading_thresholds(robot).inconsistency_m
         self._manifold = controlled_manifold(robot)
         super().__init__(robot, self._tension_n * _forceless(self._manifold))
         if self.rest_n.max() > allowed_n:
@@ -151,14 +154,14 @@ class Homing(Procedure[Homed]):
         else:
             amplitude_m = self._amplitude(np.array(self._turn))
             self._turn, self._angle_rad = [], self._angle_rad - 2 * math.pi
-            if amplitude_m > self._limits.maximum_displacement_m / 2:
+            if amplitude_m > self._range_m / 2:
                 # Once friction is overcome the robot goes further than it takes.
                 self._force_n, self._rise_n_per_s = 0.85 * self._force_n, 0.0
             elif amplitude_m >= self.settings.sway_m:
                 self._phase = MEASURE
             else:
                 self._rise_n_per_s = self.settings.sway_rise_n_per_s
-        largest_n = self._tension_n - self._limits.minimum_n
+        largest_n = self._tension_n - self._minimum_n
         if self._force_n > largest_n or self._elapsed_s > self.settings.timeout_s:
             raise ProcedureError(
                 f"the robot does not sway under {min(self._force_n, largest_n):.2g} N more and less on its tendons",

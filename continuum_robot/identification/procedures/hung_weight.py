@@ -82,10 +82,10 @@ class HungWeight(Procedure[HungWeightResult]):
         _, limits = driven_parts(robot)
         if not 0 <= tendon < robot.tendon_count:
             raise ParameterError("tendon", tendon + 1, f"1 to {robot.tendon_count}")
-        heaviest_kg = 0.6 * min(limits.maximum_n, limits.total_n) / GRAVITY_M_PER_S2
+        heaviest_kg = 0.6 * min(limits.of(tendon + 1).maximum_n, limits.total_n) / GRAVITY_M_PER_S2
         if not 0 < mass_kg <= heaviest_kg:
             raise ParameterError("mass_kg", mass_kg, f"more than 0 and at most {heaviest_kg:.3g} kg, by the limits")
-        super().__init__(robot, np.full(robot.tendon_count, limits.minimum_n))
+        super().__init__(robot, limits.each("minimum_n", robot.tendon_count))
         self._robot, self._tendon, self._mass_kg = robot, tendon, mass_kg
         self._weight_n = mass_kg * GRAVITY_M_PER_S2
         # Up over the clearance, up and down over the stroke (the first time for practice), down to the support.
@@ -179,7 +179,7 @@ class HungWeight(Procedure[HungWeightResult]):
 
 def nominal_lever_m(robot: Robot, tendon: int) -> float:
     """Motor torque for a newton on a tendon (index from 0), by the robot file: spool radius over gear ratio, m."""
-    actuators, _ = driven_parts(robot)
+    actuators = driven_parts(robot)[0].of(tendon + 1)
     if robot.hardware is not None:
         for motor in robot.hardware.tendon_actuators.motors:
             if motor.tendon == tendon + 1:

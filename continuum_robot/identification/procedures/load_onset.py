@@ -14,6 +14,7 @@ stands, which has to be straight (:class:`Mounted`).
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -80,22 +81,21 @@ class LoadOnset(HeldProcedure[Homed]):
         limits, actuators = robot.displacement_limits, robot.actuators
         assert actuators is not None
         self._tension_n = tension_n or pretension_n(robot)
-        if self._tension_n > limits.maximum_n / 2:
-            raise ParameterError(
-                "tension_n", self._tension_n, f"at most {limits.maximum_n / 2:g} N, half of limits.maximum_n"
-            )
-        self._robot, self._tendons, self._most_n = robot, HeldTendons.of(robot), limits.maximum_n
-        self._onset_n = _ONSET * max(pretension_n(robot), actuators.coulomb_n)
-        self._count_n = _LEAST_COUNTS * self.k_n_per_m * actuators.meter_per_count
-        blocked_n_per_m = float(self.drive_n_per_m.max())
+        limit, motor = (functools.partial(one.each, count=robot.tendon_count) for one in (limits, actuators))
+        half_n = float(limit("maximum_n").min()) / 2
+        if self._tension_n > half_n:
+            raise ParameterError("tension_n", self._tension_n, f"at most {half_n:g} N, half of limits.maximum_n")
+        self._robot, self._tendons, self._most_n = robot, HeldTendons.of(robot), limit("maximum_n")
+        self._onset_n = _ONSET * np.maximum(pretension_n(robot), motor("coulomb_n"))
+        self._count_n = _LEAST_COUNTS * self.k_n_per_m * motor("meter_per_count")
         self.speed_m_per_s = min(
-            limits.speed_m_per_s,
+            float(limit("speed_m_per_s").min()),
             _QUIET_M * actuators.cycle_hz / _QUIET_READINGS,
-            _UNSEEN * limits.maximum_n / blocked_n_per_m / limits.reading_timeout_s,
-            _LEAST_COUNTS * actuators.meter_per_count / _JITTER_S,
+            _UNSEEN * float((self._most_n / self.drive_n_per_m).min()) / limits.reading_timeout_s,
+            _LEAST_COUNTS * float(motor("meter_per_count").min()) / _JITTER_S,
         )
-        self._back_speed = limits.pay_out_speed_m_per_s
-        self._out_m = limits.pay_out_m
+        self._back_speed = float(limit("pay_out_speed_m_per_s").min())
+        self._out_m = limit("pay_out_m")
         rod = Rod(robot)
         self._path_m = rod.displacement(rod.equilibrium().c)  # where the weight lets the rod stand
         shift = np.asarray(controlled_manifold(robot).shift_direction)
@@ -198,10 +198,10 @@ class LoadOnset(HeldProcedure[Homed]):
             return
         if not self._way:
             self._quiet_n = float(np.median(self._slack_n or [load_n]))
-            counts_n = 0.0 if np.isfinite(reading.tension_n).all() else self._count_n
+            counts_n = 0.0 if np.isfinite(reading.tension_n).all() else self._count_n[j]
             # A busy computer adds single readings that are far off.
             off_n = np.abs(np.array(self._slack_n or [0.0]) - self._quiet_n)
-            self._tight_n = max(self._onset_n, counts_n, _NOISE * _DEVIATION * float(np.median(off_n)))
+            self._tight_n = max(self._onset_n[j], counts_n, _NOISE * _DEVIATION * float(np.median(off_n)))
         over_n = load_n - self._quiet_n
         self._way.append((at_m, over_n))
         # Long after its load began, a line through the loads shows where; a tendon that was never slack shows a line

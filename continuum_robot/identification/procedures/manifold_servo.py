@@ -64,14 +64,17 @@ class ServoedMotion(Procedure[Found]):
         self.manifold = manifold = controlled_manifold(robot)
         shift = np.asarray(manifold.shift_direction)
         shares = shift / shift.min()
-        even_n = min(limits.maximum_n / float(shares.max()), limits.total_n / float(shares.sum()))
-        level_n = tension_n or max(TENSION_RATIO * even_n, limits.minimum_n)
+        keys = "minimum_n", "maximum_n"
+        self._minimum_n, maximum_n = (limits.each(key, robot.tendon_count) for key in keys)
+        even_n = min(float((maximum_n / shares).min()), limits.total_n / float(shares.sum()))
+        level_n = tension_n or max(TENSION_RATIO * even_n, float(self._minimum_n.max()))
         super().__init__(robot, level_n * shares)
-        if not (self.rest_n < limits.maximum_n).all() or self.rest_n.sum() >= limits.total_n:
+        if not (self.rest_n < maximum_n).all() or self.rest_n.sum() >= limits.total_n:
             raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
-        self._motor_kg, pull = actuators.reflected_mass_kg, np.asarray(manifold.displacement_matrix)
-        self.mass_kg: Vector = self._motor_kg * pull.T @ pull
-        self._bandwidth, self._lag_m, self._minimum_n = bandwidth_rad_per_s, lag_m, limits.minimum_n
+        pull = np.asarray(manifold.displacement_matrix)
+        self._motor_kg = actuators.each("reflected_mass_kg", robot.tendon_count)
+        self.mass_kg: Vector = (self._motor_kg * pull.T) @ pull
+        self._bandwidth, self._lag_m = bandwidth_rad_per_s, lag_m
         self._advice, self._newton_per_ampere = advice, robot.newton_per_ampere
         self._start_m = np.zeros(robot.tendon_count)
         self._integral = np.zeros(manifold.coordinate_count)
@@ -134,11 +137,11 @@ class ServoedMotion(Procedure[Found]):
         force = self.mass_kg @ (w**2 * error + 1.4 * w * rate + self._integral)
         tension: Vector = base_n + force @ self.manifold.clarke_matrix  # muhmann (26)
         tension = tension - 1.4 * w * self._motor_kg * self.off_manifold(reading.velocity_m_per_s)
-        low_n = float(tension.min())
-        self._low_s = self._low_s + dt if low_n < self._minimum_n else 0.0
+        low = int(np.argmin(tension - self._minimum_n))
+        self._low_s = self._low_s + dt if tension[low] < self._minimum_n[low] else 0.0
         if self._low_s > LONGEST_DIP_S:
             raise ProcedureError(
-                f"a tendon would have {low_n:.2g} N, less than limits.minimum_n = {self._minimum_n:g} N",
+                f"a tendon would have {tension[low]:.2g} N, less than limits.minimum_n = {self._minimum_n[low]:g} N",
                 self._advice.slack,
             )
         return tension

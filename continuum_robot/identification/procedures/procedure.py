@@ -231,7 +231,7 @@ class HeldProcedure(Procedure[Found]):
     Attributes
     ----------
     goal_m : of the servos, shape (N,), m; empty before the first reading
-    reach_m : how far from where it began the driver lets a goal go, m
+    reach_m : how far from where it began the driver lets each goal go, (N,), m
     k_n_per_m : stiffness of the servos' own loops by which a distance from the goal stands for a load, N/m
     drive_n_per_m : stiffness of tendon and servo together, from its goal to what the tendon pulls, shape (N,), N/m
     """
@@ -243,14 +243,14 @@ class HeldProcedure(Procedure[Found]):
             raise ParameterError("robot", robot.name, "a robot file with actuators that take displacements, and limits")
         super().__init__(robot, np.zeros(robot.tendon_count))
         self._tendon_names = robot.tendon_names
-        servo, actuators = robot.actuators.servo, robot.actuators
-        assert servo is not None
-        self.k_n_per_m = actuators.reflected_mass_kg * (2 * np.pi * servo.bandwidth_hz) ** 2
+        actuators, limits, count = robot.actuators, robot.limits, robot.tendon_count
+        w = actuators.each("bandwidth_rad_per_s", count)
+        self.k_n_per_m = actuators.each("reflected_mass_kg", count) * w**2
         self.drive_n_per_m: Vector = 1 / (1 / robot.tendon_stiffnesses_n_per_m + 1 / self.k_n_per_m)
         self.goal_m: Vector = np.zeros(0)
         self._longest_s = _STALL_PERIODS / actuators.cycle_hz
-        self._late_s = 1 / (np.pi * servo.bandwidth_hz)
-        self._start_m, self.reach_m = self.goal_m, robot.limits.maximum_displacement_m
+        self._late_s = 2 / float(w.min())
+        self._start_m, self.reach_m = self.goal_m, limits.each("maximum_displacement_m", count)
 
     def update(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`Procedure`; slack is not taken up first."""
@@ -266,7 +266,7 @@ class HeldProcedure(Procedure[Found]):
         if beyond.size:
             raise ProcedureError(
                 f"{_listed(self._tendon_names, beyond)} would go further than limits.maximum_displacement_m"
-                f" = {self.reach_m:g} m from where it began",
+                f" = {self.reach_m[beyond[0]]:g} m from where it began",
                 "Begin nearer to the straight pose, or raise the limit where the spools bear it.",
             )
         return step
@@ -284,13 +284,13 @@ class HeldProcedure(Procedure[Found]):
         behind_m = self.goal_m - reading.displacement_m - self._late_s * reading.velocity_m_per_s
         return np.asarray(self.k_n_per_m * behind_m)
 
-    def bearable_load_n(self, reading: TendonReading, most_n: float) -> Vector:
+    def bearable_load_n(self, reading: TendonReading, most_n: Vector) -> Vector:
         """The same of loads that may be borne.
 
         Parameters
         ----------
         reading : the newest
-        most_n : of a tendon, N
+        most_n : of each tendon, (N,), N
 
         Raises
         ------
@@ -300,7 +300,7 @@ class HeldProcedure(Procedure[Found]):
         high = np.flatnonzero(np.abs(load_n) > most_n)
         if high.size:
             raise ProcedureError(
-                f"{self._tendon_names[high[0]]} bears {load_n[high[0]]:.3g} N, more than {most_n:.3g} N",
+                f"{self._tendon_names[high[0]]} bears {load_n[high[0]]:.3g} N, more than {most_n[high[0]]:.3g} N",
                 "Look for what blocks it, and for a tendon on the wrong side of its spool.",
             )
         return load_n
@@ -322,10 +322,11 @@ class HeldProcedure(Procedure[Found]):
 def pretension_n(robot: Robot) -> float:
     """Tension of each tendon at the straight pose, where nobody asks for another, N."""
     if robot.takes_displacements and robot.limits is not None:
-        return max(robot.limits.least_n, 1.0 if robot.control is None else robot.control.pretension_n)
+        least_n = robot.limits.largest("least_n", robot.tendon_count)
+        return max(least_n, 1.0 if robot.control is None else robot.control.pretension_n)
     _, limits = driven_parts(robot)
     usual_n = 4 * limits.safe_n if robot.control is None else robot.control.pretension_n
-    return max(usual_n, limits.minimum_n)
+    return max(usual_n, limits.largest("minimum_n", robot.tendon_count))
 
 
 def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:

@@ -24,6 +24,7 @@ from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.identification.procedures.load_onset import LoadOnset
 from continuum_robot.identification.procedures.procedure import HeldProcedure, ProcedureError, Step
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.reading_thresholds import spread
 from continuum_robot.robot.schema import checked, quantity
 
 Array = NDArray[np.float64]
@@ -52,7 +53,9 @@ class SelfCalibrationSettings:
     rest_s: float = quantity("rest at each place", "s", default=0.8, ge=0.2, le=60)
     move_s: float = quantity("shortest time from one place to the next", "s", default=0.8, ge=0.1, le=60)
     slow_s: float = quantity("of the slow motion of all coordinates, the first time", "s", default=20.0, ge=10, le=1000)
-    load_n: float = quantity("load at which it stops; 0: limits.maximum_n", "N", default=0.0, ge=0, le=1e4)
+    load_n: float = quantity(
+        "load at which it stops, at most limits.maximum_n of each tendon; 0: that", "N", default=0.0, ge=0, le=1e4
+    )
     seed: int = quantity("draws the places", default=1, ge=0, le=2**31)
 
 
@@ -97,7 +100,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
 
     Attributes
     ----------
-    stop_n : load at which it stops, N
+    stop_n : load of each tendon at which it stops, (N,), N
     duration_s : of the motion behind the homing, s
     most_load_n : largest load that is expected, N
     most_m : largest displacement from the straight pose, m
@@ -112,12 +115,14 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         self.settings = settings = checked(SelfCalibrationSettings, asdict(settings or SelfCalibrationSettings()))
         limits = robot.limits
         assert limits is not None
-        self.stop_n = settings.load_n or limits.maximum_n
-        if self.stop_n > limits.maximum_n:
-            raise ParameterError("load_n", self.stop_n, f"at most limits.maximum_n = {limits.maximum_n:g} N")
+        maximum_n = limits.each("maximum_n", robot.tendon_count)
+        if settings.load_n > maximum_n.max():
+            expected = f"at most limits.maximum_n = {maximum_n.max():g} N"
+            raise ParameterError("load_n", settings.load_n, expected)
+        self.stop_n: Array = np.minimum(settings.load_n or np.inf, maximum_n)
         self._homing = LoadOnset(robot)
-        self._plan(robot, limits.maximum_displacement_m)
-        speed = _SPEED_PART * limits.speed_m_per_s
+        self._plan(robot, limits.each("maximum_displacement_m", robot.tendon_count))
+        speed = _SPEED_PART * limits.smallest("speed_m_per_s", robot.tendon_count)
         before = np.vstack([self._straight_m, self._targets_m[:-1]])
         way_m = np.abs(self._targets_m - before).max(axis=1)
         self._move_s = np.maximum(settings.move_s, _PEAK * way_m / speed)
@@ -135,7 +140,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         self._poses: list[TrackedPose] = []
         self._measured = True
 
-    def _plan(self, robot: Robot, most_m: float) -> None:
+    def _plan(self, robot: Robot, most_m: Array) -> None:
         """Find the displacements of all places, as large as the limits let them be."""
         settings, rng = self.settings, np.random.default_rng(self.settings.seed)
         manifold, count = DisplacementController(robot).manifold, robot.tendon_count
@@ -167,14 +172,14 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
                     slow_way = CubicSpline(time_s, readings[1 + len(places) :])
                     between = slow_way(np.linspace(0, settings.slow_s, _BETWEEN * len(time_s)))
                     self.most_m = max(self.most_m, float(np.abs(between).max()))
-                    if self.most_m <= most_m:
+                    if (np.abs(np.vstack([readings, between])).max(axis=0) <= most_m).all():
                         self._straight_m = readings[0]
                         self._targets_m, self._slow_way = readings[1 : 1 + len(places)], slow_way
                         return
             part *= _SHRUNK
         raise ParameterError(
             "limits",
-            f"maximum_n {self.stop_n:g} N, maximum_displacement_m {most_m:g} m",
+            f"maximum_n {spread(self.stop_n)} N, maximum_displacement_m {spread(most_m)} m",
             f"room to bend each segment by {_LEAST_PART * settings.bend_rad:.2g} rad; the model needs"
             f" {self.most_load_n:.3g} N and {1e3 * self.most_m:.3g} mm for that"
             if found is not None
@@ -182,10 +187,10 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         )
 
     @staticmethod
-    def _solved(robot: Robot, places: Array, most_m: float, most_n: float) -> tuple[Array, Array] | None:
+    def _solved(robot: Robot, places: Array, most_m: Array, most_n: Array) -> tuple[Array, Array] | None:
         """Readings and loads, shape (T, N), that the file's statics have at places one after the other.
 
-        The last is the first that needs more than ``most_m`` or ``most_n``.
+        The last is the first that needs more than ``most_m`` or ``most_n`` of some tendon, (N,).
         """
         controller, count = DisplacementController(robot), robot.tendon_count
         still, nothing = [0.0] * places.shape[1], [0.0] * count
@@ -199,7 +204,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             last = place
             readings.append(np.array(controller.command))
             loads.append(np.maximum(controller.load, controller.tension))
-            if np.abs(readings[-1]).max() > most_m or loads[-1].max() > most_n:
+            if (np.abs(readings[-1]) > most_m).any() or (loads[-1] > most_n).any():
                 break
         return None if controller.unsolved else (np.array(readings), np.array(loads))
 

@@ -205,11 +205,14 @@ class TendonCheck(Procedure[TendonVerdicts]):
         self.settings = settings = checked(TendonCheckSettings, asdict(settings or TendonCheckSettings()))
         _, limits = driven_parts(robot)
         count = robot.tendon_count
-        fraction_n = min(limits.maximum_n, limits.total_n / count)
-        base_n = min(pretension_n(robot), fraction_n / 2)
-        self._pull_n = settings.pull_n or fraction_n / 3
-        if base_n + self._pull_n > min(limits.maximum_n, limits.total_n - (count - 1) * base_n):
-            raise ParameterError("pull_n", self._pull_n, f"at most {limits.maximum_n - base_n:g} N, by the limits")
+        maximum_n = limits.each("maximum_n", count)
+        fraction_n = np.minimum(maximum_n, limits.total_n / count)
+        base_n = min(pretension_n(robot), float(fraction_n.min()) / 2)
+        self._pull_n = np.full(count, settings.pull_n) if settings.pull_n else fraction_n / 3
+        room_n = float((np.minimum(maximum_n, limits.total_n - (count - 1) * base_n) - self._pull_n).min()) - base_n
+        if room_n < 0:
+            most_n = float(maximum_n.min()) - base_n
+            raise ParameterError("pull_n", float(self._pull_n.max()), f"at most {most_n:g} N, by the limits")
         super().__init__(robot, np.full(count, base_n))
         self.pulls = Pulls(robot, *expected_response(robot))
         self._begin_pull()
@@ -241,9 +244,9 @@ class TendonCheck(Procedure[TendonVerdicts]):
                 pulls.answer(reading.displacement_m.copy(), held=True)
         else:
             self._fraction = max(0.0, self._fraction - dt / settings.rise_s)
-        tension[j] += self._pull_n * self._fraction
+        tension[j] += self._pull_n[j] * self._fraction
         if self._fraction == 0:
-            pulls.next(self._pull_n * self._most)
+            pulls.next(float(self._pull_n[j]) * self._most)
             self._begin_pull()
         return Step(tension, name, 0.1 + 0.9 * part)
 
@@ -282,14 +285,14 @@ class LoadCheck(HeldProcedure[TendonVerdicts]):
         limits, actuators = robot.displacement_limits, robot.actuators
         assert actuators is not None
         tension_n = min(
-            max(pretension_n(robot), _OVER_FRICTION * actuators.coulomb_n),
-            limits.maximum_n / 2,
-            _STRETCHED * limits.maximum_displacement_m * float(self.drive_n_per_m.min()),
+            max(pretension_n(robot), _OVER_FRICTION * actuators.largest("coulomb_n", robot.tendon_count)),
+            limits.smallest("maximum_n", robot.tendon_count) / 2,
+            _STRETCHED * float((self.reach_m * self.drive_n_per_m).min()),
         )
         self._homing = LoadOnset(robot, tension_n)
         loads, strings = expected_loads(robot, tension_n, self.drive_n_per_m)
         # As far as no tendon goes slack on the way to _BEYOND of it, and none bears more than asked for.
-        most_n = min(settings.pull_n or tension_n, 0.8 * limits.maximum_n - tension_n)
+        most_n = min(settings.pull_n or tension_n, 0.8 * limits.smallest("maximum_n", robot.tendon_count) - tension_n)
         slack_n, own_n = max(float((-loads).max()), 1e-9), float(np.diag(loads).max())
         self._pull_m = min((1 - _KEPT) * tension_n / slack_n, most_n / own_n) / _BEYOND
         self.pulls = Pulls(robot, loads.T / self.drive_n_per_m, strings.T)

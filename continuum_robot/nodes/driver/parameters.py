@@ -158,8 +158,8 @@ def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> Real
     return RealtimeSettings(priority, cpus, bool(get("rt.lock_memory")))
 
 
-def declare_limits(parameters: ParameterServer, limits: Limits) -> Settings:
-    """Declare the limits of the robot file; a parameter can only lower them.
+def declare_limits(parameters: ParameterServer, limits: Limits) -> Limits:
+    """Declare the limits of the robot file; a parameter can only lower them, those of single tendons too.
 
     Parameters
     ----------
@@ -171,7 +171,8 @@ def declare_limits(parameters: ParameterServer, limits: Limits) -> Settings:
     ContinuumRobotError : what somebody set is above the file's, or does not fit together
     """
     every = [field.name for field in dataclasses.fields(limits)]
-    return parameters.declare_settings("limits", limits, only_lower=every)
+    settings = parameters.declare_settings("limits", limits.common, leave_out=["tendons"], only_lower=every)
+    return limits.lowered(settings.value)
 
 
 def declare_temperatures(

@@ -196,18 +196,18 @@ class MaxwellSlip:
         self.resisting[2 * i], self.resisting[2 * i + 1] = force_x, force_y
 
 
-def motor_slip(coulomb_n: float, travel_m: float, position: Vector) -> MaxwellSlip | None:
+def motor_slip(coulomb_n: Vector, travel_m: float, position: Vector) -> MaxwellSlip | None:
     """Dry friction of motors that builds up over a travel, at rest; None where it does at once.
 
     Parameters
     ----------
-    coulomb_n : of each motor, N on the tendon
+    coulomb_n : of each motor, (N,), N on the tendon
     travel_m : not negative, m
     position : of the tendons, shape (N,), m
     """
     if not travel_m > 0:
         return None
-    return MaxwellSlip(np.full(len(position), coulomb_n), np.full(len(position), travel_m), position)
+    return MaxwellSlip(coulomb_n, np.full(len(position), travel_m), position)
 
 
 def slip_force(position: Vector, anchors: Vector, limit: float, travel: float) -> tuple[Vector, Vector]:

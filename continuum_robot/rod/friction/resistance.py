@@ -50,7 +50,9 @@ class Resistance:
         self.rod, self.motors = RodHysteresis(robot), None  # type: ignore[assignment]
         if motors and actuators is not None:
             self.motors = motor_slip(  # type: ignore[assignment]
-                actuators.coulomb_n, actuators.friction_travel_m, np.zeros(self.tendon_count)
+                actuators.each("coulomb_n", self.tendon_count),
+                actuators.friction_travel_m,
+                np.zeros(self.tendon_count),
             )
         self.of_motors, self.motor_fraction = self.motors is not None, 1.0
         self.acts = self.rod.acts or self.of_motors

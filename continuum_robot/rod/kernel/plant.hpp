@@ -10,14 +10,20 @@
 
 namespace rod {
 
-// Laws of all tendons and motors: simulation/motors.py. The layout is the C interface.
+// A motor with its spool, seen from the tendon: simulation/motors.py. The layout is the C interface.
+struct Motor {
+  double newton_per_ampere, mass, viscous, coulomb;     // mass kg, N.s/m, N
+  double cogging, cogging_rad_per_m;                    // N, rad/m
+  double servo_stiffness, servo_damping, no_load_speed; // of a position loop, N/m, N.s/m, m/s; 0: it takes currents
+};
+
+// What tendons and motors have in common, and each motor. The layout is the C interface.
 struct Spool {
   int turns, elements; // whether tendons have springs and spools (else tensions are given); elements of dry friction
   double stiffness, stiffening, damping; // of a tendon: N/m, 1/N, N.s/m
-  double newton_per_ampere, mass, viscous, coulomb, creep; // mass kg, N.s/m, N, speed (m/s) below which friction fades
-  double cogging, cogging_rad_per_m, current_time_constant; // N, rad/m, s
-  double servo_stiffness, servo_damping, no_load_speed; // of a position loop, N/m, N.s/m, m/s; 0: motors take currents
-  const double *reach, *slip; // of each element: travel to where it slides, m, and stiffness, N/m
+  double creep, current_time_constant;   // speed below which friction fades, m/s; s
+  const Motor *motor;                    // (N,)
+  const double *reach, *slip; // of each element: travel to where it slides, m; stiffness, (elements, N), N/m
 };
 
 struct Capstan {
@@ -156,7 +162,7 @@ public:
       state.tension[j] = tension[j];
       if (servos()) {
         double slope;
-        state.current[j] = held(j, x[j], w[j], slope) / spool.newton_per_ampere;
+        state.current[j] = held(j, x[j], w[j], slope) / spool.motor[j].newton_per_ampere;
       } else if (spool.turns)
         state.current[j] = drive.desired[j] + (state.current[j] - drive.desired[j]) *
                                                   exponential(-h / spool.current_time_constant);
@@ -199,15 +205,16 @@ private:
     return tension_of(spool, stretch, rate[j] + speed, drive.fraction[j]);
   }
 
-  bool servos() const { return spool.servo_stiffness > 0; }
+  bool servos() const { return spool.motor && spool.motor->servo_stiffness > 0; } // all or none
 
   // Force of a servo's position loop, and how fast it falls with the speed at the end of the stage:
   // `PositionLoop.force` of simulation/servos.py.
   double held(int j, double position, double speed, double &falls) const {
     falls = 0;
     if (std::isnan(drive.desired[j])) return 0;
-    const double most = drive.largest[j] * spool.newton_per_ampere, slower = most / spool.no_load_speed;
-    const double wanted = spool.servo_stiffness * (drive.desired[j] - position) - spool.servo_damping * speed;
+    const Motor &one = spool.motor[j];
+    const double most = drive.largest[j] * one.newton_per_ampere, slower = most / one.no_load_speed;
+    const double wanted = one.servo_stiffness * (drive.desired[j] - position) - one.servo_damping * speed;
     const double up = std::min(most - slower * std::max(speed, 0.0), most);
     const double down = std::max(-most - slower * std::min(speed, 0.0), -most);
     if (wanted > up) {
@@ -218,32 +225,33 @@ private:
       falls = down > -most && down < most ? slower : 0;
       return std::min(down, most);
     }
-    falls = spool.servo_stiffness * g + spool.servo_damping;
+    falls = one.servo_stiffness * g + one.servo_damping;
     return wanted;
   }
 
   // What of speed - base - g acceleration is due to motor, inertia and friction, and its slope by the speed; N.s. The
   // tension and what a capstan adds to it come on top, times g.
   void motor(int j, double speed, double &value, double &slope) const {
+    const Motor &one = spool.motor[j];
     const double at = base_x[j] + g * speed;
     double dry, dry_slope;
     if (spool.elements) {
       dry = dry_slope = 0;
       for (int e = 0; e < spool.elements; e++) {
-        const double away = at - drive.anchors[e * N + j], reach = spool.reach[e];
-        dry += spool.slip[e] * std::min(std::max(away, -reach), reach);
-        if (away > -reach && away < reach) dry_slope += spool.slip[e] * g;
+        const double away = at - drive.anchors[e * N + j], reach = spool.reach[e], slip = spool.slip[e * N + j];
+        dry += slip * std::min(std::max(away, -reach), reach);
+        if (away > -reach && away < reach) dry_slope += slip * g;
       }
     } else {
       const double t = tangent(speed / spool.creep);
-      dry = spool.coulomb * t;
-      dry_slope = spool.coulomb * (1 - t * t) / spool.creep;
+      dry = one.coulomb * t;
+      dry_slope = one.coulomb * (1 - t * t) / spool.creep;
     }
-    double falls = 0, driving = servos() ? held(j, at, speed, falls) : spool.newton_per_ampere * current[j];
+    double falls = 0, driving = servos() ? held(j, at, speed, falls) : one.newton_per_ampere * current[j];
     double sine = 0, cosine = 0;
-    if (spool.cogging != 0) sine_cosine(spool.cogging_rad_per_m * at + drive.phase[j], sine, cosine);
-    value = spool.mass * (speed - base_w[j]) - g * (driving - spool.viscous * speed - dry - spool.cogging * sine);
-    slope = spool.mass + g * (falls + spool.viscous + dry_slope + spool.cogging * spool.cogging_rad_per_m * g * cosine);
+    if (one.cogging != 0) sine_cosine(one.cogging_rad_per_m * at + drive.phase[j], sine, cosine);
+    value = one.mass * (speed - base_w[j]) - g * (driving - one.viscous * speed - dry - one.cogging * sine);
+    slope = one.mass + g * (falls + one.viscous + dry_slope + one.cogging * one.cogging_rad_per_m * g * cosine);
   }
 
   void pull() {
@@ -287,7 +295,7 @@ private:
       value += g * T.value;
       slope += g * (T.stiffness * g + T.damping);
       (value > 0 ? high : low) = w[j];
-      double step = -value / (slope > 0 ? slope : spool.mass);
+      double step = -value / (slope > 0 ? slope : spool.motor[j].mass);
       if (low > -1e300 && high < 1e300 && !(w[j] + step > low && w[j] + step < high)) step = (low + high) / 2 - w[j];
       w[j] += step;
       if (std::abs(step) <= SPOOL_TOLERANCE * (1 + std::abs(w[j]))) break;

@@ -9,22 +9,25 @@ import numpy as np
 
 from continuum_robot.rod.kernel.library import Pointer
 
+MOTOR = np.dtype(
+    [
+        (name, np.float64)
+        for name in (
+            *("newton_per_ampere", "mass", "viscous", "coulomb", "cogging", "cogging_rad_per_m"),
+            *("servo_stiffness", "servo_damping", "no_load_speed"),
+        )
+    ]
+)
+"""As in plant.hpp."""
+
 
 class Spool(ct.Structure):
     """As in plant.hpp."""
 
     _fields_ = [
         *((name, ct.c_int) for name in ("turns", "elements")),
-        *(
-            (name, ct.c_double)
-            for name in (
-                *("stiffness", "stiffening", "damping"),
-                *("newton_per_ampere", "mass", "viscous", "coulomb", "creep"),
-                *("cogging", "cogging_rad_per_m", "current_time_constant"),
-                *("servo_stiffness", "servo_damping", "no_load_speed"),
-            )
-        ),
-        *((name, Pointer) for name in ("reach", "slip")),
+        *((name, ct.c_double) for name in ("stiffness", "stiffening", "damping", "creep", "current_time_constant")),
+        *((name, Pointer) for name in ("motor", "reach", "slip")),
     ]
 
 

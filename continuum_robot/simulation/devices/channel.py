@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 
@@ -95,9 +95,10 @@ def gaussian(sigma: float, rng: np.random.Generator) -> Corruption:
     return lambda value: value + sigma * rng.standard_normal(value.shape)
 
 
-def quantised(resolution: float) -> Corruption:
-    """Rounding to the nearest multiple of ``resolution`` in the quantity's unit; 0: none."""
-    if resolution == 0:
+def quantised(resolution: ArrayLike) -> Corruption:
+    """Rounding to the nearest multiple of ``resolution`` in the quantity's unit, for all or of each; 0: none."""
+    resolution = np.asarray(resolution, dtype=float)
+    if not resolution.all():
         return lambda value: value
     return lambda value: resolution * np.round(value / resolution)
 

@@ -105,10 +105,12 @@ class SimulatedTendonActuators:
         known = tuple(name for name, kind in faults.FAULTS.items() if self._mechanism is None or not kind.mechanical)
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped = np.zeros(self.tendon_count, dtype=bool)
-        self._newton_per_ampere, self._coupling = self._actuators.newton_per_ampere, coupling_of(robot)
-        resolution_m = 2 * np.pi * self._actuators.spool_radius_m / self._actuators.gear_ratio
-        resolution_m /= self._actuators.encoder_counts_per_turn
-        self._quantise = quantised(resolution_m)
+        self._coupling = coupling_of(robot)
+        keys = "newton_per_ampere", "maximum_current_a", "spool_radius_m", "gear_ratio", "encoder_counts_per_turn"
+        self._newton_per_ampere, self._largest_a, radius_m, ratio, counts = (
+            self._actuators.each(key, self.tendon_count) for key in keys
+        )
+        self._quantise = quantised(2 * np.pi * radius_m / ratio / counts)
         self._noise = gaussian(robot.simulation.current_noise_a, self._rng)
         self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
         self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
@@ -352,9 +354,7 @@ class SimulatedTendonActuators:
         self._is_altered = not board.empty  # once more after the last fault, to restore the plant
         self._tripped |= board.mask(faults.DEVICE_FAULT, time_s)
         limit = board.magnitude(faults.SATURATE_CURRENT, time_s)
-        body.current_limit_a = np.where(
-            np.isnan(limit), self._actuators.maximum_current_a, np.minimum(limit, self._actuators.maximum_current_a)
-        )
+        body.current_limit_a = np.where(np.isnan(limit), self._largest_a, np.minimum(limit, self._largest_a))
         if self._mechanism is None:
             plant = self.plant
             slack = board.magnitude(faults.SLACK_TENDON, time_s)

@@ -34,7 +34,7 @@ from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
-from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plant import Plant, largest_currents_a
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
 from continuum_robot.simulation.wire.servo_line import ServoLine
@@ -358,7 +358,7 @@ class SimulatedHardware:
         plant.stiffness_fraction = np.where(board.mask(faults.SNAPPED_TENDON, now_s), 0.0, 1.0)
         motors.stuck = board.mask(faults.STUCK_MOTOR, now_s)
         limit = board.magnitude(faults.SATURATE_CURRENT, now_s)
-        highest = math.inf if self.robot.actuators is None else self.robot.actuators.maximum_current_a
+        highest = largest_currents_a(self.robot)
         plant.current_limit_a = motors.current_limit_a = np.where(np.isnan(limit), highest, np.minimum(limit, highest))
 
     # --- making it

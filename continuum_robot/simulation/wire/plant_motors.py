@@ -78,12 +78,13 @@ class PlantMotors:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
         entries = sorted(settings.motors, key=lambda entry: entry.number)
         polarity = np.array([entry.polarity for entry in entries], dtype=float)
-        self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
-        self._rev_per_m = polarity / np.array([entry.meter_per_turn(robot.actuators) for entry in entries])
-        self._plant_n_per_a = plant.motor.newton_per_ampere
-        self._motors = [PlantMotor(robot.actuators.maximum_current_a) for _ in entries]
+        driven = [(entry, robot.actuators.of(entry.number)) for entry in entries]
+        self._n_per_a = polarity * np.array([entry.newton_per_ampere(own) for entry, own in driven])
+        self._rev_per_m = polarity / np.array([entry.meter_per_turn(own) for entry, own in driven])
+        self._plant_n_per_a = plant.newton_per_ampere[: len(entries)]
+        self._motors = [PlantMotor(own.maximum_current_a) for _, own in driven]
         self._by_place = {entry.place: motor for entry, motor in zip(entries, self._motors, strict=True)}
-        self._largest_a = robot.actuators.maximum_current_a
+        self._largest_a = robot.actuators.each("maximum_current_a", robot.tendon_count)
         self.current_limit_a = np.full(robot.tendon_count, math.inf)
         self.plant, self._coupling = plant, coupling_of(robot)
         self.motor_of = np.arange(robot.tendon_count) if self._coupling is None else self._coupling.motor

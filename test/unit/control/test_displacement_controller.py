@@ -426,7 +426,7 @@ def test_a_servo_that_something_holds_is_not_told_more_and_more(limited, monkeyp
         command = loop.step(PLACES_M["two_segment"])  # the readings stay where they were
         if limited:
             loop.control.realise((0.9 * command).tolist())
-    largest_m = 0.2 * LIMITS.maximum_n * loop.control._give_m_per_n
+    largest_m = 0.2 * LIMITS.maximum_n * loop.control._give_m_per_n[0]
     assert np.abs(loop.control._trim).max() <= largest_m + 1e-12
     pulled = command > 1e-4
     assert (loop.control._trim[pulled].max() < largest_m / 10) == limited

@@ -56,7 +56,13 @@ def section(port: str, servos: tuple[int, ...] = SERVOS, **changes: Any) -> Cia4
 
 def emulated(motors: dict[int, ServoMotor]) -> EmulatedCia402:
     entries = {entry.id: entry for entry in section("none", tuple(motors)).motors}
-    return EmulatedCia402(motors, entries, nm_per_a=CONSTANT, largest_a=1.0, velocity_unit_rev_per_s=1 / 60)
+    return EmulatedCia402(
+        motors,
+        entries,
+        nm_per_a=dict.fromkeys(motors, CONSTANT),
+        largest_a=dict.fromkeys(motors, 1.0),
+        velocity_unit_rev_per_s=1 / 60,
+    )
 
 
 def stand_of(robot: Any, start_rev: float = 0.3) -> ServoStand:
@@ -639,7 +645,11 @@ def test_they_move_a_base_stage():
     _, wound = stage_motors(robot)
     motors = {entry.id: ServoMotor(0.0) for entry in wound.motors}
     drives = EmulatedCia402(
-        motors, {one.id: one for one in wound.motors}, nm_per_a=0.3, largest_a=2.0, velocity_unit_rev_per_s=1 / 60
+        motors,
+        {one.id: one for one in wound.motors},
+        nm_per_a=dict.fromkeys(motors, 0.3),
+        largest_a=dict.fromkeys(motors, 2.0),
+        velocity_unit_rev_per_s=1 / 60,
     )
 
     def pass_time(time_s: float) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from own_tendons import restated, with_own
 from safety_steps import TendonSafety, by_hand
 
 from continuum_robot.control import limits
@@ -153,7 +154,7 @@ class Story:
             return rng.choice([np.zeros(2), np.zeros(self.count + 3), np.zeros((1, self.count))][rng.integers(3)], 2)
         desired = np.full(self.count, 3.0) + rng.normal(0, 0.3, self.count)
         if kind < 0.4:
-            desired = rng.uniform(-4, 1.3 * self.robot.limits.maximum_n, self.count)
+            desired = rng.uniform(-4, 1.3 * FIVE.limits.maximum_n, self.count)
         if kind < 0.125:
             desired[rng.integers(self.count)] = rng.choice([math.nan, math.inf, -math.inf, 100.0, -90.0])
         return desired
@@ -185,10 +186,25 @@ class Story:
             )
 
 
-def run(kind, seed):
+def with_own_limits(robot, rng):
+    """The robot with limits and motors of their own on some tendons."""
+    limits, actuators, count = robot.limits, robot.actuators, robot.tendon_count
+    numbers = (rng.permutation(count) + 1).tolist()
+    limits = with_own(limits, numbers[:2], maximum_n=0.6 * limits.maximum_n, rate_n_per_s=0.4 * limits.rate_n_per_s)
+    own = {"minimum_n": 1.2 * limits.minimum_n, "safe_n": 0.7 * limits.safe_n, "maximum_displacement_m": 0.02}
+    limits = with_own(limits, numbers[2:3], **own, current_mismatch_a=0.5)
+    actuators = with_own(actuators, numbers[1:3], rotor_inertia_kg_m2=2e-5, spool_radius_m=0.007)
+    return dataclasses.replace(robot, limits=limits, actuators=actuators)
+
+
+def run(kind, seed, changed=None):
     """Everything that can be seen of the safety logic after each of many steps."""
     rng = np.random.default_rng(seed)
     robot = robot_of(rng, np.random.default_rng(1000 + seed))
+    if changed is not None:
+        robot = changed(robot)
+    elif seed % 2:
+        robot = with_own_limits(robot, np.random.default_rng(2000 + seed))
     story = Story(rng, robot)
     safety = kind(robot, WANTED, 1e-3, delay_margin_s=float(rng.choice([0.0, 0.02])))
     seen = []
@@ -257,6 +273,14 @@ def test_both_forms_give_the_same_bits(compiled):
             assert one == other, f"seed {seed}, step {number}"
 
 
+def test_values_that_each_tendon_states_are_all_that_counts():
+    """The same bits but for sentences that name the tendon, whatever stands there for all."""
+    for seed in range(0, SEEDS, 4):
+        common, own = (run(TendonSafety, seed, changed) for changed in (lambda robot: robot, restated))
+        for number, (one, other) in enumerate(zip(common, own, strict=True)):
+            assert [*one[:6], *one[7:]] == [*other[:6], *other[7:]], f"seed {seed}, step {number}"
+
+
 def test_the_stories_reach_every_fault_every_limit_and_every_state():
     states, faults, limited, actions = Counter(), Counter(), Counter(), Counter()
     for seed in range(SEEDS):
@@ -281,6 +305,9 @@ def test_the_limiter_by_itself(compiled):
         if count >= 6 and rng.random() < 0.7:
             manifold = ClarkeManifold([3, count - 3], [0.007, 0.006], [0.0, 0.3])
         own = dataclasses.replace(FIVE.limits, total_n=float(rng.uniform(1.6, 8)) * count, rate_n_per_s=500.0)
+        if rng.random() < 0.5:
+            weak = rng.permutation(count)[: count // 2 + 1] + 1
+            own = with_own(own, weak.tolist(), maximum_n=0.5 * own.maximum_n, rate_n_per_s=200.0, minimum_n=0.6)
         pair = [kind(own, manifold) for kind in (limits.TensionLimiter, compiled.TensionLimiter)]
         for _ in range(60):
             desired = rng.normal(0, 10.0 ** rng.uniform(-1, 4), count)

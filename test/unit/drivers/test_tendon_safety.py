@@ -389,8 +389,8 @@ def test_servos_may_measure_their_currents_as_badly_as_they_do():
     """Their currents are not calibrated: a tenth off is no fault, an eighth of the boards' largest is one."""
     servos = load_robot(Path(__file__).parents[3] / "examples" / "five_servos.yaml")
     largest_a = servos.actuators.maximum_current_a
-    assert reading_thresholds(servos).current_mismatch_a > 0.15 * largest_a
-    assert reading_thresholds(ROBOT).current_mismatch_a < 0.125 * ROBOT.actuators.maximum_current_a
+    assert (reading_thresholds(servos).current_mismatch_a > 0.15 * largest_a).all()
+    assert (reading_thresholds(ROBOT).current_mismatch_a < 0.125 * ROBOT.actuators.maximum_current_a).all()
 
 
 def test_values_that_the_device_repeats_with_their_age_are_old_and_not_frozen():

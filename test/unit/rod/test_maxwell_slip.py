@@ -121,7 +121,7 @@ def test_what_never_slid_is_uncertain():
 
 
 def test_motors_without_travel_have_no_memory():
-    assert motor_slip(1.0, 0.0, np.zeros(3)) is None
+    assert motor_slip(np.ones(3), 0.0, np.zeros(3)) is None
 
 
 def hysteretic(name: str, moment_nm: float = 2e-3, curvature_per_m: float = 1.0) -> Robot:

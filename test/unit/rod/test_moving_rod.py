@@ -42,9 +42,7 @@ def rubber(chosen: Basis, tendons=(), gravity=(0.0, 0.0, 0.0), **options) -> Rod
         linear_density_kg_per_m=DENSITY * AREA,
         rotary_inertia_kg_m=(rotary, rotary, 2 * rotary),
     )
-    return Rod(
-        RodDescription(segments=(segment,), tendon_paths=tuple(tendons), gravity_m_per_s2=gravity), **options
-    )
+    return Rod(RodDescription(segments=(segment,), tendon_paths=tuple(tendons), gravity_m_per_s2=gravity), **options)
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +111,11 @@ def heavy_rod() -> Rod:
 def motor_of(tendons: int, **numbers) -> MotorModel:
     values = {
         "newton_per_ampere": 2.0, "mass_kg": 0.3, "viscous_ns_per_m": 1.5, "coulomb_n": 0.4, "friction_travel_m": 0.0,
-        "cogging_n": 0.0, "cogging_rad_per_m": 900.0, "current_time_constant_s": 1e-3,
-        "cogging_phase_rad": np.full(tendons, 0.3),
+        "cogging_n": 0.0, "cogging_rad_per_m": 900.0, "current_time_constant_s": 1e-3, "cogging_phase_rad": 0.3,
     }  # fmt: skip
-    return MotorModel(**{**values, **numbers})
+    common = "friction_travel_m", "current_time_constant_s", "servo"
+    values = {**values, **numbers}
+    return MotorModel(**{key: one if key in common else np.full(tendons, one) for key, one in values.items()})
 
 
 @pytest.mark.parametrize(
@@ -163,9 +162,7 @@ def test_both_spools_of_a_capstan_feel_its_friction(turning):
     moving.current_a[:] = moving.desired[:] = 250.0 / motor.newton_per_ampere
     moving.step(STEP_S)
     speed, own = (before + moving.speed_m_per_s) / 2, drives(robot)
-    torque = friction.torque(
-        friction.fractions(c), friction.speeds(speed), friction.wires_of_tension(moving.tension_n)
-    )
+    torque = friction.torque(friction.fractions(c), friction.speeds(speed), friction.wires_of_tension(moving.tension_n))
     drag = motor.viscous_ns_per_m * speed + motor.coulomb_n * np.tanh(speed / FRICTION_SPEED_M_PER_S)
     cogging = motor.cogging_n * np.sin(
         motor.cogging_rad_per_m * (moving.spooled_m - STEP_S / 2 * speed) + motor.cogging_phase_rad

@@ -161,7 +161,7 @@ def test_the_current_lags_as_the_robot_file_says(smooth):
 def test_dry_friction_and_cogging_hold_a_motor(smooth):
     """A force below them does not turn a motor by more than a cog."""
     plant = Plant(ROBOT)
-    pitch_m = 2 * np.pi / plant.motor.cogging_rad_per_m
+    pitch_m = 2 * np.pi / plant.motor.cogging_rad_per_m[0]
     plant.advance(np.full(5, 0.3), 0.5)
     smooth.reset()
     smooth.advance(np.full(5, 0.3), 0.5)

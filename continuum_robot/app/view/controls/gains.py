@@ -73,7 +73,7 @@ class Gains:
         with self._folder:
             low, high = found["pretension_n"].range or (0.0, math.inf)
             if self._robot.limits is not None:
-                high = min(high, self._robot.limits.maximum_n)
+                high = min(high, self._robot.limits.smallest("maximum_n", self._robot.tendon_count))
             pretension = self._slider("pretension, N", "pretension_n", low, high, found["pretension_n"])
             if _INTEGRAL in found and (self._robot.sees_shape or self._robot.sees_tip):
                 low, high = found[_INTEGRAL].range or (0.0, math.inf)
