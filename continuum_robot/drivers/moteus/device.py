@@ -23,13 +23,14 @@ def make(robot: Robot, settings: Moteus, **options: Any) -> BusServos:
     return MoteusActuators(robot, settings, **options)
 
 
-def emulator(robot: Robot, _settings: Moteus, motors: Mapping[int, MotorPort]) -> EmulatedServos:
+def emulator(robot: Robot, settings: Moteus, motors: Mapping[int, MotorPort]) -> EmulatedServos:
     """Emulated controllers."""
     actuators = robot.actuators
     if actuators is None:
         raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
-    largest_a, constant = actuators.maximum_current_a, actuators.torque_constant_nm_per_a
-    return EmulatedMoteus(motors, nm_per_a=constant, largest_a=largest_a)
+    usual = actuators.torque_constant_nm_per_a
+    constants = {entry.id: entry.torque_constant_nm_per_a or usual for entry in settings.motors}
+    return EmulatedMoteus(motors, nm_per_a=constants, largest_a=actuators.maximum_current_a)
 
 
 def survey(robot: Robot, settings: Moteus) -> list[Finding]:

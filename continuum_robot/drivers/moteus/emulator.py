@@ -30,16 +30,17 @@ class EmulatedMoteus(EmulatedServos):
     Parameters
     ----------
     servos : number of each controller and its motor
-    nm_per_a : torque of a current, N.m/A
+    nm_per_a : torque of a current, N.m/A, by number
     largest_a : current of its largest torque, A
     """
 
     title = "moteus controllers"
     own_faults: ClassVar = {OVERLOAD: 33, ENCODER: 35, OVERHEATING: 38, INPUT_VOLTAGE: 40}
 
-    def __init__(self, servos: Mapping[int, MotorPort], *, nm_per_a: float, largest_a: float) -> None:
+    def __init__(self, servos: Mapping[int, MotorPort], *, nm_per_a: Mapping[int, float], largest_a: float) -> None:
         super().__init__(servos, 0, 921_600)
-        self._nm_per_a, self._largest_nm = nm_per_a, nm_per_a * largest_a
+        self._nm_per_a = {id(servo): nm_per_a[number] for number, servo in self.servos.items()}
+        self._largest_a = largest_a
         self._values: dict[int, dict[int, float]] = {id(servo): {} for servo in self.servos.values()}
 
     def registers(self, number: int) -> dict[int, float]:
@@ -125,7 +126,7 @@ class EmulatedMoteus(EmulatedServos):
         """Place, speed, torque, temperature."""
         motor = servo.motor
         place = motor.position_rev - servo.zero_rev
-        measured = (place, motor.velocity_rev_per_s, motor.current_a * self._nm_per_a)
+        measured = (place, motor.velocity_rev_per_s, motor.current_a * self._nm_per_a[id(servo)])
         self._values[id(servo)] |= {frames.POSITION + i: value for i, value in enumerate(measured)}
         self._values[id(servo)][frames.TEMPERATURE] = 85 if OVERHEATING in servo.faults else 31
 
@@ -136,18 +137,18 @@ class EmulatedMoteus(EmulatedServos):
 
     def move(self, servo: EmulatedServo, duration_s: float) -> None:
         """By torque where the gains are 0, else to the place; a watchdog that strikes lets go."""
-        values = self._values[id(servo)]
-        at = frames.COMMAND
+        values, nm_per_a = self._values[id(servo)], self._nm_per_a[id(servo)]
+        at, largest_nm = frames.COMMAND, self._largest_a * nm_per_a
         watchdog_s = values.get(frames.WATCHDOG, _DEFAULT_WATCHDOG_S)
         if self.is_on(servo) and self.now_s - servo.heard_s > watchdog_s:
             values[frames.MODE] = frames.TIMED_OUT
         if not self.is_on(servo):
             servo.let_go()
         elif values.get(at + 3, 1.0) == 0.0:
-            servo.let_go(values.get(at + 2, 0.0) / self._nm_per_a)
+            servo.let_go(values.get(at + 2, 0.0) / nm_per_a)
         else:
             if math.isnan(values[at]):
                 values[at] = values[frames.POSITION]
-            speed, largest = values.get(at + 8, math.nan), values.get(at + 5, self._largest_nm)
+            speed, largest = values.get(at + 8, math.nan), values.get(at + 5, largest_nm)
             speed = 0.0 if math.isnan(speed) else speed
-            servo.follow(values[at] + servo.zero_rev, speed, min(1.0, largest / self._largest_nm), duration_s)
+            servo.follow(values[at] + servo.zero_rev, speed, min(1.0, largest / largest_nm), duration_s)

@@ -45,7 +45,7 @@ def section(port: str) -> Moteus:
 
 
 def emulated(motors: dict[int, ServoMotor]) -> EmulatedMoteus:
-    return EmulatedMoteus(motors, nm_per_a=CONSTANT, largest_a=1.0)
+    return EmulatedMoteus(motors, nm_per_a=dict.fromkeys(motors, CONSTANT), largest_a=1.0)
 
 
 def stand_of(robot: Any) -> ServoStand:
