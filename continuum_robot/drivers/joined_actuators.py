@@ -77,6 +77,7 @@ class JoinedActuators:
         self._enabling: dict[int, Future[None] | None] = {}  # by index, of devices that are not on yet
         self._rest: dict[int, Vector] = {}  # by index, what those hold that are
         self._aborted = Event()
+        self._all_on = self._was_on = False
 
     # --- the protocol
 
@@ -111,7 +112,7 @@ class JoinedActuators:
 
     def begin_enable(self, now_s: float) -> None:
         """Begin to switch torque on, without waiting; :meth:`continue_enable` goes on. Raises :class:`DeviceError`."""
-        self._aborted, self._rest = Event(), {}
+        self._aborted, self._rest, self._was_on = Event(), {}, self._all_on
         self._enabling = dict.fromkeys(range(len(self.devices)))
         others = [index for index, device in enumerate(self.devices) if not hasattr(device, "begin_enable")]
         try:
@@ -142,13 +143,14 @@ class JoinedActuators:
                     zero = np.zeros(self._places[index].size)
                     held = self.devices[index].read(now_s).displacement_m if self.takes_displacements else zero
                     self._rest[index] = held
-            for index, held in self._rest.items() if self._enabling else ():
+            for index, held in self._rest.items() if self._enabling and not self._was_on else ():
                 if np.isfinite(held).all():
                     self.devices[index].write(held, now_s)
         except ContinuumRobotError:
             self.disable()
             raise
-        return not self._enabling
+        self._all_on = not self._enabling
+        return self._all_on
 
     def _is_on(self, index: int, future: Future[None] | None, now_s: float) -> bool:
         device = self.devices[index]
@@ -207,6 +209,7 @@ class JoinedActuators:
     def disable(self) -> None:
         """Torque off. Safe to call at any time."""
         self._aborted.set()
+        self._all_on = False
         begun = [future for future in self._enabling.values() if future is not None]
         self._on_all("disable")
         if not all(future.done() for future in begun):
@@ -216,6 +219,7 @@ class JoinedActuators:
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
         self._aborted.set()
+        self._all_on = False
         self._on_all("close")
 
     def clear_faults(self) -> None:

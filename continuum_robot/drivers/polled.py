@@ -346,7 +346,10 @@ class PolledActuators:
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
-        self.disable()
+        try:
+            self.disable()
+        except DeviceError as error:  # the bus is gone: the motors' own timeouts act
+            self.last_error = str(error)
         self._is_open = False
         thread, self._thread = self._thread, None
         self._stop.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -764,3 +765,14 @@ def test_an_overload_is_recovered_as_often_as_the_file_says_and_keeps_the_turns(
         made.run_until(lambda: "hardware_error overload" in made.names(), goal)
     finally:
         made.close()
+
+
+def test_a_bus_that_is_gone_is_closed_all_the_same(stand: ServoStand) -> None:
+    stand.actuators.open()
+    stand.actuators.enable()
+    stand.line.pty.hang_up()
+    stand.run_until(lambda: stand.actuators.last_error != "", command=1.0)
+    stand.actuators.close()
+    assert not any(thread.name == stand.actuators.name for thread in threading.enumerate())
+    with pytest.raises(DeviceError, match="not open"):
+        stand.read()
