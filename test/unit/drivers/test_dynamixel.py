@@ -484,8 +484,10 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         dataclasses.replace(settings, model="XL431")
     with pytest.raises(RobotFileError, match="what an XL430-W250 can do: velocity, position, extended_position"):
         dataclasses.replace(settings, model="XL430-W250", mode="current")
-    with pytest.raises(ParameterError, match="each of the tendons 1 to 5 once"):
-        driver_of(five_tendons(), dataclasses.replace(settings, motors=settings.motors[1:]))
+    twice = dataclasses.replace(settings.motors[0], id=12)
+    for motors in ((*settings.motors, twice), (*settings.motors[:4], dataclasses.replace(twice, tendon=6)), ()):
+        with pytest.raises(ParameterError, match="some of the tendons 1 to 5, each once"):
+            driver_of(five_tendons(), dataclasses.replace(settings, motors=motors))
 
 
 # --- models and modes
