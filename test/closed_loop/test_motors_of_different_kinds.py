@@ -16,6 +16,8 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.errors import DeviceError
+from continuum_robot.identification.procedures.homing import Homing
+from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
@@ -135,6 +137,18 @@ def test_boards_may_align_their_rotors_while_the_others_wait():
     loop.activate()
     loop.run(0.5)
     assert not loop.fault_log
+    loop.close()
+
+
+def test_a_procedure_that_a_device_stops_names_it():
+    loop = loop_of(pulled())
+    loop.driver.switch_on()
+    run = ProcedureRun(Homing(loop.robot), loop.safety)
+    loop.driver.begin_procedure(run)
+    loop.run(0.2)
+    loop.hardware.inject("servo.overheating", 3)
+    assert loop.wait(lambda: run.finished, 10.0)
+    assert "/dev/fdcanusb servo 1: hardware_error" in run.problem
     loop.close()
 
 
