@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_files import changed_robot, robot_values, written
+from robot_files import changed_robot, made, robot_values, written
+from transmitted_robots import pair_values
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
+from continuum_robot.drivers.transmission import Transmitted
 from continuum_robot.errors import DeviceError
 from continuum_robot.identification.procedures.homing import Homing
 from continuum_robot.identification.procedures.run import ProcedureRun
@@ -150,6 +152,35 @@ def test_a_procedure_that_a_device_stops_names_it():
     assert loop.wait(lambda: run.finished, 10.0)
     assert "/dev/fdcanusb servo 1: hardware_error" in run.problem
     loop.close()
+
+
+def test_motors_of_two_kinds_may_share_tendons_by_gears():
+    values = pair_values([[1.0, 0.2], [0.0, 1.0]], 0.0)
+    sections = [
+        {"kind": "feetech", "port": "/dev/far", "motors": [{"id": 3, "column": 2}]},
+        {"kind": "dynamixel", "port": "/dev/near", "model": "XL430-W250", "motors": [{"id": 1, "column": 1}]},
+    ]
+    values |= {"hardware": {"serial_number": "1", "tendon_actuators": sections}, "control": {"pretension_n": 3.0}}
+    robot = made(values)
+    hardware, now_s = SimulatedHardware(robot), 0.0
+    hardware.open()
+    driver = hardware.tendon_actuators(clock=lambda: now_s)
+    assert isinstance(driver, Transmitted)
+    assert isinstance(driver.actuators, JoinedActuators)
+    driver.open()
+    driver.enable()
+    start = driver.read(0.0).displacement_m
+    spooled = hardware.plant.displacement.copy()
+    goal = start + np.array([2e-3, -1e-3])
+    for _ in range(800):
+        now_s += 1e-3
+        reading = driver.read(now_s)
+        driver.write(goal, now_s)
+    assert not reading.device_faults
+    np.testing.assert_allclose(reading.displacement_m, goal, atol=4e-4)
+    np.testing.assert_allclose(hardware.plant.displacement - spooled, goal - start, atol=4e-4)
+    driver.close()
+    hardware.close()
 
 
 @pytest.mark.real_time
