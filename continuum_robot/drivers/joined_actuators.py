@@ -118,7 +118,7 @@ class JoinedActuators:
         try:
             for index in set(self._enabling) - set(others):
                 self.devices[index].begin_enable(now_s)
-        except ContinuumRobotError:
+        except BaseException:
             self.disable()
             raise
         if others and not self._stepped:
@@ -146,7 +146,7 @@ class JoinedActuators:
             for index, held in self._rest.items() if self._enabling and not self._was_on else ():
                 if np.isfinite(held).all():
                     self.devices[index].write(held, now_s)
-        except ContinuumRobotError:
+        except BaseException:
             self.disable()
             raise
         self._all_on = not self._enabling
@@ -210,11 +210,13 @@ class JoinedActuators:
         """Torque off. Safe to call at any time."""
         self._aborted.set()
         self._all_on = False
-        begun = [future for future in self._enabling.values() if future is not None]
-        self._on_all("disable")
-        if not all(future.done() for future in begun):
-            wait(begun, LONGEST_END_S)
+        begun = [future for future in self._enabling.values() if future is not None and not future.done()]
+        try:
             self._on_all("disable")
+        finally:
+            if begun:
+                wait(begun, LONGEST_END_S)
+                self._on_all("disable")
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""

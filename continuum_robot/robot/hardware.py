@@ -159,6 +159,8 @@ class Hardware:
             raise refuse("tendon_actuators", [], "at least one section")
         for key, section in sections.items():
             place = key.removeprefix("hardware.")
+            if not section.motors and len(sections) > 1:
+                raise refuse(f"{place}.motors", [], "at least one motor")
             for port in ports_of(section) if len(sections) > 1 else ():
                 if port in taken:
                     name = "port" if hasattr(section, "port") else "channels"

@@ -125,9 +125,7 @@ def _sections(kind: type[Any], path: str, devices: set[Any]) -> list[str]:
             devices |= set(options)
         allowed = _allowed(field, options[0], is_list) if options else "see above"
         meaning = quantity.doc + (" *(live)*" if quantity.live else "")
-        lines.append(
-            f"| `{field.name}` | {quantity.unit} | {allowed} | {_default(field)} | {meaning} |"
-        )
+        lines.append(f"| `{field.name}` | {quantity.unit} | {allowed} | {_default(field)} | {meaning} |")
         place = f"{path}.{field.name}".lstrip(".") + ("[]" if is_list else "")
         for option in options:
             if dataclasses.is_dataclass(option):

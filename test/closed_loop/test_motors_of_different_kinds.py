@@ -17,7 +17,7 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.drivers.transmission import Transmitted
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.loading import load_robot
@@ -136,6 +136,9 @@ def test_a_dead_host_leaves_each_kind_to_its_own_timeout():
 def test_boards_may_align_their_rotors_while_the_others_wait():
     loop = loop_of(boarded(), aligned=False, alignment_s=1.0)
     assert not loop.actuators.aligned
+    for fault, tendon in (("servo.silent", 0), ("board.silent", 1)):
+        with pytest.raises(ParameterError, match="a servo pulls|of a motor board"):
+            loop.hardware.inject(fault, tendon)
     loop.activate()
     loop.run(0.5)
     assert not loop.fault_log

@@ -340,9 +340,12 @@ class SimulatedHardware:
     def _inject_servos(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
         if duration_s:
             raise ParameterError("duration_s", duration_s, "0: faults of servos last until they are ended")
-        for motor, (line, number) in self._servo_of.items():
-            if target < 0 or self.motors is None or motor == self.motors.motor_of[target]:
-                line.inject(name, number, magnitude)
+        one = None if target < 0 or self.motors is None else self.motors.motor_of[target]
+        meant = [place for motor, place in self._servo_of.items() if one in (None, motor)]
+        if not meant:
+            raise ParameterError("target", target, "a tendon that a servo pulls")
+        for line, number in meant:
+            line.inject(name, number, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:
         board = self._mechanical

@@ -165,6 +165,7 @@ def test_a_list_of_one_section_is_as_good_as_the_section():
         ("[1].port", "/dev/continuum_robot_servos", f"{BOARD}[1].port", "tendon_actuators[0] has it"),
         ("[1].receive_timeout_ms", 100, f"{BOARD}[1].receive_timeout_ms", "the driver releases first"),
         ("[0].receive_timeout_ms", 100, f"{BOARD}[0].receive_timeout_ms", "the driver releases first"),
+        ("[1].motors", [], f"{BOARD}[1].motors", "at least one motor"),
         ("", [], BOARD, "at least one section"),
     ],
 )
