@@ -137,7 +137,7 @@ def test_boards_may_align_their_rotors_while_the_others_wait():
     loop = loop_of(boarded(), aligned=False, alignment_s=1.0)
     assert not loop.actuators.aligned
     for fault, tendon in (("servo.silent", 0), ("board.silent", 1)):
-        with pytest.raises(ParameterError, match="a servo pulls|of a motor board"):
+        with pytest.raises(ParameterError, match=r"a servo pulls|of a motor board"):
             loop.hardware.inject(fault, tendon)
     loop.activate()
     loop.run(0.5)
