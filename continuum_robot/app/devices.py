@@ -22,7 +22,7 @@ from continuum_robot.drivers.can_bus import bring_up_line
 from continuum_robot.drivers.serial_port import permission_remedy, ports
 from continuum_robot.drivers.survey import BUSY, FOUND, MISSING, UNEXPECTED, Finding
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.hardware import Hardware, ports_of
 from continuum_robot.robot.loading import load_robot
 
 LIMITS = "hardware/limits.conf"
@@ -182,12 +182,9 @@ def _unexpected_ports(found: Iterable[Port], hardware: Hardware) -> list[Finding
 
 
 def _configured(hardware: Hardware) -> list[str]:
-    """Ports and channels of all sections, and of the entries in them that have a port of their own."""
-    found: list[str] = []
-    for device in (getattr(hardware, section) for section in backends.SECTIONS):
-        entries = (device, *getattr(device, "cells", ()))
-        found += [*getattr(device, "channels", ()), *filter(None, (getattr(one, "port", "") for one in entries))]
-    return found
+    """Ports and channels of all sections."""
+    sections = [getattr(hardware, section) for section in backends.SECTIONS]
+    return [port for one in (*sections, *hardware.motor_sections.values()) for port in ports_of(one)]
 
 
 def _resolved(name: str) -> str:

@@ -134,9 +134,9 @@ class Judged:
 
 
 def bus_cycle_s(robot: Robot) -> float:
-    """How long all servos take to get a command and answer with their state, s; 0 for other motors."""
-    section = None if robot.hardware is None else robot.hardware.tendon_actuators
-    return float(getattr(section, "cycle_s", 0.0))
+    """How long all servos of the slowest bus take to get a command and answer with their state, s; 0 without servos."""
+    sections = () if robot.hardware is None else robot.hardware.motor_sections.values()
+    return max((float(getattr(one, "cycle_s", 0.0)) for one in sections), default=0.0)
 
 
 def judge(robot: Robot, model: RobotModel) -> Judged:
@@ -232,22 +232,27 @@ def _friction(robot: Robot, motor: Actuators, control: ControlSettings) -> Itera
         )
 
 
+def _speed_step(section: Any, motor: Actuators, usual_m_per_s: float) -> float:
+    """Tendon speed of one step of what a section's motors tell, m/s."""
+    if not hasattr(section, "velocity_unit_rev_per_s"):
+        return usual_m_per_s
+    turns_m = [one.meter_per_turn(motor.of(one.number)) for one in section.motors]
+    return float(section.velocity_unit_rev_per_s * max(turns_m))
+
+
 def _resolution(robot: Robot, motor: Actuators, control: ControlSettings) -> Iterator[Judgement]:
     pretension_n = control.pretension_n
-    section = None if robot.hardware is None else robot.hardware.tendon_actuators
+    sections = {} if robot.hardware is None else robot.hardware.motor_sections
     count_m = motor.largest("meter_per_count", robot.tendon_count)
-    speed_m_per_s = count_m / (1 / motor.cycle_hz + BOARD_VELOCITY_FILTER_S)
-    if section is not None and hasattr(section, "velocity_unit_rev_per_s"):
-        speed_m_per_s = section.velocity_unit_rev_per_s * max(
-            one.meter_per_turn(motor.of(one.number)) for one in section.motors
-        )
-    unit_a = getattr(section, "current_unit_a", 0.0)
-    if section is not None and unit_a and not robot.takes_displacements:
+    usual_m_per_s = count_m / (1 / motor.cycle_hz + BOARD_VELOCITY_FILTER_S)
+    speed_m_per_s = max((_speed_step(one, motor, usual_m_per_s) for one in sections.values()), default=usual_m_per_s)
+    for key, section in sections.items():
+        unit_a = 0.0 if robot.takes_displacements else getattr(section, "current_unit_a", 0.0)
         current_n = unit_a * max(one.newton_per_ampere(motor.of(one.number)) for one in section.motors)
         if current_n > COARSE_FRACTION * pretension_n:
             yield Judgement(
                 ERROR if current_n >= pretension_n else WARNING,
-                "hardware.tendon_actuators.model",
+                f"{key}.model",
                 f"one step of the servos' current is {current_n:.3g} N of tendon tension, beside a pretension of"
                 f" {pretension_n:.3g} N",
                 "Take a larger spool or a smaller gear ratio, or raise control.pretension_n",

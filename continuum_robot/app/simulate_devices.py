@@ -14,10 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.whole_file import write_whole
+from continuum_robot.robot.hardware import ports_of
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.simulation.wire.device_ports import DevicePorts, go_ahead_of_others, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
@@ -83,14 +85,13 @@ def write_robot_file(robot: Robot, folder: Path) -> Path:
     ParameterError : a robot without actuators, or a folder that cannot be written to
     """
     values = robot_on_ports(robot, folder)
-    motors = values["hardware"]["tendon_actuators"]
-    used = next((port for port in motors.get("channels", [motors.get("port")]) if Path(port).exists()), None)
+    file, text = folder / ROBOT_FILE, yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    sections = hardware_of(parse_robot(text, file)).motor_sections.values()
+    used = next((port for one in sections for port in ports_of(one) if Path(port).exists()), None)
     if used is not None:
         raise DeviceError(
             str(folder), f"devices stand there already ({used})", "End them, or choose another folder with --out"
         )
-    file, text = folder / ROBOT_FILE, yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
-    parse_robot(text, file)
     try:
         write_whole(file, text)
     except OSError as error:
@@ -112,7 +113,7 @@ def words(hardware: SimulatedHardware) -> str:
         for board in boards
         for enabled, motor in zip(board.motor_enabled, board.motors, strict=True)
         if motor is not None
-    ] + ([] if hardware.servos is None else hardware.servos.servos.torque_enabled)
+    ] + [enabled for line in hardware.lines.values() for enabled in line.servos.torque_enabled]
     errors = sorted({board.error.name for board in boards if board.error})
     tension, displacement_mm = hardware.plant.tension, 1e3 * hardware.plant.rod_displacement
     return (
@@ -131,8 +132,8 @@ def _table(ports: DevicePorts, file: Path) -> Table:
     hardware = ports.hardware
     for channel, adapter in zip(hardware.boards, ports.adapters, strict=True):
         table.add_row(f"motor board {channel}", escape(adapter.port))
-    if hardware.servos is not None:
-        table.add_row(hardware.servos.servos.title, escape(hardware.servos.port))
+    for line in hardware.lines.values():
+        table.add_row(line.servos.title, escape(line.port))
     if hardware.string_board is not None:
         table.add_row("string-encoder board", escape(str(hardware.string_board.port)))
     if hardware.rokubi is not None:

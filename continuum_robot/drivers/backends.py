@@ -5,7 +5,7 @@ A device of this package is a folder of drivers/, named after its kind, with the
 (robot/doors.py) and ``device``. The latter has ``make(robot, settings, ...)``, which gives its driver, and perhaps
 ``survey(robot, settings)``, which looks for it; without it opening the driver does. A device that is simulated to the
 byte has ``emulator(robot, settings, ...)``. Motors that are simulated to the byte have, on a serial bus of servos,
-``emulator(robot, settings, motors)``, or else ``simulated(robot, wires, time, form)``. Motors have a module
+``emulator(robot, settings, motors)``, or else ``simulated(robot, settings, wires, time, form)``. Motors have a module
 ``fault_texts`` too, with the names of their faults and what a user learns of them.
 
 Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
@@ -19,12 +19,14 @@ and sensors of tensions (``continuum_robot.tension_sensors``).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, cast
 
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes, stage_motors
 from continuum_robot.drivers.fault_text import FaultText
+from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.measured_tensions import measured
 from continuum_robot.drivers.protocols import (
     DisplacementActuators,
@@ -114,10 +116,13 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
     ------
     ParameterError, RobotFileError : as :func:`hardware_of`, or no driver for this kind
     """
-    device = device_of(hardware_of(robot).tendon_actuators.kind)
-    options = {} if device is None or hasattr(device, "emulator") else {"interface": interface, "form": form}
-    made = cast("TendonActuators", _made(robot, "tendon_actuators", **options))
-    actuators = transmitted(made, coupling_of(robot))
+
+    def make(_number: int, settings: Any, form: Any) -> TendonActuators:
+        device = device_of(settings.kind)
+        options = {} if device is None or hasattr(device, "emulator") else {"interface": interface, "form": form}
+        return cast("TendonActuators", _made(robot, "tendon_actuators", settings, **options))
+
+    actuators = joined(robot, make, None, form)
     sensors = hardware_of(robot).tension_sensors
     if sensors is None:
         return actuators
@@ -140,19 +145,51 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
     ------
     ParameterError : its motors cannot be simulated to the byte
     """
-    settings = hardware_of(robot).tendon_actuators
     if not on_wires(robot):
-        raise ParameterError(_KIND, settings.kind, f"with simulation_level wire one of {', '.join(_simulated())}")
-    device = device_of(settings.kind)
-    if not hasattr(device, "emulator"):
-        return transmitted(_checked(robot, device.simulated(robot, wires, time, form)), coupling_of(robot))
-    made = _made(
-        robot,
-        "tendon_actuators",
-        clock=monotonic if time is None else time[0],
-        answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
-        simulated=True,
-        find_port=wires.find_servos,
+        kind = hardware_of(robot).tendon_actuators.kind
+        raise ParameterError(_KIND, kind, f"with simulation_level wire of {', '.join(_simulated())}")
+
+    def make(number: int, settings: Any, form: Any) -> TendonActuators:
+        device = device_of(settings.kind)
+        if not hasattr(device, "emulator"):
+            made = _checked(robot, settings, device.simulated(robot, settings, wires, time, form))
+        else:
+            made = _made(
+                robot,
+                "tendon_actuators",
+                settings,
+                clock=monotonic if time is None else time[0],
+                answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
+                simulated=True,
+                find_port=partial(wires.find_servos, number),
+                stepped=time is not None,
+            )
+        return cast("TendonActuators", made)
+
+    return joined(robot, make, time, form)
+
+
+def joined(
+    robot: Robot, make: Callable[[int, Any, Any], TendonActuators], time: Time | None, form: Any = None
+) -> TendonActuators:
+    """The motors of all sections of a robot, behind its transmission, not open yet.
+
+    Parameters
+    ----------
+    robot : with a hardware section
+    make : the driver of the motors of a section, from its place from 0, itself, and the form for its cycle
+    time : clock and waiting where time is stepped, s; None: real
+    form : as of :func:`tendon_actuators`; several devices have none
+    """
+    sections = list(hardware_of(robot).motor_sections.values())
+    if len(sections) == 1:
+        return transmitted(make(0, sections[0], form), coupling_of(robot))
+    clock, wait = (monotonic, sleep) if time is None else time
+    made = JoinedActuators(
+        [make(number, section, None) for number, section in enumerate(sections)],
+        [sorted(entry.number for entry in section.motors) for section in sections],
+        clock=clock,
+        sleep=wait,
         stepped=time is not None,
     )
     return transmitted(cast("TendonActuators", made), coupling_of(robot))
@@ -171,7 +208,8 @@ def on_wires(robot: Robot) -> bool:
     ----------
     robot : to be simulated
     """
-    return robot.hardware is None or robot.hardware.tendon_actuators.kind in _simulated()
+    sections = () if robot.hardware is None else robot.hardware.motor_sections.values()
+    return {section.kind for section in sections} <= set(_simulated())
 
 
 def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
@@ -230,22 +268,26 @@ def survey(robot: Robot, section: str) -> list[Finding]:
     robot : with a hardware section
     section : of :data:`SECTIONS`
     """
-    settings = getattr(hardware_of(robot), section)
+    hardware = hardware_of(robot)
+    settings = getattr(hardware, section)
     if settings is None:
         return []
-    if section == "base_stage":
-        robot, settings = stage_motors(robot)
+    several = list(hardware.motor_sections.values()) if section == "tendon_actuators" else [settings]
+    return [finding for one in several for finding in _survey(robot, section, one)]
+
+
+def _survey(robot: Robot, section: str, settings: Any) -> list[Finding]:
     device = device_of(settings.kind)
     if hasattr(device, "survey"):
-        return list(device.survey(robot, settings))
+        return list(device.survey(*(stage_motors(robot) if section == "base_stage" else (robot, settings))))
     _, _, title, words = SECTIONS[section]
-    return [opened(title.removeprefix("a "), settings, _made(robot, section), words)]
+    return [opened(title.removeprefix("a "), settings, _made(robot, section, settings), words)]
 
 
-def _made(robot: Robot, section: str, **options: Any) -> Any:
+def _made(robot: Robot, section: str, settings: Any = None, **options: Any) -> Any:
     """The driver of a section of the robot's hardware, of this package or of another, which takes no options."""
     door, protocol, title, _ = SECTIONS[section]
-    settings = getattr(hardware_of(robot), section)
+    settings = settings or getattr(hardware_of(robot), section)
     if settings is None:
         raise ParameterError(f"hardware.{section}", None, f"{title} in the file of robot {robot.name!r}")
     if section == "base_stage":
@@ -262,12 +304,13 @@ def _made(robot: Robot, section: str, **options: Any) -> Any:
         made = driver(robot, settings)
         if not isinstance(made, protocol):
             raise ParameterError(key, settings.kind, f"a class that is a {protocol.__name__}: {driver!r} lacks methods")
-    return _checked(robot, made) if section == "tendon_actuators" else made
+    return _checked(robot, settings, made) if section == "tendon_actuators" else made
 
 
-def _checked(robot: Robot, made: Any) -> Any:
+def _checked(robot: Robot, settings: Any, made: Any) -> Any:
     """A driver that takes what the robot's actuators take."""
     if getattr(made, "takes_displacements", False) != robot.takes_displacements and robot.actuators is not None:
         able = "tension" if robot.takes_displacements else "displacement"
-        raise ParameterError("actuators.command", robot.actuators.command, f"{able}, what these motors take")
+        expected = f"{able}, what motors of kind {settings.kind} take"
+        raise ParameterError("actuators.command", robot.actuators.command, expected)
     return made

@@ -31,7 +31,7 @@ class MotorCurrents(Generic[Kind]):
 
     Attributes
     ----------
-    motors : the entries in tendon order
+    motors : the entries in tendon order: of some tendons where another device has the others
     polarity : +1 where a positive current pulls the tendon in, else -1, shape (N,)
     ampere_per_newton : size of the current for a tension, shape (N,), A/N
     signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, shape (N,), m
@@ -44,18 +44,19 @@ class MotorCurrents(Generic[Kind]):
 
     Raises
     ------
-    ParameterError : a robot without actuators, or a tendon without a motor or with two
+    ParameterError : a robot without actuators, no motor, or a tendon with two
     """
 
     def __init__(self, robot: Robot, settings: MotorsSection, motors: Sequence[Kind]) -> None:
-        actuators, count = robot.actuators, robot.motor_count
+        actuators, most = robot.actuators, robot.motor_count
         if actuators is None:
             raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
         self.motors: list[Kind] = sorted(motors, key=lambda entry: entry.number)
-        numbers = [entry.number for entry in self.motors]
-        if numbers != list(range(1, count + 1)):
+        numbers, count = [entry.number for entry in self.motors], len(self.motors)
+        if not count or len({0, *numbers, most + 1}) != count + 2 or max(numbers) > most:
             what = "tendons" if robot.transmission is None else "motors"
-            raise ParameterError("hardware.tendon_actuators.motors", numbers, f"each of the {what} 1 to {count} once")
+            expected = f"some of the {what} 1 to {most}, each once"
+            raise ParameterError("hardware.tendon_actuators.motors", numbers, expected)
         self.polarity: Vector = np.array([entry.polarity for entry in self.motors], dtype=float)
         own = [(entry, actuators.of(entry.number)) for entry in self.motors]
         self.ampere_per_newton: Vector = 1.0 / np.array([entry.newton_per_ampere(one) for entry, one in own])

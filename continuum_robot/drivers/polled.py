@@ -79,7 +79,7 @@ class PolledActuators:
 
     Attributes
     ----------
-    tendon_count : N, or the number of motors where the robot has a transmission
+    tendon_count : N, the number of the section's motors
     takes_displacements : whether commands are displacements, else tensions
     limited : where the newest command was beyond the largest current or the motor's range, shape (N,), bool
     commanded_current_a : newest currents, before polarity, shape (N,), A; NaN before the first
@@ -88,7 +88,7 @@ class PolledActuators:
 
     Raises
     ------
-    ParameterError : a robot without actuators, or a tendon without a motor or with two
+    ParameterError : as of :class:`MotorCurrents`
     """
 
     silent = SILENT
@@ -106,9 +106,10 @@ class PolledActuators:
         silent_after_s: float = _SILENT_AFTER_S,
         pass_time: Callable[[float], None] | None = None,
     ) -> None:
-        self.name, self.simulated, self.tendon_count = name, simulated, robot.motor_count
+        self.name, self.simulated = name, simulated
         self.takes_displacements = robot.takes_displacements
         self.motors: MotorCurrents[Any] = MotorCurrents(robot, settings, settings.motors)
+        self.tendon_count = len(self.motors.motors)
         self.measures_current = np.ones(self.tendon_count, dtype=bool)
         self.clock, self.stepped, self._pass_time = clock, stepped, pass_time
         self._timeout_s, self._silent_after_s = settings.receive_timeout_ms / 1000, silent_after_s
@@ -199,7 +200,7 @@ class PolledActuators:
 
     def name_of(self, index: int) -> str:
         """The motor in names of faults."""
-        return f"{self.name} motor {index + 1}"
+        return f"{self.name} motor {self.motors.motors[index].number}"
 
     # --- the protocol
 
@@ -345,7 +346,10 @@ class PolledActuators:
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
-        self.disable()
+        try:
+            self.disable()
+        except DeviceError as error:  # the bus is gone: the motors' own timeouts act
+            self.last_error = str(error)
         self._is_open = False
         thread, self._thread = self._thread, None
         self._stop.set()

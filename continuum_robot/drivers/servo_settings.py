@@ -47,7 +47,8 @@ class ServoSection:
     )
     overload_restarts: int = quantity("how often each servo is restarted until it latches", default=3, ge=1, le=100)
     motors: tuple[ServoMotor, ...] = quantity(
-        "every servo and the tendon that it pulls; left out: the servo of each tendon's number"
+        "every servo and the tendon that it pulls; left out, where this is the only section: the servo of each"
+        " tendon's number"
     )
 
     @staticmethod

@@ -90,6 +90,16 @@ def socket_path(folder: Path, name: str) -> Path:
     return path
 
 
+def servos_name(number: int) -> str:
+    """The name of a bus of servos.
+
+    Parameters
+    ----------
+    number : place of its section among those of all motors, from 0
+    """
+    return SERVOS if number == 0 else f"{SERVOS}{number + 1}"
+
+
 def channel_name(channel: str) -> str:
     """The wire's name of a CAN channel, which never is that of another wire.
 
@@ -183,19 +193,20 @@ class SimulatedWires:
         """
         return self._open(LINK)
 
-    def find_servos(self) -> str:
-        """The serial port of a bus of servos.
+    def find_servos(self, number: int = 0) -> str:
+        """The serial port of a bus of servos; ``number`` as of :func:`servos_name`.
 
         Raises
         ------
         DeviceError : there is no simulator, or it has no such bus
         """
-        path, end_s = self.folder / SERVOS, time.monotonic() + (0.0 if SERVOS in self._opened else self._wait_s)
+        name = servos_name(number)
+        path, end_s = self.folder / name, time.monotonic() + (0.0 if name in self._opened else self._wait_s)
         while not path.exists():
             if time.monotonic() >= end_s:
                 raise _no_simulator(path, "no such port")
             time.sleep(_RETRY_S)
-        self._opened.add(SERVOS)
+        self._opened.add(name)
         return str(path)
 
     def _open(self, name: str) -> socket.socket:

@@ -159,12 +159,12 @@ def _(fit: SelfCalibrationFit, robot: Robot) -> Found:
 @_found.register
 def _(fit: TorqueFit, robot: Robot) -> Found:
     number, hardware = fit.tendon + 1, robot.hardware
-    tendons = [motor.number for motor in hardware.tendon_actuators.motors] if hardware else []
-    if number not in tendons:
+    keys = {motor.number: key for key, motor in hardware.motors.items()} if hardware else {}
+    if number not in keys:
         raise RobotFileError(
             robot.file_name or None, "hardware", None, f"a motor of tendon {number} in a hardware section"
         )
-    key = f"hardware.tendon_actuators.motors[{tendons.index(number)}].torque_constant_nm_per_a"
+    key = f"{keys[number]}.torque_constant_nm_per_a"
     value = float(f"{fit.torque_constant_nm_per_a:.6g}")
     return f"the torque constant of tendon {number} calibrated with hung weights", {key: value}, None
 

@@ -371,13 +371,11 @@ class Robot:
         hardware.check_strings([string.name for string in self.strings])
         if hardware.base_stage is not None and self.base_stage is None:
             raise refuse("hardware.base_stage", hardware.base_stage.kind, "none, or the section base_stage too")
-        board = hardware.tendon_actuators
-        if self.limits is not None and board.receive_timeout_ms <= 1000 * self.limits.command_timeout_s:
-            raise refuse(
-                "hardware.tendon_actuators.receive_timeout_ms",
-                board.receive_timeout_ms,
-                f"more than limits.command_timeout_s = {self.limits.command_timeout_s:g} s: the driver releases first",
-            )
+        timeout_s = 0.0 if self.limits is None else self.limits.command_timeout_s
+        for key, section in hardware.motor_sections.items():
+            if section.receive_timeout_ms <= 1000 * timeout_s:
+                expected = f"more than limits.command_timeout_s = {timeout_s:g} s: the driver releases first"
+                raise refuse(f"{key}.receive_timeout_ms", section.receive_timeout_ms, expected)
 
     def _check_reference(self, reference: ReferenceSettings) -> None:
         coordinates = self.coordinate_count

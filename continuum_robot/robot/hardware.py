@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.doors import (
@@ -106,12 +106,37 @@ class StringsSection(Section, Protocol):
         """Every string."""
 
 
+class MotorSections(tuple[MotorsSection, ...]):
+    """Sections of motors of different kinds, or at different ports, as the one of all motors."""
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """The kinds, in their order."""
+        return ", ".join(section.kind for section in self)
+
+    @property
+    def receive_timeout_ms(self) -> int:
+        """Time without a command after which the last ones let go, ms."""
+        return max(section.receive_timeout_ms for section in self)
+
+    @property
+    def motors(self) -> Sequence[Motor]:
+        """Every motor, in the order of the sections."""
+        return [entry for section in self for entry in section.motors]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
     """The devices of a real robot. Those of ``--simulation-level wire`` are wired in the same way."""
 
     serial_number: str = quantity("of this robot, kept in its calibration files", filled=True)
-    tendon_actuators: MotorsSection = quantity("the motors that pull the tendons, by kind", door=TENDON_ACTUATORS)
+    tendon_actuators: MotorsSection = quantity(
+        "the motors that pull the tendons, by kind; a list of such sections where motors differ in kind or port",
+        door=TENDON_ACTUATORS,
+        several=MotorSections,
+    )
     string_encoders: StringsSection | None = quantity(
         "the string encoders, by kind", default=None, door=STRING_ENCODERS
     )
@@ -128,6 +153,38 @@ class Hardware:
         door=TENDON_ACTUATORS,
     )
 
+    def __post_init__(self) -> None:
+        sections, taken = self.motor_sections, dict[str, str]()
+        if not sections:
+            raise refuse("tendon_actuators", [], "at least one section")
+        for key, section in sections.items():
+            place = key.removeprefix("hardware.")
+            if not section.motors and len(sections) > 1:
+                raise refuse(f"{place}.motors", [], "at least one motor")
+            for port in ports_of(section) if len(sections) > 1 else ():
+                if port in taken:
+                    name = "port" if hasattr(section, "port") else "channels"
+                    expected = f"a port of its own: only one driver can open it, and {taken[port]} has it"
+                    raise refuse(f"{place}.{name}", port, expected)
+            taken |= dict.fromkeys(ports_of(section), place)
+
+    @property
+    def motor_sections(self) -> dict[str, MotorsSection]:
+        """The sections of the motors that pull the tendons, by their keys in the robot file."""
+        key, given = "hardware.tendon_actuators", self.tendon_actuators
+        if isinstance(given, MotorSections):
+            return {f"{key}[{index}]": section for index, section in enumerate(given)}
+        return {key: given}
+
+    @property
+    def motors(self) -> dict[str, Motor]:
+        """Their motors, by their keys in the robot file."""
+        return {
+            f"{key}.motors[{index}]": entry
+            for key, section in self.motor_sections.items()
+            for index, entry in enumerate(section.motors)
+        }
+
     def check_motors(self, motor_count: int, *, transmission: bool) -> None:
         """Refuse a motor mapped twice and a tendon, or a column of a transmission, without a motor.
 
@@ -141,23 +198,24 @@ class Hardware:
         RobotFileError : names the tendon, or the column, with the key in the robot file
         """
         name, other = ("column", "tendon") if transmission else ("tendon", "column")
-        given = [getattr(entry, name) for entry in self.tendon_actuators.motors]
-        for index, (number, entry) in enumerate(zip(given, self.tendon_actuators.motors, strict=True)):
-            key = f"hardware.tendon_actuators.motors[{index}]"
+        given: dict[int, str] = {}
+        for key, entry in self.motors.items():
+            number = getattr(entry, name)
             if getattr(entry, other) is not None:
                 expected = f"none, but {name}: the robot file has {'a' if transmission else 'no'} transmission"
                 raise refuse(f"{key}.{other}", getattr(entry, other), expected)
             if number is None or number > motor_count:
                 whose = "the columns of transmission.matrix" if transmission else "the robot's tendons"
                 raise refuse(f"{key}.{name}", number, f"1 to {motor_count}, {whose}")
-            if number in given[:index]:
+            if number in given:
                 pulls = "has column" if transmission else "pulls tendon"
-                expected = f"a {name} of its own: motors[{given.index(number)}] {pulls} {number}"
+                expected = f"a {name} of its own: {given[number]} {pulls} {number}"
                 raise refuse(f"{key}.{name}", number, expected)
+            given[number] = key.removeprefix("hardware.").removeprefix("tendon_actuators.")
         missing = [str(number) for number in range(1, motor_count + 1) if number not in given]
         if missing:
             expected = f"a motor for {name} {', '.join(missing)} too"
-            raise refuse("hardware.tendon_actuators.motors", len(given), expected)
+            raise refuse(" or ".join(f"{key}.motors" for key in self.motor_sections), len(given), expected)
 
     def check_strings(self, names: Sequence[str]) -> None:
         """Refuse strings that the robot does not have or that no counter reads.
@@ -178,6 +236,12 @@ class Hardware:
         missing = [name for name in names if name not in read]
         if missing:
             raise refuse("hardware.string_encoders.strings", read, f"a counter for {', '.join(missing)} too")
+
+
+def ports_of(section: Any) -> list[str]:
+    """Ports and channels of a section of any kind, and of the entries in it that have a port of their own."""
+    ports = (getattr(one, "port", "") for one in (section, *getattr(section, "cells", ())))
+    return [*getattr(section, "channels", ()), *filter(None, ports)]
 
 
 def check_polarity(polarity: int) -> None:

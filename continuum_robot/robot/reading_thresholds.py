@@ -201,9 +201,9 @@ def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThreshol
     # Half of that force is left to bring the motor over one count.
     pull_n = 0.5 * float(np.min(force_n / np.maximum(pulls.sum(axis=0), 1e-9)))
     begin_s = math.sqrt(2 * float((mass_kg * step_m).max()) / pull_n)
-    section = None if robot.hardware is None else robot.hardware.tendon_actuators
-    fraction = getattr(section, "current_error_fraction", _CURRENT_FRACTION)
-    current_a = fraction * largest_a + _CURRENT_COUNTS * getattr(section, "current_unit_a", 0.0)
+    sections = (None,) if robot.hardware is None else robot.hardware.motor_sections.values()
+    fraction = max(getattr(one, "current_error_fraction", _CURRENT_FRACTION) for one in sections)
+    current_a = fraction * largest_a + _CURRENT_COUNTS * max(getattr(one, "current_unit_a", 0.0) for one in sections)
     return ReadingThresholds(
         tendon_m_per_n=tendon_m_per_n,
         inconsistency_m=limits.inconsistency_m or max(_LEAST_INCONSISTENCY_M, stretch_m),

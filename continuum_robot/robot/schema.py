@@ -11,7 +11,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Quantity:
     filled : a text that must not be empty
     door : entry points of other packages whose classes are further mappings, or have them as ``settings``, by ``kind``;
         of a text, whose names are further choices
+    several : what a list of such mappings becomes, where that may stand in the place of one
     """
 
     doc: str
@@ -55,6 +56,7 @@ class Quantity:
     live: bool = False
     filled: bool = False
     door: str = ""
+    several: Callable[[Iterable[Any]], Any] | None = None
 
     def expected(self) -> str:
         """The allowed values as a phrase for an error message."""
@@ -273,6 +275,9 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
     if dataclasses.is_dataclass(value):  # made in Python
         check_values(value, key)
         return value
+    if rules.several is not None and isinstance(value, (list, tuple)):
+        one = dataclasses.replace(rules, several=None)
+        return rules.several(_convert(hint, item, one, source, f"{key}[{i}]") for i, item in enumerate(value))
     origin = typing.get_origin(hint)
     options = typing.get_args(hint) if origin in (typing.Union, types.UnionType) else (hint,)
     if value is None and type(None) in options:

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from continuum_robot.drivers.simulated_wires import SERVOS, simulator_folder
+from continuum_robot.drivers.simulated_wires import simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.choosing import linked_count
@@ -133,8 +133,8 @@ class Simulator:
                     self.hardware.open()
                     make_folder(self.folder)
                     self._boards = BoardSockets(self.hardware, self.folder)
-                    if self.hardware.servos is not None:
-                        (self.folder / SERVOS).symlink_to(self.hardware.servos.port)
+                    for name, line in self.hardware.lines.items():
+                        (self.folder / name).symlink_to(line.port)
                 elif self.actuators is not None:
                     self.actuators.open()
                     make_folder(self.folder)
@@ -162,7 +162,8 @@ class Simulator:
             self._boards = self._link = None
             if served:
                 # While the name is still locked: the folder may be another simulator's afterwards.
-                (self.folder / SERVOS).unlink(missing_ok=True)
+                for name in self.hardware.lines if self.hardware is not None else ():
+                    (self.folder / name).unlink(missing_ok=True)
                 remove_folder(self.folder)
             if self.hardware is not None:
                 self.hardware.close()

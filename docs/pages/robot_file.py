@@ -96,7 +96,7 @@ Where another value says them, some are derived, and printed by `check`:
 | key | where `actuators.command` is | derived as |
 |---|---|---|
 {derived}
-| `hardware.tendon_actuators.motors` | any | by its kind, in the order of the tendons |
+| `hardware.tendon_actuators.motors` | any | by its kind, in the order of the tendons; not in a list of sections |
 | name and counter in `hardware.string_encoders.strings` | any | in the order of `strings` |
 
 ## What is needed

@@ -70,14 +70,14 @@ class OdriTendonActuators:
     Attributes
     ----------
     simulated : as given
-    tendon_count : N, or the number of motors where the robot has a transmission
+    tendon_count : N, the number of the section's motors
     compiled : whether the cycle is in the compiled form
     cycle : reads and writes, in that form
     channels, boards : in the order of the robot file, those that have a motor
 
     Raises
     ------
-    ParameterError : a robot without this hardware, or a tendon without a motor or with two
+    ParameterError : a robot without this hardware, or as of :class:`MotorCurrents`
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class OdriTendonActuators:
             settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
         if settings is None:
             raise ParameterError("robot.hardware", None, f"motor boards in the file of robot {robot.name!r}")
-        self.simulated, self.tendon_count, self.settings = simulated, robot.motor_count, settings
+        self.simulated, self.settings = simulated, settings
         self.compiled = form is not None and has_socket(settings.interface, socket_factory)
         self._form = form if self.compiled else INTERPRETED
         self._motors = MotorCurrents(robot, settings, settings.motors)
@@ -104,6 +104,7 @@ class OdriTendonActuators:
             key, expected = "hardware.tendon_actuators.maximum_current_a", f"less than {FULL_SCALE_A:g} A"
             raise ParameterError(key, settings.maximum_current_a, f"{expected}, beyond which the boards' reading wraps")
         motors = self._motors.motors
+        self.tendon_count = len(motors)
         self._clock, self._wait, self._pass_time = clock, sleep, pass_time or (lambda _now_s: None)
         self._lock = threading.RLock()
         self.channels: list[Channel] = []

@@ -28,6 +28,7 @@ def make(robot: Robot, settings: OdriCan, *, interface: str = "", form: Any = No
 
 def simulated(
     robot: Robot,
+    settings: OdriCan,
     wires: SimulatedWires,
     time: tuple[Callable[[], float], Callable[[float], None]] | None,
     form: Any,
@@ -35,7 +36,7 @@ def simulated(
     """The driver on the wires of a simulated robot."""
     clock, sleep = (monotonic, real_sleep) if time is None else time
     return OdriTendonActuators(
-        robot, socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=form
+        robot, settings, socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=form
     )
 
 

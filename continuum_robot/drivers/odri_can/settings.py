@@ -76,7 +76,8 @@ class OdriCan:
         le=120,
     )
     motors: tuple[OdriMotor, ...] = quantity(
-        "every motor and the tendon that it pulls; left out: two a channel, in the order of the tendons"
+        "every motor and the tendon that it pulls; left out, where this is the only section: two a channel, in the"
+        " order of the tendons"
     )
 
     @staticmethod

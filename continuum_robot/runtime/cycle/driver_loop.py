@@ -183,7 +183,8 @@ class DriverLoop:
         # Read once: other threads end them.
         procedure, enabling, take_up = self.procedure, self._enabling, self._take_up
         if procedure is not None:
-            self.cycle.step_for(procedure.desired, now_s, elapsed_s, missed)
+            # With the devices' faults, which name what stops it.
+            self.cycle.step_for(lambda _, dt: procedure.desired(self.reading, dt), now_s, elapsed_s, missed)
             self.pace.wrote(self.cycle)
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)

@@ -6,16 +6,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from continuum_robot.drivers.backends import hardware_of
+from continuum_robot.drivers.simulated_wires import servos_name
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values, plain
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
-from continuum_robot.simulation.wire.hardware import FORCE_PORT, SERVOS_PORT, STRINGS_PORT, SimulatedHardware, wired
+from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired
 from continuum_robot.simulation.wire.pacing import Pacer
 
 PRIORITY = -10
@@ -39,7 +39,7 @@ def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdap
     -------
     the adapters, in the order of the boards
     """
-    ports = _adapter_ports(hardware.wiring.channels, folder)
+    ports = _adapter_ports(hardware.robot, folder)
     adapters = []
     for channel, board in hardware.boards.items():
         board.wire.close()
@@ -61,12 +61,14 @@ def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
     ParameterError : a robot without actuators
     RobotFileError : its file is gone
     """
-    hardware = plain(dataclasses.asdict(hardware_of(wired(robot))))
-    motors = hardware["tendon_actuators"]
-    if "channels" in motors:
-        _put_on_ports(motors, folder)
-    else:
-        motors["port"] = str(folder / SERVOS_PORT)
+    robot = wired(robot)
+    hardware, adapters = plain(dataclasses.asdict(hardware_of(robot))), _adapter_ports(robot, folder)
+    given = hardware["tendon_actuators"]
+    for number, motors in enumerate(given if isinstance(given, list) else [given]):
+        if "channels" in motors:
+            _put_on_ports(motors, adapters)
+        else:
+            motors["port"] = str(folder / servos_name(number))
     for device, port in (("string_encoders", STRINGS_PORT), ("force_sensor", FORCE_PORT)):
         if device in hardware:
             hardware[device]["port"] = str(folder / port)
@@ -74,12 +76,11 @@ def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
     return file_values(robot) | {"hardware": hardware}
 
 
-def _put_on_ports(boards: dict[str, Any], folder: Path) -> None:
+def _put_on_ports(boards: dict[str, Any], adapters: dict[str, Path]) -> None:
     """Write the adapters' ports into the section of motor boards."""
-    ports = {channel: str(port) for channel, port in _adapter_ports(boards["channels"], folder).items()}
-    boards |= {"interface": "slcan", "channels": list(ports.values())}
+    boards |= {"interface": "slcan", "channels": [str(adapters[channel]) for channel in boards["channels"]]}
     for motor in boards["motors"]:
-        motor["channel"] = ports[motor["channel"]]
+        motor["channel"] = str(adapters[motor["channel"]])
 
 
 class DevicePorts:
@@ -141,5 +142,7 @@ class DevicePorts:
         self.close()
 
 
-def _adapter_ports(channels: Sequence[str], folder: Path) -> dict[str, Path]:
+def _adapter_ports(robot: Robot, folder: Path) -> dict[str, Path]:
+    sections = hardware_of(robot).motor_sections.values()
+    channels = [channel for one in sections for channel in getattr(one, "channels", ())]
     return {channel: folder / f"adapter{index}" for index, channel in enumerate(channels)}

@@ -16,19 +16,17 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
-from continuum_robot.drivers.backends import device_of
+from continuum_robot.drivers.backends import device_of, joined
 from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.odri_can import emulator as odri_emulator
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
-from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
+from continuum_robot.drivers.simulated_wires import servos_name
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
-from continuum_robot.drivers.transmission import transmitted
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
@@ -36,7 +34,7 @@ from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
 from continuum_robot.simulation.plant import Plant, largest_currents_a
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.plant_motors import PlantMotors
+from continuum_robot.simulation.wire.plant_motors import PlantMotor, PlantMotors
 from continuum_robot.simulation.wire.servo_line import ServoLine
 
 Vector = NDArray[np.float64]
@@ -46,7 +44,7 @@ LONGEST_STEP_S = 0.005
 LONGEST_CATCH_UP_S = 1.0
 BOARD, SERVO, STRINGS, FORCE = "board", "servo", "strings", "force"
 _TITLES = {BOARD: "motor boards", SERVO: "servos", STRINGS: "string-encoder board", FORCE: "force sensor"}
-SERVOS_PORT, STRINGS_PORT, FORCE_PORT = "servos", "strings", "force"
+STRINGS_PORT, FORCE_PORT = "strings", "force"
 MECHANICAL = (faults.SLACK_TENDON, faults.SNAPPED_TENDON, faults.STUCK_MOTOR, faults.SATURATE_CURRENT)
 
 
@@ -64,7 +62,7 @@ def catalog() -> dict[str, str]:
 
 
 class SimulatedHardware:
-    """Motor boards on CAN or servos on a serial bus, string-encoder board and force sensor, and the robot between them.
+    """Motor boards on CAN, servos on serial buses, string-encoder board and force sensor, and the robot between them.
 
     Time passes by :meth:`step`, which the drivers of :meth:`tendon_actuators` call themselves. The drivers are those of
     the real devices.
@@ -90,8 +88,8 @@ class SimulatedHardware:
     ----------
     robot : with its hardware section
     motors : the plant's motors as the boards see them; None while closed
-    boards : by channel; none where servos pull the tendons
-    servos : on their bus; None where motor boards pull the tendons
+    boards : by channel
+    lines : buses of servos, by their names
     string_board, rokubi : None where not simulated
     skipped_s : time that was skipped after pauses of more than a second, s
     """
@@ -133,8 +131,8 @@ class SimulatedHardware:
         self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
         self.boards: dict[str, SimulatedOdriBoard] = {}
-        self.servos: ServoLine | None = None
-        self._servo_of: dict[int, int] = {}  # by the index of its tendon
+        self.lines: dict[str, ServoLine] = {}
+        self._servo_of: dict[int, tuple[ServoLine, int]] = {}  # by the index of its motor
         self.string_board: EmulatedSensor | None = None
         self.rokubi: EmulatedSensor | None = None
 
@@ -166,9 +164,10 @@ class SimulatedHardware:
         with self._lock:
             for board in self.boards.values():
                 board.wire.close()
-            for device in filter(None, (self.servos, self.string_board, self.rokubi)):
+            for device in filter(None, (*self.lines.values(), self.string_board, self.rokubi)):
                 device.close()
-            self.boards, self.motors, self.servos, self.string_board, self.rokubi = {}, None, None, None, None
+            self.boards, self.lines, self._servo_of = {}, {}, {}
+            self.motors = self.string_board = self.rokubi = None
             self._now_s = None
             if self._link is not None:
                 self._link.close()
@@ -203,7 +202,7 @@ class SimulatedHardware:
         if not self._mechanical.empty or self._altered:
             self._apply_mechanical(motors, plant, now_s)
         motors.advance(now_s)
-        for device in filter(None, (*self.boards.values(), self.servos, self.string_board, self.rokubi)):
+        for device in filter(None, (*self.boards.values(), *self.lines.values(), self.string_board, self.rokubi)):
             device.step(now_s)
         if self._link is not None:
             self._link.write(now_s, plant.linked)
@@ -217,28 +216,23 @@ class SimulatedHardware:
         sleep: Callable[[float], None] = time.sleep,
         form: Any | None = None,
     ) -> TendonActuators:
-        """The real driver of the motor boards, or of the servos, not open yet.
+        """The real driver of the motors, not open yet.
 
         Time passes for the simulated hardware when the driver reads or waits: ``clock``, ``sleep`` and ``form`` as its
         own. Who uses its ``cycle`` lets time pass with :meth:`step`.
         """
-        settings = self._hardware.tendon_actuators
-        if hasattr(device := device_of(settings.kind), "emulator"):
-            ask = self._present(self.servos, "servos").ask
-            made: TendonActuators = device.make(
-                self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
+
+        def make(number: int, settings: Any, form: Any) -> TendonActuators:
+            options = {"clock": clock, "simulated": True, "pass_time": self.step}
+            if hasattr(device := device_of(settings.kind), "emulator"):
+                ask = self._present(self.lines.get(servos_name(number)), "servos").ask
+                made: TendonActuators = device.make(self.robot, settings, stepped=True, ask=ask, **options)
+                return made
+            return OdriTendonActuators(
+                self.robot, settings, socket_factory=self.host_socket, sleep=sleep, form=form, **options
             )
-        else:
-            made = OdriTendonActuators(
-                self.robot,
-                socket_factory=self.host_socket,
-                clock=clock,
-                sleep=sleep,
-                simulated=True,
-                form=form,
-                pass_time=self.step,
-            )
-        return transmitted(made, coupling_of(self.robot))
+
+        return joined(self.robot, make, (clock, sleep), form)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> Any:
         """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
@@ -291,12 +285,13 @@ class SimulatedHardware:
 
         Raises
         ------
-        ParameterError : a tendon without a motor
+        ParameterError : a tendon without a motor on a board
         """
-        for entry in self.wiring.motors:
-            if entry.number == tendon + 1:
-                return self.boards[entry.channel], entry.motor
-        raise ParameterError("tendon", tendon, f"0 to {self.robot.tendon_count - 1}")
+        for entry in self._hardware.tendon_actuators.motors:
+            channel, motor = getattr(entry, "place", ("", 0))
+            if entry.number == tendon + 1 and channel in self.boards:
+                return self.boards[channel], motor
+        raise ParameterError("tendon", tendon, f"0 to {self.robot.tendon_count - 1}, of a motor board")
 
     # --- faults
 
@@ -321,7 +316,7 @@ class SimulatedHardware:
             prefix, _, name = fault.rpartition(".")
             kinds: dict[str, Callable[..., None] | None] = {
                 BOARD: self._inject_boards if self.boards else None,
-                SERVO: self._inject_servos if self.servos else None,
+                SERVO: self._inject_servos if self.lines else None,
                 STRINGS: self.string_board.inject if self.string_board else None,
                 FORCE: self.rokubi.inject if self.rokubi else None,
             }
@@ -345,9 +340,12 @@ class SimulatedHardware:
     def _inject_servos(self, name: str, target: int, magnitude: float, duration_s: float) -> None:
         if duration_s:
             raise ParameterError("duration_s", duration_s, "0: faults of servos last until they are ended")
-        for motor, number in self._servo_of.items():
-            if self.servos is not None and (target < 0 or self.motors is None or motor == self.motors.motor_of[target]):
-                self.servos.inject(name, number, magnitude)
+        one = None if target < 0 or self.motors is None else self.motors.motor_of[target]
+        meant = [place for motor, place in self._servo_of.items() if one in (None, motor)]
+        if not meant:
+            raise ParameterError("target", target, "a tendon that a servo pulls")
+        for line, number in meant:
+            line.inject(name, number, magnitude)
 
     def _apply_mechanical(self, motors: PlantMotors, plant: Plant, now_s: float) -> None:
         board = self._mechanical
@@ -370,43 +368,34 @@ class SimulatedHardware:
         return self.robot.hardware
 
     @property
-    def wiring(self) -> OdriCan:
-        """The motor boards' section of the robot file, its own or made up.
-
-        Raises
-        ------
-        ParameterError : other motors
-        """
-        wiring = self._hardware.tendon_actuators
-        if not isinstance(wiring, OdriCan):
-            raise ParameterError("hardware.tendon_actuators.kind", wiring.kind, ODRI_CAN)
-        return wiring
+    def servos(self) -> ServoLine | None:
+        """The first bus of servos; None where there is none."""
+        return next(iter(self.lines.values()), None)
 
     def _make_devices(self, plant: Plant) -> None:
-        settings = self._hardware.tendon_actuators
-        if hasattr(device_of(settings.kind), "emulator"):
-            self._make_servos(plant, settings)
-        else:
-            self._make_boards(plant)
+        self.motors = PlantMotors(self.robot, self._hardware.tendon_actuators, plant)
+        for number, settings in enumerate(self._hardware.motor_sections.values()):
+            motors = self.motors.at(settings)
+            if hasattr(device_of(settings.kind), "emulator"):
+                self._make_servos(settings, motors, servos_name(number))
+            else:
+                self._make_boards(settings, motors)
         self._make_sensors(plant)
 
-    def _make_servos(self, plant: Plant, settings: Any) -> None:
-        self._servo_of = {entry.number - 1: entry.id for entry in settings.motors}
-        self.motors = motors = PlantMotors(self.robot, settings, plant)
-        ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
+    def _make_servos(self, settings: Any, motors: dict[tuple[str, int], PlantMotor], name: str) -> None:
         emulator = device_of(settings.kind).emulator
-        self.servos = ServoLine(
-            emulator(self.robot, settings, {number: port for number, port in ports.items() if port is not None}),
-            None if self._folder is None else self._folder / SERVOS_PORT,
+        self.lines[name] = line = ServoLine(
+            emulator(self.robot, settings, {number: motor for (_, number), motor in motors.items()}),
+            None if self._folder is None else self._folder / name,
         )
-        self.servos.serve()
+        self._servo_of |= {entry.number - 1: (line, entry.id) for entry in settings.motors}
+        line.serve()
 
-    def _make_boards(self, plant: Plant) -> None:
-        self.motors = PlantMotors(self.robot, self.wiring, plant)
-        used = {entry.channel for entry in self.wiring.motors}
-        for channel in self.wiring.channels:
+    def _make_boards(self, settings: Any, motors: dict[tuple[str, int], PlantMotor]) -> None:
+        used = {channel for channel, _ in motors}
+        for channel in settings.channels:
             if channel in used:
-                ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
+                ports = (motors.get((channel, 1)), motors.get((channel, 2)))
                 self.boards[channel] = SimulatedOdriBoard(
                     FrameSocketWire(),
                     ports,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +59,7 @@ class PlantMotors:
     Parameters
     ----------
     robot : with ``actuators``
-    settings : the wiring; its motors have a ``place``
+    settings : the wiring of all motors, which have a ``place``
     plant : with motors
 
     Attributes
@@ -83,7 +84,6 @@ class PlantMotors:
         self._rev_per_m = polarity / np.array([entry.meter_per_turn(own) for entry, own in driven])
         self._plant_n_per_a = plant.newton_per_ampere[: len(entries)]
         self._motors = [PlantMotor(own.maximum_current_a) for _, own in driven]
-        self._by_place = {entry.place: motor for entry, motor in zip(entries, self._motors, strict=True)}
         self._largest_a = robot.actuators.each("maximum_current_a", robot.tendon_count)
         self.current_limit_a = np.full(robot.tendon_count, math.inf)
         self.plant, self._coupling = plant, coupling_of(robot)
@@ -93,15 +93,9 @@ class PlantMotors:
         self._now_s: float | None = None
         self._show()
 
-    def port(self, channel: str, motor: int) -> PlantMotor | None:
-        """The motor at a ``place`` of the wiring; None where none is connected.
-
-        Parameters
-        ----------
-        channel : of the board; "" on the servos' bus
-        motor : 1 or 2 of the board; number of the servo
-        """
-        return self._by_place.get((channel, motor))
+    def at(self, section: Any) -> dict[tuple[str, int], PlantMotor]:
+        """The motors of a section of the wiring by their ``place``: channel, or "" on a servos' bus, and number."""
+        return {entry.place: self._motors[entry.number - 1] for entry in section.motors}
 
     def advance(self, now_s: float) -> None:
         """Move the robot up to ``now_s`` (s), 50 ms at most, under the motors' currents."""

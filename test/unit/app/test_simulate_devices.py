@@ -16,14 +16,18 @@ import pytest
 from robot_files import robot_file
 
 from continuum_robot.app.command_line import main
+from continuum_robot.app.devices import Findings, examine
 from continuum_robot.app.simulate_devices import write_robot_file
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.survey import FOUND, MISSING, UNEXPECTED
+from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 
 ROBOT = "opencr_five_tendon"
+TWO_KINDS = Path(__file__).parents[3] / "examples" / "dynamixel_and_feetech.yaml"
 START_S = 120.0
 
 
@@ -92,6 +96,35 @@ def test_every_board_stands_where_the_robot_file_says(tmp_path: Path) -> None:
         assert all(Path(port).exists() for port in ports)
     assert not desk.running
     assert not any(Path(port).exists() for port in ports)
+
+
+def test_every_section_of_motors_stands_on_a_port_of_its_own_and_is_found_there(tmp_path: Path) -> None:
+    robot = load_robot(str(TWO_KINDS))
+    written = load_robot(str(write_robot_file(robot, tmp_path)))
+    assert written.hardware is not None
+    places = [("servos", number) for number in range(1, 7)] + [("servos2", number) for number in range(1, 4)]
+    expected = {(f"servo {number}", str(tmp_path / port)): FOUND for port, number in places}
+    with DevicePorts(SimulatedHardware(robot, folder=tmp_path), tmp_path, 0.01) as ports:
+
+        def until(found: dict[tuple[str, str], str]) -> None:
+            """A busy machine may lose answers of servos that share its interpreter."""
+            end_s = time.monotonic() + START_S
+            while (seen := _states(examine(written, written.hardware))) != found:
+                assert time.monotonic() < end_s, seen
+                assert set(seen) == set(found)
+
+        until(expected)
+        ports.hardware.inject("servo.silent", 7)
+        until(expected | {("servo 2", str(tmp_path / "servos2")): MISSING})
+        with pytest.raises(DeviceError, match="devices stand there already"):
+            write_robot_file(robot, tmp_path)
+        ports.hardware.lines["servos2"].pty.path.unlink()
+        gone = {place: FOUND for place in expected if not place[1].endswith("2")}
+        until(gone | {("servos", str(tmp_path / "servos2")): MISSING})
+
+
+def _states(findings: Findings) -> dict[tuple[str, str], str]:
+    return {(one.device, one.place): one.state for one in findings.devices if one.state != UNEXPECTED}
 
 
 def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -483,8 +484,10 @@ def test_settings_that_do_not_fit_are_refused() -> None:
         dataclasses.replace(settings, model="XL431")
     with pytest.raises(RobotFileError, match="what an XL430-W250 can do: velocity, position, extended_position"):
         dataclasses.replace(settings, model="XL430-W250", mode="current")
-    with pytest.raises(ParameterError, match="each of the tendons 1 to 5 once"):
-        driver_of(five_tendons(), dataclasses.replace(settings, motors=settings.motors[1:]))
+    twice = dataclasses.replace(settings.motors[0], id=12)
+    for motors in ((*settings.motors, twice), (*settings.motors[:4], dataclasses.replace(twice, tendon=6)), ()):
+        with pytest.raises(ParameterError, match="some of the tendons 1 to 5, each once"):
+            driver_of(five_tendons(), dataclasses.replace(settings, motors=motors))
 
 
 # --- models and modes
@@ -764,3 +767,14 @@ def test_an_overload_is_recovered_as_often_as_the_file_says_and_keeps_the_turns(
         made.run_until(lambda: "hardware_error overload" in made.names(), goal)
     finally:
         made.close()
+
+
+def test_a_bus_that_is_gone_is_closed_all_the_same(stand: ServoStand) -> None:
+    stand.actuators.open()
+    stand.actuators.enable()
+    stand.line.pty.hang_up()
+    stand.run_until(lambda: stand.actuators.last_error != "", command=1.0)
+    stand.actuators.close()
+    assert not any(thread.name == stand.actuators.name for thread in threading.enumerate())
+    with pytest.raises(DeviceError, match="not open"):
+        stand.read()

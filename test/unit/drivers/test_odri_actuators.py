@@ -445,11 +445,14 @@ def test_a_second_host_is_refused_at_open(stand: OdriStand) -> None:
         stand.actuators.open()
 
 
-def test_maps_that_miss_a_tendon_are_refused() -> None:
+def test_a_map_may_have_some_of_the_tendons_and_none_twice() -> None:
     settings = wiring(("a", "b", "c"))
-    short = dataclasses.replace(settings, motors=settings.motors[:-1])
-    with pytest.raises(ParameterError, match="each of the tendons 1 to 5 once"):
-        OdriTendonActuators(five_tendons(), short)
+    assert (
+        OdriTendonActuators(five_tendons(), dataclasses.replace(settings, motors=settings.motors[1:])).tendon_count == 4
+    )
+    twice = (*settings.motors[:-1], dataclasses.replace(settings.motors[-1], tendon=1))
+    with pytest.raises(ParameterError, match="some of the tendons 1 to 5, each once"):
+        OdriTendonActuators(five_tendons(), dataclasses.replace(settings, motors=twice))
 
 
 def test_the_firmwares_expected_statuses_are_told_in_words() -> None:

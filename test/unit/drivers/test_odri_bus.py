@@ -350,8 +350,9 @@ def test_one_plant_behind_three_boards_in_real_time() -> None:
     settings = wiring(names)
     wires = [PythonCanWire(can.Bus(interface="virtual", channel=name)) for name in names]
     motors = PlantMotors(robot, settings, Plant(robot))
+    at = motors.at(settings)
     boards = [
-        SimulatedOdriBoard(wire, (motors.port(name, 1), motors.port(name, 2)), alignment_s=0.05)
+        SimulatedOdriBoard(wire, (at.get((name, 1)), at.get((name, 2))), alignment_s=0.05)
         for name, wire in zip(names, wires, strict=True)
     ]
 

@@ -3,16 +3,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 import pytest
-from emulated_servos import ServoStand
+from emulated_servos import SERVOS, ServoStand, driver_of, dynamixels
 from odri_stand import OdriStand, five_tendons
+from test_cia402 import emulated as emulated_drives
+from test_cia402 import section as cia402_section
 from test_cia402 import stand_of as drive_stand
 
+from continuum_robot.drivers.cia402.actuators import Cia402Actuators
+from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation import faults
@@ -102,6 +107,38 @@ class Servos:
         self._stand.close()
 
 
+class Joined:
+    """Servos of one kind on tendons 1 to 3, drives of another on the others, each kind on a port of its own."""
+
+    def __init__(self) -> None:
+        robot, motors = five_tendons(), cia402_section("none").motors
+        self._servos = ServoStand(driver=lambda port: driver_of(robot, dynamixels(port, SERVOS[:3])))
+        self._drives = ServoStand(
+            emulated_drives,
+            lambda port: Cia402Actuators(
+                robot, dataclasses.replace(cia402_section(port), motors=motors[3:]), answer_margin_s=0.5, simulated=True
+            ),
+        )
+        self.actuators = JoinedActuators([self._servos.actuators, self._drives.actuators], [(1, 2, 3), (4, 5)])
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def wait(self, duration_s: float) -> None:
+        time.sleep(duration_s)
+
+    def fail(self) -> None:
+        self._drives.line.inject("silent", 11)
+
+    def heal(self) -> None:
+        self._drives.line.inject("", 11)
+
+    def close(self) -> None:
+        self.actuators.close()
+        self._servos.close()
+        self._drives.close()
+
+
 BACKENDS: dict[str, Callable[[], Any]] = {
     "simulated": Simulated,
     "boards on sockets": lambda: Boards("sockets"),
@@ -109,6 +146,7 @@ BACKENDS: dict[str, Callable[[], Any]] = {
     "boards behind slcan on a pty": lambda: Boards("slcan"),
     "servos on a pty": Servos,
     "CiA 402 drives behind slcan on a pty": lambda: Servos(lambda: drive_stand(five_tendons(), 0.0)),
+    "servos and drives": Joined,
 }
 
 

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_files import GONE, changed_robot
+from robot_files import GONE, changed_robot, made, robot_values
 
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriMotor
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.file.dotted import place_of
+from continuum_robot.robot.file.values import plain
 from continuum_robot.robot.loading import load_robot
+
+TWO_KINDS = Path(__file__).resolve().parents[3] / "examples" / "dynamixel_and_feetech.yaml"
 
 BOARD = "hardware.tendon_actuators"
 STRINGS = "hardware.string_encoders.strings"
@@ -117,3 +123,70 @@ def test_servos_that_do_not_fit_are_refused(changes, sentence):
     with pytest.raises(RobotFileError) as caught:
         changed_robot({BOARD: servos(**changes)})
     assert sentence in str(caught.value)
+
+
+def two_kinds():
+    """Values of the robot with two kinds of servos."""
+    return robot_values(robot=TWO_KINDS)
+
+
+def test_motors_of_different_kinds_are_a_list_of_sections():
+    robot = made(two_kinds())
+    sections = robot.hardware.motor_sections
+    assert {key: section.kind for key, section in sections.items()} == {
+        f"{BOARD}[0]": "dynamixel",
+        f"{BOARD}[1]": "feetech",
+    }
+    assert [entry.tendon for entry in robot.hardware.tendon_actuators.motors] == list(range(1, 10))
+    # What the whole robot has of its motors is that of each tendon's own.
+    assert robot.newton_per_ampere.tolist() == pytest.approx([108.0] * 6 + [226.0] * 3)
+    assert robot.hardware.motors[f"{BOARD}[1].motors[2]"].tendon == 9
+    assert changed_robot({"hardware": plain(asdict(robot.hardware))}, TWO_KINDS).hardware == robot.hardware
+
+
+def test_a_list_of_one_section_is_as_good_as_the_section():
+    values = robot_values()
+    given = values["hardware"]["tendon_actuators"]
+    values["hardware"]["tendon_actuators"] = [given]
+    robot = made(values)
+    assert list(robot.hardware.motor_sections.values()) == [load_robot("opencr_five_tendon").hardware.tendon_actuators]
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "key", "said"),
+    [
+        ("[1].motors[1].tendon", 3, f"{BOARD}[1].motors[1].tendon", "tendon_actuators[0].motors[2] pulls tendon 3"),
+        ("[1].motors[2].tendon", 10, f"{BOARD}[1].motors[2].tendon", "1 to 9"),
+        ("[1].motors[2]", GONE, f"{BOARD}[0].motors or {BOARD}[1].motors", "a motor for tendon 9 too"),
+        ("[1].motors[1].column", 1, f"{BOARD}[1].motors[1].column", "no transmission"),
+        ("[1].motors[1].id", 1, f"{BOARD}[1].motors[1].id", "motors[0] is id 1"),
+        ("[1].motors", GONE, f"{BOARD}[1].motors", "where this is the only section"),
+        ("[1].kind", "fetech", f"{BOARD}[1].kind", "feetech"),
+        ("[1].port", "/dev/continuum_robot_servos", f"{BOARD}[1].port", "tendon_actuators[0] has it"),
+        ("[1].receive_timeout_ms", 100, f"{BOARD}[1].receive_timeout_ms", "the driver releases first"),
+        ("[0].receive_timeout_ms", 100, f"{BOARD}[0].receive_timeout_ms", "the driver releases first"),
+        ("[1].motors", [], f"{BOARD}[1].motors", "at least one motor"),
+        ("", [], BOARD, "at least one section"),
+    ],
+)
+def test_mistakes_in_a_list_of_sections_name_the_entry(place, value, key, said):
+    values = two_kinds()
+    changed = place_of(values, f"{BOARD}{place}")
+    assert changed is not None
+    if value is GONE:
+        del changed[0][changed[1]]
+    else:
+        changed[0][changed[1]] = value
+    with pytest.raises(RobotFileError) as caught:
+        made(values)
+    assert caught.value.key == key
+    assert said in str(caught.value)
+
+
+def test_boards_on_the_channel_of_another_section_are_refused():
+    values = robot_values()
+    section = values["hardware"]["tendon_actuators"]
+    rest = {**section, "channels": ["can2", "can1"], "motors": [section["motors"].pop()]}
+    values["hardware"]["tendon_actuators"] = [section, rest]
+    with pytest.raises(RobotFileError, match=r"channels: 'can2' .*only one driver can open it"):
+        made(values)

@@ -184,7 +184,7 @@ def test_displaced_runs_are_the_same_to_the_last_bit() -> None:
 def test_motor_boards_are_refused_where_the_actuators_take_displacements() -> None:
     robot = load_robot("three_segment_servo")
     with pytest.raises(ParameterError, match=r"actuators.command"):
-        backends._checked(robot, SimpleNamespace())
+        backends._checked(robot, SimpleNamespace(kind="odri_can"), SimpleNamespace())
 
 
 @pytest.mark.parametrize(
