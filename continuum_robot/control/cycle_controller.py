@@ -93,10 +93,11 @@ class CycleController:
         self._take_settings(settings)
 
     def _check(self, settings: ControlSettings) -> None:
-        if len(settings.gains) != self.manifold.segment_count:
-            raise ParameterError(
-                "control.gains", len(settings.gains), f"{self.manifold.segment_count} entries, one a segment"
-            )
+        entries = self.coordinate_count // self._per_entry
+        if len(settings.gains) != entries:
+            raise ParameterError("control.gains", len(settings.gains), f"{entries} entries, one a segment or mode")
+        if self.settings is not None and settings.modes != self.settings.modes:
+            raise ParameterError("control.modes", settings.modes, "no change: another controller has other coordinates")
 
     def _take_settings(self, settings: ControlSettings) -> None:
         asked = settings.pretension_n

@@ -9,7 +9,8 @@ c and a generalised force u with
 where T(u) are the tensions of muhmann (26) and the strategy, none below the pretension. The servos then hold what the
 paths are shorter by and what T stretches the tendons by: muhmann (4), (13) and T / k for parallel tendons. Force
 shifting (28) becomes a common displacement, at which the same tensions hang on the tendons. Friction of the paths is
-added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
+added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). Where fewer modes are controlled than there are Clarke coordinates, q_ref
+are all of these, and the modes that no reference asks for are held at zero. A servo
 stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
 loop: so much it is told more, and earlier by the reference's velocity. What its reading still misses is integrated and
 added to the command, because dry friction of the gear and delays of the bus are not in that model.
@@ -36,6 +37,7 @@ from continuum_robot.control.blending import quintic
 from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid_parameters import PidTerms
+from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.control.tip.inverse import TipKinematics, steady_inverse
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.control_settings import BY_LOAD, ControlSettings
@@ -47,6 +49,7 @@ from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, Held, Stops, at_rest, equilibrium
+from continuum_robot.rod.tendon_modes import held_manifold
 from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]
@@ -105,7 +108,12 @@ class DisplacementController(CycleController):
         self.tendons = HeldTendons.of(robot)
         self._rubs = bool(self.tendons.friction_fraction.any())
         self._balance = Balance(self.rod)
-        self._C = np.array(self.manifold.clarke_matrix)
+        held, settings = held_manifold(robot), robot.control_settings
+        self._C, self._held_C = np.array(self.manifold.clarke_matrix), np.array(held.clarke_matrix)
+        self._into_held = self._held_C @ self.manifold.displacement_matrix
+        if held.coordinate_count == self.coordinate_count:
+            self._into_held = np.eye(self.coordinate_count)
+        self.forces = TendonForces(held, settings.tendon_forces, settings.pretension_n)
         self._coupling = coupling_of(robot)
         self._balanced = None
         if self._coupling is not None and self._coupling.shares:
@@ -120,7 +128,7 @@ class DisplacementController(CycleController):
         self._largest_n = math.inf if limits is None else limits.maximum_n
         self._largest_m = LARGEST_CORRECTION * (math.inf if limits is None else limits.maximum_displacement_m)
         count, size = self.tendon_count, self.coordinate_count
-        self.coefficients, self._u = self._rest(), np.zeros(size)
+        self.coefficients, self._u = self._rest(), np.zeros(held.coordinate_count)
         self.tension, self.load, self._anchor = np.zeros(count), np.zeros(count), np.zeros(count)
         self._path = self._path_at(self.coefficients)
         self._held, self._held_anchor, self._held_load = self.coefficients.copy(), self._path.copy(), np.zeros(count)
@@ -275,7 +283,7 @@ class DisplacementController(CycleController):
         self._reach(dt)
         command = self._goal(held) + self._trim + left
         self._short[:], self._cut[:] = 0.0, 0.0
-        self.command[:], self.force[:] = command.tolist(), self._u.tolist()
+        self.command[:], self.force[:] = command.tolist(), (self._u @ self._into_held).tolist()
         return True
 
     def _goal(self, held: Vector) -> Vector:
@@ -348,7 +356,8 @@ class DisplacementController(CycleController):
         The strategy's slope is taken as that of the least tensions (26): what it adds forces no coordinate but for
         terms of second order, which the next iterations correct.
         """
-        balance, C, rod = self._balance, self._C, self.rod
+        balance, C, rod = self._balance, self._held_C, self.rod
+        asked = self._into_held @ clarke
         c, u, n = self.coefficients, self._u, self.rod.n
         matrix, path = np.zeros((n + len(u), n + len(u))), self._path
         for _ in range(_ITERATIONS):
@@ -361,7 +370,7 @@ class DisplacementController(CycleController):
             path = rod.rest_m - state.length_m
             moved = -C @ state.gradient
             matrix[:n, :n], matrix[:n, n:], matrix[n:, :n] = state.own_hessian, -moved.T, moved
-            missed = clarke - C @ path
+            missed = asked - C @ path
             try:
                 step = np.linalg.solve(matrix, np.concatenate([-balance.root @ state.force, missed]))
             except np.linalg.LinAlgError:
@@ -409,10 +418,13 @@ def _balancing(robot: Robot, coupling: Coupling, displacement_matrix: Vector) ->
     missed = np.abs(coupling.missed @ displacement_matrix).max(axis=0) > 1e-9 * np.abs(displacement_matrix).max()
     if missed.any():
         names = ", ".join(str(index + 1) for index in np.flatnonzero(missed))
-        expected = f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names}"
+        expected = (
+            f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names}; control.modes"
+            " says how many modes are controlled instead"
+        )
         raise ParameterError("transmission.matrix", coupling.matrix.tolist(), expected)
     left, size, _ = np.linalg.svd(displacement_matrix)
-    idle = left[:, len(size) :]  # tensions that force nothing
+    idle = left[:, len(size) :]  # tensions that force none of them
     stretch = coupling.missed @ (idle / robot.tendon_stiffnesses_n_per_m[:, None])
     motors = coupling.matrix.shape[1]
     if np.linalg.matrix_rank(stretch, 1e-6 * np.abs(stretch).max()) < robot.tendon_count - motors:

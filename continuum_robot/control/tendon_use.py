@@ -54,8 +54,9 @@ class TendonUse:
         largest = np.full(self._manifold.coordinate_count, np.inf)
         least = -largest
         if control is not None and control.gains:
-            largest = np.repeat([gain.u_clamp_max for gain in control.gains], 2)
-            least = np.repeat([gain.u_clamp_min for gain in control.gains], 2)
+            each = len(largest) // len(control.gains)
+            largest = np.repeat([gain.u_clamp_max for gain in control.gains], each)
+            least = np.repeat([gain.u_clamp_min for gain in control.gains], each)
         ends = np.concatenate([self._manifold.displacement_matrix, -self._manifold.displacement_matrix])
         self._displacement = ends / (fraction * limits.maximum_displacement_m)
         self._largest_force, self._least_force = fraction * largest, fraction * least

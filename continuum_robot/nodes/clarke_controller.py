@@ -164,7 +164,7 @@ class ClarkeControllerNode(ManagedNode):
             item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
             take=self._take_settings,
-            leave_out=("note", "law", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
+            leave_out=("note", "law", "modes", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
         )
         self._see_shape(robot)
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))

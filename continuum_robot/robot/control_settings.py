@@ -67,7 +67,13 @@ class InverseDynamicsSettings:
 class ControlSettings:
     """The Clarke controller of a robot."""
 
-    gains: tuple[PidGains, ...] = quantity("one entry a segment; none if the actuators take displacements", default=())
+    gains: tuple[PidGains, ...] = quantity(
+        "one entry a segment, or a mode with modes; none if the actuators take displacements", default=()
+    )
+    modes: int = quantity(
+        "how many modes of the tendons are controlled, the softest ones; 0: all Clarke coordinates, or two a segment",
+        default=0, ge=0, le=1000,
+    )  # fmt: skip
     law: str = quantity(
         "what turns states into tensions: pid, inverse_dynamics, or the name of an installed controller; into"
         " displacements: statics, which is the default there, or an installed one",

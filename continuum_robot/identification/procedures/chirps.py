@@ -89,7 +89,7 @@ class Chirps(ServoedMotion[RecordedMotion]):
                 "tension_n", float(self.rest_n.min()), f"more than limits.minimum_n = {limits.minimum_n:g} N"
             )
         pull = np.asarray(self.manifold.displacement_matrix)
-        own_kg, stiffness = at_rest(robot, float(self.rest_n.sum()))
+        own_kg, stiffness = at_rest(robot.with_all_coordinates, float(self.rest_n.sum()))
         self.mass_kg += own_kg
         half_n = 0.5 * settings.swing * room_n
         reach_m = 0.4 * limits.maximum_displacement_m / float(np.abs(pull).sum(axis=1).max())
