@@ -364,12 +364,16 @@ class DisplacementController(CycleController):
             self.forces.step(vector(u))
             tension = np.array(self.forces.tension) + self._common_n * self._common
             if self._balanced is not None and self._coupling is not None:
-                away = self.tendons.reading(path, tension) - self._coupling.offset_m
+                away = self.tendons.reading(self._path_at(c), tension) - self._coupling.offset_m
                 tension = tension + self._balanced @ away
             state = balance.pulled(c, tension)
             path = rod.rest_m - state.length_m
             moved = -C @ state.gradient
             matrix[:n, :n], matrix[:n, n:], matrix[n:, :n] = state.own_hessian, -moved.T, moved
+            if self._balanced is not None:  # modes that are not controlled are forced as far as they move
+                by_path = state.gradient.T @ self._balanced
+                matrix[:n, :n] -= by_path @ state.gradient
+                matrix[:n, n:] += by_path @ (C / self.tendons.stiffness_n_per_m).T
             missed = asked - C @ path
             try:
                 step = np.linalg.solve(matrix, np.concatenate([-balance.root @ state.force, missed]))

@@ -38,8 +38,9 @@ class TendonModes(ClarkeManifold):
     compliance : Q, (N, N), m/N
     tip : (2, N) displacement of the tip along x and y per tension, m/N; each pair of coordinates is turned towards it
     coordinates : how many
-    within : the manifold that the modes are a part of: its tensions that force nothing shift the tendons, and only
-        modes that are equally soft are turned as a pair; None: all are, and the tensions are found
+    in_pairs : turn every two modes together towards the tip's x and y; else those alone that are equally soft
+    within : the manifold that the modes are a part of, whose tensions that force nothing shift the tendons; None: such
+        tensions are found
 
     Attributes
     ----------
@@ -52,7 +53,13 @@ class TendonModes(ClarkeManifold):
     """
 
     def __init__(
-        self, compliance: ArrayLike, tip: ArrayLike, coordinates: int, within: ClarkeManifold | None = None
+        self,
+        compliance: ArrayLike,
+        tip: ArrayLike,
+        coordinates: int,
+        *,
+        in_pairs: bool = True,
+        within: ClarkeManifold | None = None,
     ) -> None:
         Q = np.asarray(compliance, dtype=float)
         count = len(Q)
@@ -65,7 +72,7 @@ class TendonModes(ClarkeManifold):
         columns: list[Array] = []
         while (k := len(columns)) < coordinates:
             equal = k + 1 < len(compliances) and compliances[k] - compliances[k + 1] < _EQUAL * compliances[k]
-            if equal or (within is None and k + 1 < coordinates):
+            if equal or (in_pairs and k + 1 < coordinates):
                 columns += list(_turned(modes[:, k : k + 2], moved[:, k : k + 2]).T)
             else:
                 columns.append(_signed(modes[:, k], moved[:, k]))

@@ -64,7 +64,10 @@ def controlled_manifold(robot: Robot) -> ClarkeManifold:
         made = _made_by_motors(robot, compliance)
         compliance = made @ compliance @ made
     try:
-        return TendonModes(compliance, tip @ compliant, robot.coordinate_count, clarke)
+        asked = robot.control is not None and robot.control.modes > 0
+        return TendonModes(
+            compliance, tip @ compliant, robot.coordinate_count, in_pairs=not asked, within=clarke
+        )
     except ParameterError as error:
         raise ParameterError(f"tendons of {robot.name}", error.value, error.expected) from error
 
