@@ -145,6 +145,16 @@ class CycleController:
             raise ParameterError("payload_kg", payload_kg, "no change: the controller has no model of the weight")
         self.payload.ask(payload_kg)
 
+    def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
+        """Go on in another gravity, as a stage turns the robot. From any thread.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, three values, m/s^2
+        """
+        if self.payload is not None:  # else it has no model of the weight
+            self.payload.turn(gravity_m_per_s2)
+
     @property
     def pretension(self) -> float:
         """Pretension now, N; on its way to what was asked for."""

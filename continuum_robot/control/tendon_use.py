@@ -70,6 +70,10 @@ class TendonUse:
             for i, name in enumerate(("displacement", "tension", "force"))
         }
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity in the base frame, (3,), m/s^2."""
+        self._forces.parts[2].gravity_m_per_s2 = gravity_m_per_s2
+
     def tension(self, clarke: Vector) -> Vector:
         """Tensions that hold the robot at Clarke coordinates (2m,), m, by the model, shape (N,), N."""
         return self._distributed(self._force(clarke))

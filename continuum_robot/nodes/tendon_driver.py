@@ -170,6 +170,7 @@ class TendonDriver(ManagedNode):
         self._temperatures = declare_temperatures(self.parameters, robot.actuators, self._take_temperatures)
         limits = declare_limits(self.parameters, robot.limits).value
         robot = robot.changed(limits=limits, actuators=self._temperatures.value)
+        self._procedures.gravity.follow(robot)
         desired = self._desired_form(robot)
         pace = self._lockstep
         if pace is not None:

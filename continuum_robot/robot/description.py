@@ -416,6 +416,11 @@ class Robot:
         object.__setattr__(robot, "derived", self.derived)
         return robot
 
+    @property
+    def gravity_turns(self) -> bool:
+        """Whether gravity in the base frame changes as its stage turns."""
+        return self.base_stage is not None and self.base_stage.turns(self.gravity_m_per_s2)
+
     def on_stage(self, position: ArrayLike) -> Robot:
         """The same robot in the gravity that its base feels where the stage stands; in its base frame all else stays.
 

@@ -265,6 +265,16 @@ class Simulator:
         with self._lock:
             self.plant.set_payload(payload_kg)
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity, as a stage turns the robot, from the next step on.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, (3,), m/s^2
+        """
+        with self._lock:
+            self.plant.set_gravity(gravity_m_per_s2)
+
     def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
         """Make a device misbehave from the next step on.
 
