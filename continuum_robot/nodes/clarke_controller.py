@@ -169,7 +169,7 @@ class ClarkeControllerNode(ManagedNode):
             leave_out=("note", "law", "modes", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
         )
         self._see_shape(robot)
-        self._gravity.follow(robot)
+        self._gravity.follow(robot, self._create)
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot on a stage, in lock-step: commands, limits and faults of the stage, and a tip target beyond the robot."""
+"""A robot that lies on a stage, in lock-step: commands, limits and faults of the stage, gravity that turns with it, and
+a tip target beyond the robot.
+"""
 
 from __future__ import annotations
+
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import TipState
+from continuum_robot.msg import Shape, TipState
 from continuum_robot.srv import ManageStack
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Point, PointStamped
+from robot_files import robot_file
 from ros_probe import Probe
 from sensor_msgs.msg import JointState
 
@@ -22,7 +28,9 @@ from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
-ROBOT = "three_segment_servo_stage"
+LYING = {"gravity_m_per_s2": [-9.81, 0.0, 0.0], "simulation.truth": "none", "tendon_stiffness_n_per_m": 2000.0}
+_FOLDER = tempfile.TemporaryDirectory(prefix="lying_robot_")
+ROBOT = robot_file(Path(_FOLDER.name), LYING, "three_segment_servo_stage")
 OPTIONS = {"visualize": False, "start_motion": False, "controller": "clarke"}
 STAGE = load_robot(ROBOT).base_stage
 TIP_M = 5e-3
@@ -31,8 +39,9 @@ TIP_M = 5e-3
 
 @pytest.fixture(scope="module")
 def listening(probe: Probe) -> Probe:
-    for kind, topic in ((JointState, "base_stage/state"), (TipState, "tip_state")):
+    for kind, topic in ((JointState, "base_stage/state"), (TipState, "tip_state"), (Shape, "simulated_shape")):
         probe.listen(kind, topic)
+    probe.listen(Shape, "shape")
     probe.listen(DiagnosticStatus, "base_stage/status", qos.latched())
     return probe
 
@@ -94,6 +103,28 @@ def test_an_estop_and_a_fault_hold_it_until_a_reset(listening: Probe):
     assert here(listening) == pytest.approx(before, abs=1e-9)
     reset(listening)
     listening.wait_real(lambda: listening.newest("base_stage/status").level == DiagnosticStatus.OK)
+
+
+def sag(probe: Probe, topic: str) -> np.ndarray:
+    """Mean bend of the rod about x and y by its weight, from the shapes of 0.5 s, 1/m."""
+    probe.received[topic].clear()
+    probe.pause(0.5)
+    c = np.mean([message.coefficients for message in probe.received[topic]], axis=0)
+    return c.reshape(-1, 2).mean(axis=0)
+
+
+def test_gravity_turns_with_it_in_the_simulated_robot_and_in_the_estimate(listening: Probe):
+    """The servos hold the tendons, and these give way to the weight: across the axis it turns against the robot."""
+    robot = load_robot(ROBOT)
+    for angle in (0.0, 1.5):
+        command(listening, (0.0, angle), 4.0 if angle else 0.4)
+        command(listening, (0.0, angle), 0.6)
+        assert here(listening)[1] == pytest.approx(angle, abs=2e-3)
+        expected = robot.on_stage((0.0, angle)).gravity_m_per_s2[:2]
+        seen, true = sag(listening, "shape"), sag(listening, "simulated_shape")
+        print(angle, expected, seen, true)
+        assert seen == pytest.approx(true, abs=0.1 * np.linalg.norm(true))
+    assert not listening.faults()
 
 
 def test_a_tip_target_beyond_the_robot_is_reached_with_the_stage(listening: Probe):
