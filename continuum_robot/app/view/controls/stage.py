@@ -35,6 +35,7 @@ class StageSliders:
     def __init__(self, server: viser.ViserServer, commander: Commander, stage: BaseStage) -> None:
         self._commander, self._program = commander, Program()
         self._where = np.zeros(2)
+        self._known: dict[int, float] = {}  # values that the program has shown, or taken from a hand
         server.gui.add_html(note("Base stage:"))
         self.sliders: dict[int, Any] = {}
         for index in np.flatnonzero(stage.has).tolist():
@@ -46,7 +47,7 @@ class StageSliders:
                 hint="Moves the whole robot, within the speed of the stage.",
             )  # fmt: skip
             slider.on_update(lambda _event: self._slide())
-            self.sliders[index] = slider
+            self.sliders[index], self._known[index] = slider, 0.0
         self._problem = server.gui.add_html("")
 
     def update(self, snapshot: RobotState) -> None:
@@ -60,6 +61,9 @@ class StageSliders:
         for index, slider in self.sliders.items():
             scale, _, step = _SHOWN[index]
             shown = float(np.clip(step * round(scale * snapshot.stage[index] / step), slider.min, slider.max))
+            if slider.value != self._known[index]:
+                continue  # a hand has moved it, and its callback is on the way
+            self._known[index] = shown
             if slider.value != shown:
                 self._program.move(slider, shown)
 
@@ -69,6 +73,7 @@ class StageSliders:
         place = self._where.copy()
         for index, slider in self.sliders.items():
             scale, _, step = _SHOWN[index]
+            self._known[index] = slider.value
             if abs(slider.value - scale * place[index]) > step / 2:  # the other one is shown rounded
                 place[index] = slider.value / scale
         self._commander.aim_stage(place)
