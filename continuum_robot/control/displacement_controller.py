@@ -9,11 +9,13 @@ c and a generalised force u with
 where T(u) are the tensions of muhmann (26) and the strategy, none below the pretension. The servos then hold what the
 paths are shorter by and what T stretches the tendons by: muhmann (4), (13) and T / k for parallel tendons. Force
 shifting (28) becomes a common displacement, at which the same tensions hang on the tendons. Friction of the paths is
-added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). Where fewer modes are controlled than there are Clarke coordinates, q_ref
-are all of these, and the modes that no reference asks for are held at zero. A servo
+added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
 stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
 loop: so much it is told more, and earlier by the reference's velocity. What its reading still misses is integrated and
 added to the command, because dry friction of the gear and delays of the bus are not in that model.
+
+Where fewer modes are controlled than there are Clarke coordinates, the equilibrium has all of these as the reference's
+modes make them: all other modes are held at zero.
 
 Where tendons share motors (:class:`~continuum_robot.robot.coupling.Coupling`), these and the preload decide what the
 tendons pull against each other, in place of the strategy: of all tensions with the same generalised force those whose
@@ -423,8 +425,8 @@ def _balancing(robot: Robot, coupling: Coupling, displacement_matrix: Vector) ->
     if missed.any():
         names = ", ".join(str(index + 1) for index in np.flatnonzero(missed))
         expected = (
-            f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names}; control.modes"
-            " says how many modes are controlled instead"
+            f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names};"
+            " control.modes says how many modes are controlled instead"
         )
         raise ParameterError("transmission.matrix", coupling.matrix.tolist(), expected)
     left, size, _ = np.linalg.svd(displacement_matrix)

@@ -111,9 +111,7 @@ def make_reference(
     frequency_hz = np.broadcast_to(np.array(settings.frequency_hz, dtype=float), (coordinate_count,))
     if settings.kind == "chirp":
         return Chirp(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s)
-    return Circle(
-        amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s, settings.period_s
-    )
+    return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s, settings.period_s)
 
 
 def blend(start: Vector, reference: ClarkeReference, x: float, duration_s: float) -> ClarkeReference:

@@ -173,7 +173,7 @@ class Teleoperation:
 
 
 def axes_of_coordinates(axes: ArrayLike, coordinate_count: int, group: int) -> Vector:
-    """Deflections of all coordinates from those of a device: two of a segment or two modes, or up to three that are all.
+    """Deflections of all coordinates from those of a device: two of a segment, two modes, or up to three in all.
 
     Parameters
     ----------

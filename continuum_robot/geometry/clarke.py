@@ -230,7 +230,7 @@ class ClarkeManifold:
 
     @property
     def pairs_together(self) -> Array:
-        """Displacements for a unit of all first and all second coordinates of the pairs, (N, 2); the last may be single."""
+        """Displacements for a unit of all first and of all second coordinates of the pairs, (N, 2)."""
         moved = self.displacement_matrix
         return np.stack([moved[:, ::2].sum(axis=1), moved[:, 1::2].sum(axis=1)], axis=1)
 

@@ -134,7 +134,7 @@ def _turned(pair: Array, moved: Array) -> Array:
 
 
 def _signed(mode: Array, moved: Array) -> Array:
-    """A mode by itself, (N,), towards +x or +y of the tip, ``moved``, (2,); the tendon that it moves most by length 1."""
+    """A mode, (N,), towards +x or +y of the tip, which it moves by ``moved``, (2,); its largest entry of size 1."""
     largest = mode[np.argmax(np.abs(mode))]
     towards = moved[np.argmax(np.abs(moved))]
     return np.asarray(mode / abs(largest) * np.sign(towards if abs(towards) > _LEAST_TIP_MOTION else largest))

@@ -100,6 +100,7 @@ class ReferenceSource(ManagedNode):
         self._position: Vector = np.zeros(0)
         self._tip_path: TipPath | None = None
         self._stage: StageLine | None = None
+        self._leads_stage = False
         self._to_tip = False
         self._rests_since_s = 0.0
         flow = self.flow
@@ -200,10 +201,26 @@ class ReferenceSource(ManagedNode):
         """Where the trajectory that is played has the stage; None where it does not move it."""
         return None if self._to_tip else getattr(self._trajectory, "stage", None)
 
+    def _wait_for_stage(self, now_s: float) -> None:
+        """A trajectory that moves the stage begins when that is heard; it ends where the stage is too far or silent."""
+        trajectory, line = self._trajectory, self._stage
+        if trajectory is None or line is None or self._stage_way is None:
+            return
+        if line.position is None and not self._leads_stage:
+            self._start_s = now_s
+            return
+        problem = line.obstacle if self._leads_stage else self._refuse_way(trajectory)
+        self._leads_stage = True
+        if problem:
+            self.get_logger().error(f"the trajectory ends: {problem}")
+            self._hold()
+
     def _lead_stage(self, time_s: float) -> None:
         """Move the stage along; at the end of its way it holds by itself, and others may command it."""
         way, line = self._stage_way, self._stage
-        if way is not None and line is not None and time_s <= way.duration_s + line.stage.command_timeout_s:
+        if way is None or line is None or not self._leads_stage:
+            return
+        if time_s <= way.duration_s + line.stage.command_timeout_s:
             line.command(way.at(time_s).position)
 
     def _refuse_way(self, trajectory: Reference) -> str:
@@ -212,8 +229,8 @@ class ReferenceSource(ManagedNode):
         if way is None or line is None:
             return ""
         begin, here = way.at(0.0).position, line.position
-        if line.obstacle or here is None:
-            return line.obstacle
+        if line.fault or here is None:  # unheard yet, it is waited for
+            return line.obstacle if line.fault else ""
         # It gets there while the tendons are blended in.
         room = line.stage.speed * 0.5 * max(float(self.parameters.get("blend_s")), _LEAST_BLEND_S)
         if (np.abs(begin - here) > room).any():
@@ -252,6 +269,7 @@ class ReferenceSource(ManagedNode):
             if self._motion.holding:
                 self._trajectory, self._blend_s = Hold(self._measured), 0.0
         self._wait_for_stall(now_s)
+        self._wait_for_stage(now_s)
         if self._motion.leads_tip and self._motion.holding and not self._to_tip:
             self._hold_tip(now_s)
         desired = reference = self._tip_path_at(now_s) if self._to_tip else self._trajectory_at(now_s)
@@ -289,7 +307,7 @@ class ReferenceSource(ManagedNode):
         """Play from here on; a trajectory that goes on from where the reference is needs no blend."""
         here = self._here()
         self._reaction.resume()
-        self._trajectory, self._to_tip = trajectory, False
+        self._trajectory, self._to_tip, self._leads_stage = trajectory, False, False
         self._blend_s = float(self.parameters.get("blend_s")) if blend_s is None else blend_s
         if here is not None:
             self._start_position = here.position

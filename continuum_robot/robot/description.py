@@ -402,7 +402,7 @@ class Robot:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What has a controller's gains of its own: segments, tendon modes or pairs of them, or the mechanism's kind."""
+        """What has gains of its own: segments, tendon modes or pairs of them, or the mechanism's kind."""
         return self.construction.part_names
 
     def fitted_to(self, sha256: str) -> bool:

@@ -98,7 +98,7 @@ class RodConstruction:
     def traits(self) -> Traits:
         """What the stack can do with it, and how."""
         without_clarke, nonlinear_lengths, planar = self.without_clarke, self.nonlinear_lengths, self.planar
-        names = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
+        names: tuple[str, ...] = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
         if planar:
             names = tuple(f"q of {segment.name}" for segment in self.segments)
         if self.modes:

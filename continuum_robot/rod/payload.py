@@ -52,7 +52,7 @@ class Payload:
         self.rate_kg_per_s = abs(self.asked_kg - self.mass_kg) / PAYLOAD_S
 
     def turn(self, gravity_m_per_s2: list[float]) -> None:
-        """Take another gravity, (3,), m/s^2, in the base frame. From any thread: a cycle may see a part of the change."""
+        """Take another gravity, (3,), m/s^2, in the base frame. From any thread: a cycle may see part of a change."""
         for k in range(3):
             self.gravity[k] = float(gravity_m_per_s2[k])
 

@@ -257,7 +257,7 @@ class Rod:
 
     @property
     def gravity_m_per_s2(self) -> Vector:
-        """Gravity in the base frame, (3,), m/s^2. What is set counts in the next call; a copy made before keeps its own."""
+        """Gravity in the base frame, (3,), m/s^2. What is set counts in the next call."""
         return self.arrays.gravity.copy()
 
     @gravity_m_per_s2.setter

@@ -65,9 +65,7 @@ def controlled_manifold(robot: Robot) -> ClarkeManifold:
         compliance = made @ compliance @ made
     try:
         asked = robot.control is not None and robot.control.modes > 0
-        return TendonModes(
-            compliance, tip @ compliant, robot.coordinate_count, in_pairs=not asked, within=clarke
-        )
+        return TendonModes(compliance, tip @ compliant, robot.coordinate_count, in_pairs=not asked, within=clarke)
     except ParameterError as error:
         raise ParameterError(f"tendons of {robot.name}", error.value, error.expected) from error
 
@@ -130,7 +128,9 @@ def coefficients_from_clarke(robot: Robot) -> Vector:
     """
     rod = Rod(robot)
     some = _some_of_clarke(robot)
-    onto = (clarke_manifold(robot) if some else controlled_manifold(robot)).clarke_matrix @ rod.displacement_gradient(np.zeros(rod.n))
+    onto = (clarke_manifold(robot) if some else controlled_manifold(robot)).clarke_matrix @ rod.displacement_gradient(
+        np.zeros(rod.n)
+    )
     compliant = np.linalg.solve(rod.arrays.stiffness, onto.T)
     shape = np.asarray(np.linalg.solve(onto @ compliant, compliant.T).T)
     return shape @ clarke_from_modes(robot) if some else shape

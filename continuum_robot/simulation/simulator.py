@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from continuum_robot.drivers.simulated_wires import SERVOS, simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
@@ -265,7 +266,7 @@ class Simulator:
         with self._lock:
             self.plant.set_payload(payload_kg)
 
-    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+    def set_gravity(self, gravity_m_per_s2: ArrayLike) -> None:
         """Go on in another gravity, as a stage turns the robot, from the next step on.
 
         Parameters

@@ -36,7 +36,6 @@ def test_tensions_follow_some_modes_of_two_segments(modes):
     assert len(tuned.control.gains) == modes == len(tuned.mass_kg)
     robot = robot.changed(control=replace(tuned.control, feedforward_stiffness=1.0, feedforward_gravity=1.0))
     _, record, rest = followed(robot, 4.0, 2 * robot.limits.safe_n)
-    print(modes, rmse(record, 1.0), np.abs(rest).max(axis=0))
     assert rmse(record, after_s=1.0).max() < 1e-4
     # Their own stiffness alone keeps the others: gravity and friction move them.
     assert np.abs(rest).max() < 3e-3
@@ -46,14 +45,12 @@ def test_tensions_follow_some_modes_of_two_segments(modes):
 def test_servos_follow_four_modes_of_three_segments_and_hold_the_others_at_zero():
     robot = with_modes("three_segment_servo", 4).changed(simulation=load_robot("two_segment").simulation)
     loop, record, rest = followed(robot, 4.0)
-    print(rmse(record, 1.0), np.abs(rest).max(axis=0), loop.controller.unsolved)
     assert rmse(record, after_s=1.0).max() < 3e-4
     assert np.abs(rest).max() < 5e-4
     assert loop.controller.unsolved == 0
 
 
 def test_two_servos_bend_two_segments():
-    loop, record, rest = followed(coupled_segments(), 4.0)
-    print(rmse(record, 1.0), np.abs(rest).max(axis=0), loop.controller.unsolved)
+    _, record, rest = followed(coupled_segments(), 4.0)
     assert rmse(record, after_s=1.0).max() < 3e-4
     assert np.abs(rest).max() < 5e-4

@@ -81,7 +81,6 @@ def test_the_body_lies_on_the_path_all_the_way(listening: Probe):
         body = LEADER.body(np.array([0.0] * 6 + position), np.array(message.coefficients))
         errors.append(PATH.distance_m(body))
     rms_m = float(np.sqrt(np.mean(np.square(errors))))
-    print(rms_m, float(np.max(errors)), places[-1])
     assert rms_m < 2e-3
     assert not listening.faults()
 

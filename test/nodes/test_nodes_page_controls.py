@@ -130,9 +130,9 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     """A control that the page has and that is not moved here fails the test."""
     panel = page.panel
     lazy = (panel.trajectory, panel.gains, panel.drives, panel.touching)
-    assert wait_for(
-        lambda: lazy[0].play and lazy[1].pretension and lazy[2].dropdown and lazy[3].resume, LONG_S
-    ), "controls are missing"
+    assert wait_for(lambda: lazy[0].play and lazy[1].pretension and lazy[2].dropdown and lazy[3].resume, LONG_S), (
+        "controls are missing"
+    )
 
     def parameter(node: str, name: str) -> Any:
         return probe.get_parameter(node, name)
@@ -185,9 +185,7 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
         probe.wait(partial(is_gain, parameter, name, value), LONG_S, f"{name} is not set")
     # Push
     hand.open("Push")
-    hand.choose(
-        "the robot should", "hold", lambda: parameter("reference_source", "reaction.strategy") == "hold"
-    )
+    hand.choose("the robot should", "hold", lambda: parameter("reference_source", "reaction.strategy") == "hold")
     place_mm = hand.slide("place, mm from base", 0.95, lambda value: 180 < value < 200)
     force_n = hand.slide("force, N", 0.98, lambda value: value > 0.45)
     angle = np.deg2rad(hand.slide("direction, ° from +x", 0.25, lambda value: 70 < value < 110))
@@ -228,7 +226,8 @@ def test_the_sliders_of_a_stage_move_it(
 ) -> None:
     probe.listen(JointState, "base_stage/state")
     probe.listen(JointState, "base_stage/command")
-    probe.wait(lambda: any(probe.newest("clarke_reference").velocity), LONG_S, "it does not move")
+    heard = probe.received["clarke_reference"]
+    probe.wait(lambda: heard and any(heard[-1].velocity), LONG_S, "it does not move")
     with by(page) as hand:
         hand.open("Steer")
         sliders = page.panel.stage.sliders

@@ -321,7 +321,7 @@ def _radii_m(robot: Robot) -> Vector:
 
 
 def _unevenness(robot: Robot, further: int, scale_m: Vector) -> Vector:
-    """Differences of curvature between neighbouring segments over the coordinates in ``scale_m``, times the mean length.
+    """Differences of curvature between neighbouring segments over coordinates in ``scale_m``, times the mean length.
 
     Of ``further`` coordinates, after those of the tendons, the way from where they began. Tendon modes of which not two
     are controlled a segment say nothing of single segments.

@@ -77,10 +77,8 @@ def test_tensions_feed_forward_the_turned_weight(law):
     robot, turned, gravity = pair("two_segment", **feeds)
     tensions = []
     for one, given in ((robot, gravity), (turned, None), (robot, None)):
-        if law == "pid":
-            control = ClarkeController(one, clarke_feedforward(one))
-        else:
-            control = InverseDynamicsController(one)
+        pid = law == "pid"
+        control = ClarkeController(one, clarke_feedforward(one)) if pid else InverseDynamicsController(one)
         if given is not None:
             control.set_gravity(given)
         still = ClarkeReference.at_rest(np.array([0.004, -0.002, 0.003, 0.001]))

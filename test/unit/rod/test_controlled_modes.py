@@ -128,7 +128,9 @@ def test_equal_modes_are_turned_to_the_axes_of_the_tip():
     np.testing.assert_allclose(three.displacement_matrix[:, :2], two.displacement_matrix, atol=1e-12)
     tip = compliance(load_robot("two_segment"))[1]
     for manifold in (two, three):
-        moved = tip @ np.linalg.lstsq(compliance(load_robot("two_segment"))[0], manifold.displacement_matrix, rcond=None)[0]
+        moved = (
+            tip @ np.linalg.lstsq(compliance(load_robot("two_segment"))[0], manifold.displacement_matrix, rcond=None)[0]
+        )
         np.testing.assert_allclose(moved[1, ::2], 0, atol=1e-9)
         assert (moved[0, ::2] > 0).all()
 
@@ -165,5 +167,5 @@ def test_gains_are_one_entry_a_mode():
 
 
 def test_modes_that_tendons_cannot_force_both_ways_are_refused_with_what_is_left_over():
-    with pytest.raises(ParameterError, match="one way only|too stiff"):
+    with pytest.raises(ParameterError, match=r"one way only|too stiff"):
         controlled_manifold(with_modes("rucker", load_robot("rucker").tendon_count - 1))
