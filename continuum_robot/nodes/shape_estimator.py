@@ -28,11 +28,11 @@ from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
-from continuum_robot.robot.coordinates import tendon_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import SHAPE_ESTIMATORS, made
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.fiber import curvature_matrix
+from continuum_robot.rod.tendon_modes import limiting_manifold
 from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
@@ -120,7 +120,7 @@ class ShapeEstimatorNode(ManagedNode):
         tracker = self.parameters.declare_settings("tracker", TrackerSettings())
         self._gravity.follow(robot)
         self._tracked = TrackedTip(robot, tracker.value)
-        self._clarke_matrix = np.asarray(tendon_manifold(robot).clarke_matrix)
+        self._clarke_matrix = np.asarray(limiting_manifold(robot).clarke_matrix)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         self._curvature_matrix, self._newest_curvature = curvature_matrix(robot), None
         count = robot.coefficient_count
