@@ -53,12 +53,14 @@ class Reach:
     names : of each coordinate, as a reader knows it
     short_names : as papers write them
     low_m, high_m : shape (coordinates,), m
+    modes : whether they are tendon modes by themselves, no pairs
     """
 
     names: tuple[str, ...]
     short_names: tuple[str, ...]
     low_m: Vector
     high_m: Vector
+    modes: bool = False
 
 
 def reach_of(robot: Robot) -> Reach:
@@ -86,9 +88,9 @@ def reach_of(robot: Robot) -> Reach:
         f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im")
     )
     short = names
-    if not robot.traits.coordinate_names:
+    if not robot.traits.coordinate_names and parts > 1:
         short = tuple(f"{axis},{k + 1}" for k in range(parts) for axis in ("q_Re", "q_Im"))
-    return Reach(names, short, low, high)
+    return Reach(names, short, low, high, modes=robot.control is not None and robot.control.modes > 0)
 
 
 def slider_step(span: float) -> float:
