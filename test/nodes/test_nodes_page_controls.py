@@ -51,7 +51,7 @@ OPTIONS = StackOptions(
     seed=1,
     parameters={"predictive_tip": {"world": str(shipped_file("worlds/post.yaml"))}},
 )
-ON_A_STAGE = StackOptions(robot="three_segment_servo_stage", clock="lockstep", seed=1, start_motion=True)
+ON_A_STAGE = StackOptions(robot="three_segment_servo_stage", clock="lockstep", seed=1, start_motion=False)
 LATCHED = {
     "stack_status": StackStatus,
     "driver_status": DiagnosticStatus,
@@ -226,16 +226,12 @@ def test_the_sliders_of_a_stage_move_it(
 ) -> None:
     probe.listen(JointState, "base_stage/state")
     probe.listen(JointState, "base_stage/command")
-    heard = probe.received["clarke_reference"]
-    probe.wait(lambda: heard and any(heard[-1].velocity), LONG_S, "it does not move")
     with by(page) as hand:
         hand.open("Steer")
         sliders = page.panel.stage.sliders
         assert sorted(sliders) == [0, 1]
         places = [1e-3 * hand.slide(sliders[0].label, 0.2, lambda value: 40 < value < 80)]
         probe.wait(lambda: is_at(probe, 0, places[0], 5e-4), LONG_S, "the stage does not insert the robot")
-        # The reference has come to rest first: the tendons hold.
-        assert probe.newest("clarke_reference").velocity == pytest.approx([0.0] * 6)
         places.append(np.deg2rad(hand.slide(sliders[1].label, 0.6, lambda value: 20 < value < 60)))
         probe.wait(lambda: is_at(probe, 1, places[1], 5e-3), LONG_S, "the stage does not turn the robot")
         assert is_at(probe, 0, places[0], 5e-4)

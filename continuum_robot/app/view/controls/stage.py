@@ -53,7 +53,9 @@ class StageSliders:
     def update(self, snapshot: RobotState) -> None:
         """Sliders follow the stage unless this page moves it; it is not moved on once the robot stops."""
         show(self._problem, "content", note(snapshot.stage_problem))
-        if snapshot.stage_problem or not snapshot.obeys or not snapshot.alive:
+        # In lock-step time may wait for a node, and a slow computer be silent for a while: the stage's node holds then.
+        stopped = snapshot.stack not in ("up", "") or snapshot.driver not in ("active", "")
+        if snapshot.stage_problem or stopped or not (snapshot.alive or snapshot.in_lockstep):
             self._commander.drop_stage()
         if snapshot.stage.size != 2 or self._commander.moves_stage(snapshot.stage):
             return
