@@ -255,7 +255,8 @@ def test_a_slide_is_over_when_the_page_has_the_value_that_was_sent() -> None:
 
 
 def is_at(probe: Probe, axis: int, place: float, within: float) -> bool:
-    return bool(abs(probe.newest("base_stage/state").position[axis] - place) < within)
+    heard = probe.received["base_stage/state"]
+    return bool(heard) and bool(abs(heard[-1].position[axis] - place) < within)
 
 
 def is_near(reference: Callable[[int], float], place: int, value_mm: float) -> bool:
