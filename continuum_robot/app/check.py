@@ -83,7 +83,7 @@ def _with_shape(judged: Judged, robot: Robot) -> Judged:
     if robot.reference is None or judged.use is None:
         return judged
     folder = Path(robot.file_name).parent if robot.file_name else None
-    reference = make_reference(robot.reference, robot.coordinate_count, folder)
+    reference = make_reference(robot.reference, robot.coordinate_count, folder, robot.base_stage)
     times_s = np.linspace(0.0, min(reference.duration_s, _HORIZON_S), _SHAPES)
     positions = np.array([reference.at(float(time_s)).position for time_s in times_s])
     for time_s, found in zip(

@@ -277,7 +277,7 @@ def _use(robot: Robot, model: RobotModel) -> Use | None:
     if settings is None or control is None:
         return None
     folder = Path(robot.file_name).parent if robot.file_name else None
-    reference = make_reference(settings, robot.coordinate_count, folder)
+    reference = make_reference(settings, robot.coordinate_count, folder, robot.base_stage)
     holding, manifold = model.feedforward(), controlled_manifold(robot)
     bounds = np.full(robot.coordinate_count, np.inf)
     if control.gains:

@@ -93,10 +93,11 @@ class CycleController:
         self._take_settings(settings)
 
     def _check(self, settings: ControlSettings) -> None:
-        if len(settings.gains) != self.manifold.segment_count:
-            raise ParameterError(
-                "control.gains", len(settings.gains), f"{self.manifold.segment_count} entries, one a segment"
-            )
+        entries = self.coordinate_count // self._per_entry
+        if len(settings.gains) != entries:
+            raise ParameterError("control.gains", len(settings.gains), f"{entries} entries, one a segment or mode")
+        if self.settings is not None and settings.modes != self.settings.modes:
+            raise ParameterError("control.modes", settings.modes, "no change: another controller has other coordinates")
 
     def _take_settings(self, settings: ControlSettings) -> None:
         asked = settings.pretension_n
@@ -143,6 +144,16 @@ class CycleController:
         if self.payload is None:
             raise ParameterError("payload_kg", payload_kg, "no change: the controller has no model of the weight")
         self.payload.ask(payload_kg)
+
+    def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
+        """Go on in another gravity, as a stage turns the robot. From any thread.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, three values, m/s^2
+        """
+        if self.payload is not None:  # else it has no model of the weight
+            self.payload.turn(gravity_m_per_s2)
 
     @property
     def pretension(self) -> float:

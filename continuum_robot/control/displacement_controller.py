@@ -14,6 +14,9 @@ stays behind what it is told, by its load over the stiffness m w^2 of its positi
 loop: so much it is told more, and earlier by the reference's velocity. What its reading still misses is integrated and
 added to the command, because dry friction of the gear and delays of the bus are not in that model.
 
+Where fewer modes are controlled than there are Clarke coordinates, the equilibrium has all of these as the reference's
+modes make them: all other modes are held at zero.
+
 Where tendons share motors (:class:`~continuum_robot.robot.coupling.Coupling`), these and the preload decide what the
 tendons pull against each other, in place of the strategy: of all tensions with the same generalised force those whose
 displacements the motors can make.
@@ -36,6 +39,7 @@ from continuum_robot.control.blending import quintic
 from continuum_robot.control.controller import MeasuredTendons
 from continuum_robot.control.cycle_controller import CycleController
 from continuum_robot.control.pid_parameters import PidTerms
+from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.control.tip.inverse import TipKinematics, steady_inverse
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.control_settings import BY_LOAD, ControlSettings
@@ -47,6 +51,7 @@ from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, Held, Stops, at_rest, equilibrium
+from continuum_robot.rod.tendon_modes import held_manifold
 from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]
@@ -105,7 +110,12 @@ class DisplacementController(CycleController):
         self.tendons = HeldTendons.of(robot)
         self._rubs = bool(self.tendons.friction_fraction.any())
         self._balance = Balance(self.rod)
-        self._C = np.array(self.manifold.clarke_matrix)
+        held, settings = held_manifold(robot), robot.control_settings
+        self._C, self._held_C = np.array(self.manifold.clarke_matrix), np.array(held.clarke_matrix)
+        self._into_held = self._held_C @ self.manifold.displacement_matrix
+        if held.coordinate_count == self.coordinate_count:
+            self._into_held = np.eye(self.coordinate_count)
+        self.forces = TendonForces(held, settings.tendon_forces, settings.pretension_n)
         self._coupling = coupling_of(robot)
         self._balanced = None
         if self._coupling is not None and self._coupling.shares:
@@ -122,7 +132,7 @@ class DisplacementController(CycleController):
             self._largest_trim_m = LARGEST_CORRECTION * self._give_m_per_n * self._largest_n
             self._largest_m = LARGEST_CORRECTION * limits.smallest("maximum_displacement_m", robot.tendon_count)
         count, size = self.tendon_count, self.coordinate_count
-        self.coefficients, self._u = self._rest(), np.zeros(size)
+        self.coefficients, self._u = self._rest(), np.zeros(held.coordinate_count)
         self.tension, self.load, self._anchor = np.zeros(count), np.zeros(count), np.zeros(count)
         self._path = self._path_at(self.coefficients)
         self._held, self._held_anchor, self._held_load = self.coefficients.copy(), self._path.copy(), np.zeros(count)
@@ -277,7 +287,7 @@ class DisplacementController(CycleController):
         self._reach(dt)
         command = self._goal(held) + self._trim + left
         self._short[:], self._cut[:] = 0.0, 0.0
-        self.command[:], self.force[:] = command.tolist(), self._u.tolist()
+        self.command[:], self.force[:] = command.tolist(), (self._u @ self._into_held).tolist()
         return True
 
     def _goal(self, held: Vector) -> Vector:
@@ -350,20 +360,25 @@ class DisplacementController(CycleController):
         The strategy's slope is taken as that of the least tensions (26): what it adds forces no coordinate but for
         terms of second order, which the next iterations correct.
         """
-        balance, C, rod = self._balance, self._C, self.rod
+        balance, C, rod = self._balance, self._held_C, self.rod
+        asked = self._into_held @ clarke
         c, u, n = self.coefficients, self._u, self.rod.n
         matrix, path = np.zeros((n + len(u), n + len(u))), self._path
         for _ in range(_ITERATIONS):
             self.forces.step(vector(u))
             tension = np.array(self.forces.tension) + self._common_n * self._common
             if self._balanced is not None and self._coupling is not None:
-                away = self.tendons.reading(path, tension) - self._coupling.offset_m
+                away = self.tendons.reading(self._path_at(c), tension) - self._coupling.offset_m
                 tension = tension + self._balanced @ away
             state = balance.pulled(c, tension)
             path = rod.rest_m - state.length_m
             moved = -C @ state.gradient
             matrix[:n, :n], matrix[:n, n:], matrix[n:, :n] = state.own_hessian, -moved.T, moved
-            missed = clarke - C @ path
+            if self._balanced is not None:  # modes that are not controlled are forced as far as they move
+                by_path = state.gradient.T @ self._balanced
+                matrix[:n, :n] -= by_path @ state.gradient
+                matrix[:n, n:] += by_path @ (C / self.tendons.stiffness_n_per_m).T
+            missed = asked - C @ path
             try:
                 step = np.linalg.solve(matrix, np.concatenate([-balance.root @ state.force, missed]))
             except np.linalg.LinAlgError:
@@ -411,10 +426,13 @@ def _balancing(robot: Robot, coupling: Coupling, displacement_matrix: Vector) ->
     missed = np.abs(coupling.missed @ displacement_matrix).max(axis=0) > 1e-9 * np.abs(displacement_matrix).max()
     if missed.any():
         names = ", ".join(str(index + 1) for index in np.flatnonzero(missed))
-        expected = f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names}"
+        expected = (
+            f"motors that can follow all {missed.size} {robot.coordinates_name}: these cannot follow {names};"
+            " control.modes says how many modes are controlled instead"
+        )
         raise ParameterError("transmission.matrix", coupling.matrix.tolist(), expected)
     left, size, _ = np.linalg.svd(displacement_matrix)
-    idle = left[:, len(size) :]  # tensions that force nothing
+    idle = left[:, len(size) :]  # tensions that force none of them
     stretch = coupling.missed @ (idle / robot.tendon_stiffnesses_n_per_m[:, None])
     motors = coupling.matrix.shape[1]
     if np.linalg.matrix_rank(stretch, 1e-6 * np.abs(stretch).max()) < robot.tendon_count - motors:

@@ -13,12 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.blending import blend_from, quintic, quintic_curvature, quintic_slope
-from continuum_robot.csv_table import read_csv_table
-from continuum_robot.errors import ParameterError
+from continuum_robot.csv_table import CsvTable, read_csv_table
+from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.robot.base_stage import BaseStage
 from continuum_robot.robot.control_settings import REFERENCE_KINDS, ReferenceSettings
 from continuum_robot.robot.doors import REFERENCES, made
 
 Vector = NDArray[np.float64]
+
+STAGE_COLUMNS = ("insertion_m", "rotation_rad")
+"""Of a reference CSV, in the order of the stage's axes."""
+_ROUNDING = 1e-6  # of a speed in a file's digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,10 @@ class Reference(Protocol):
 
 
 def make_reference(
-    settings: ReferenceSettings, coordinate_count: int, base_folder: Path | str | None = None
+    settings: ReferenceSettings,
+    coordinate_count: int,
+    base_folder: Path | str | None = None,
+    stage: BaseStage | None = None,
 ) -> Reference:
     """The trajectory that a robot file, or a user, asks for.
 
@@ -70,6 +78,7 @@ def make_reference(
         entry points ``continuum_robot.references``, made with these settings and the number of coordinates
     coordinate_count : 2m
     base_folder : folder from which a relative ``file`` counts; None: the working directory
+    stage : of the robot, which a CSV file may move too; None: none
 
     Returns
     -------
@@ -84,7 +93,7 @@ def make_reference(
         own: Reference = made(REFERENCES, settings.kind, "kind", settings, coordinate_count, known=REFERENCE_KINDS)
         return own
     if settings.kind == "csv":
-        return read_csv_reference(Path(base_folder or ".") / Path(settings.file).expanduser(), coordinate_count)
+        return read_csv_reference(Path(base_folder or ".") / Path(settings.file).expanduser(), coordinate_count, stage)
     amplitude = settings.amplitude_m
     if settings.kind == "hold" and not amplitude:
         amplitude = (0.0,) * coordinate_count
@@ -102,9 +111,7 @@ def make_reference(
     frequency_hz = np.broadcast_to(np.array(settings.frequency_hz, dtype=float), (coordinate_count,))
     if settings.kind == "chirp":
         return Chirp(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s)
-    return Circle(
-        amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s, settings.period_s
-    )
+    return Circle(amplitude_m, frequency_hz, settings.frequency_rate_hz_per_s, settings.rise_s, settings.period_s)
 
 
 def blend(start: Vector, reference: ClarkeReference, x: float, duration_s: float) -> ClarkeReference:
@@ -283,7 +290,13 @@ class Interpolated(Reference):
     times_s : increasing, from 0, shape (k,), s
     positions_m : shape (k, 2m), m
     velocities_m_per_s : shape (k, 2m), m/s; NaN where not given; None: none is
+
+    Attributes
+    ----------
+    stage : where the base stage is at the same times, its coordinates in place of the tendons'; None: no matter
     """
+
+    stage: Interpolated | None = None
 
     def __init__(self, times_s: Vector, positions_m: Vector, velocities_m_per_s: Vector | None = None) -> None:
         steps = np.diff(times_s)[:, None]
@@ -331,13 +344,15 @@ def reference_columns(coordinate_count: int) -> tuple[str, ...]:
     return tuple(f"q_{part}_{index + 1}_m" for index in parts for part in ("re", "im"))[:coordinate_count]
 
 
-def read_csv_reference(file: Path, coordinate_count: int) -> Interpolated:
+def read_csv_reference(file: Path, coordinate_count: int, stage: BaseStage | None = None) -> Interpolated:
     """Read a trajectory from a CSV file with a header line.
 
     Parameters
     ----------
-    file : with a column ``time_s`` and the columns of :func:`reference_columns`, in any order
+    file : with a column ``time_s`` and the columns of :func:`reference_columns`, in any order; beside them those of
+        :data:`STAGE_COLUMNS` that move the stage
     coordinate_count : 2m
+    stage : that is moved along; None: none
 
     Returns
     -------
@@ -346,14 +361,38 @@ def read_csv_reference(file: Path, coordinate_count: int) -> Interpolated:
     Raises
     ------
     RecordingError : not readable, a column missing or unknown, a value not a finite number, times that do not increase,
-        fewer than two rows; names file, line and column
+        fewer than two rows, a place or speed that the stage does not have; names file, line and column
     """
     columns = reference_columns(coordinate_count)
-    table = read_csv_table(file, ("time_s", *columns))
+    table = read_csv_table(file, ("time_s", *columns), further=STAGE_COLUMNS.__contains__)
     table.check_length(2)
     table.check_increasing("time_s")
     times = table.numbers(["time_s"])[:, 0]
-    return Interpolated(times - times[0], table.numbers(columns))
+    reference = Interpolated(times - times[0], table.numbers(columns))
+    if any(name in table.header for name in STAGE_COLUMNS):
+        reference.stage = _stage_way(table, times - times[0], stage)
+    return reference
+
+
+def _stage_way(table: CsvTable, times_s: Vector, stage: BaseStage | None) -> Interpolated:
+    """Where the stage is; RecordingError where it cannot be there, or not so fast."""
+    places = np.zeros((len(times_s), len(STAGE_COLUMNS)))
+    for index, name in enumerate(STAGE_COLUMNS):
+        if name not in table.header:
+            continue
+        if stage is None or not stage.has[index]:
+            remedy = "Leave it out; a client moves no stage, the stack does: reference.kind csv"
+            raise RecordingError(table.file, f"column {name}: there is no such axis of a stage to move", remedy)
+        places[:, index] = table.numbers([name])[:, 0]
+        low, high = stage.ranges[index]
+        for row in np.flatnonzero((places[:, index] < low) | (places[:, index] > high))[:1]:
+            problem = f"line {table.lines[row]}, column {name}: {places[row, index]:g}"
+            raise RecordingError(table.file, problem, f"The stage goes from {low:g} to {high:g}")
+        speed = np.abs(np.diff(places[:, index]) / np.diff(times_s))
+        for row in np.flatnonzero(speed > stage.speed[index] * (1 + _ROUNDING))[:1]:
+            problem = f"line {table.lines[row + 1]}, column {name}: {speed[row]:.3g} per second since the line before"
+            raise RecordingError(table.file, problem, f"The stage moves at {stage.speed[index]:g} at most: go slower")
+    return Interpolated(times_s, places)
 
 
 def rest_to_rest_fraction(t_s: float, duration_s: float) -> tuple[float, float, float]:

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.motion import LimitedMotion, MotionLimits
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def clarke_range(robot: Robot) -> Range:
     """
     if robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the section limits")
-    displacement = clarke_manifold(robot).displacement_matrix
+    displacement = controlled_manifold(robot).displacement_matrix
     end = RANGE_FRACTION * robot.limits.each("maximum_displacement_m", robot.tendon_count)
     return Range(np.concatenate([displacement, -displacement]), np.tile(end, 2))
 
@@ -173,22 +173,22 @@ class Teleoperation:
 
 
 def axes_of_coordinates(axes: ArrayLike, coordinate_count: int, group: int) -> Vector:
-    """Deflections of all coordinates from those of a device: the two of one segment, or those of a mechanism.
+    """Deflections of all coordinates from those of a device: two of a segment, two modes, or up to three in all.
 
     Parameters
     ----------
     axes : x, y and z of the device, shape (3,), numbers from -1 to 1
-    coordinate_count : 2m, or of a mechanism an odd number up to 3
-    group : segment from 0; of no meaning with a mechanism
+    coordinate_count : 2m, of a mechanism or of modes any
+    group : pair of coordinates from 0, the last one may be single; of no meaning where there are 1 or 3
 
     Returns
     -------
     shape (coordinate_count,)
     """
     values = np.asarray(axes, dtype=float)
-    if coordinate_count % 2:
+    if coordinate_count in (1, values.size):
         return values[:coordinate_count].copy()
     result = np.zeros(coordinate_count)
-    first = 2 * (group % max(coordinate_count // 2, 1))
-    result[first : first + 2] = values[:2]
+    first = 2 * (group % ((coordinate_count + 1) // 2))
+    result[first : first + 2] = values[: min(2, coordinate_count - first)]
     return result

@@ -55,8 +55,9 @@ class TendonUse:
         largest = np.full(self._manifold.coordinate_count, np.inf)
         least = -largest
         if control is not None and control.gains:
-            largest = np.repeat([gain.u_clamp_max for gain in control.gains], 2)
-            least = np.repeat([gain.u_clamp_min for gain in control.gains], 2)
+            each = len(largest) // len(control.gains)
+            largest = np.repeat([gain.u_clamp_max for gain in control.gains], each)
+            least = np.repeat([gain.u_clamp_min for gain in control.gains], each)
         ends = np.concatenate([self._manifold.displacement_matrix, -self._manifold.displacement_matrix])
         self._displacement = ends / (fraction * np.tile(largest_m, 2))[:, None]
         self._largest_force, self._least_force = fraction * largest, fraction * least
@@ -69,6 +70,10 @@ class TendonUse:
             name: slice(int(ends_at[i]), int(ends_at[i + 1]))
             for i, name in enumerate(("displacement", "tension", "force"))
         }
+
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity in the base frame, (3,), m/s^2."""
+        self._forces.parts[2].gravity_m_per_s2 = gravity_m_per_s2
 
     def tension(self, clarke: Vector) -> Vector:
         """Tensions that hold the robot at Clarke coordinates (2m,), m, by the model, shape (N,), N."""

@@ -117,6 +117,9 @@ class LengthFit:
     def set_payload(self, payload_kg: float) -> None:
         """Of no effect: lengths alone show the shape, whatever ``payload_kg`` is."""
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Of no effect: lengths alone show the shape, whatever ``gravity_m_per_s2`` is."""
+
     def reset(self) -> None:
         """Forget earlier updates, which rates that no tendon velocity gives depend on."""
         self._filter.reset()

@@ -81,7 +81,8 @@ class ScrewDeviations:
     ) -> None:
         self.settings = settings or ScrewSettings()
         self._pose = pose
-        self._shapes, self._manifold = coefficients_from_clarke(robot), controlled_manifold(robot)
+        whole = robot.with_all_coordinates
+        self._shapes, self._manifold = coefficients_from_clarke(whole), controlled_manifold(whole)
         self._lengths_m = np.array([segment.length_m for segment in robot.segments])
         self._ends_m = [0.0, *np.cumsum(self._lengths_m)]
         self._unknown = ScrewDeviation(np.full(self._lengths_m.size, np.nan), -1)

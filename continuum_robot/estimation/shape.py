@@ -48,6 +48,14 @@ class ShapeFit(Protocol):
         payload_kg : kg
         """
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity, as a stage turns the robot.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, (3,), m/s^2
+        """
+
     def reset(self) -> None:
         """Forget earlier updates."""
 
@@ -112,6 +120,10 @@ class ShapeEstimator:
     def set_payload(self, payload_kg: float) -> None:
         """Go on with another mass at the tip, kg."""
         self.fit.set_payload(payload_kg)
+
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity in the base frame, (3,), m/s^2."""
+        self.fit.set_gravity(gravity_m_per_s2)
 
     def reset(self) -> None:
         """Forget earlier updates, and trust all sensors again."""

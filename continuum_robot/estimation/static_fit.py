@@ -81,7 +81,6 @@ class StaticFit:
         self._sensors = sensor_names(robot)
         self._sigma_m = self.modes.sigma_m
         self._filter = self.modes.motion_filter()
-        self._rest = equilibrium(self.rod, balance=self._balance).c
         self.reset()
 
     def watch(self, settings: WatchSettings) -> SensorWatch | None:
@@ -92,11 +91,14 @@ class StaticFit:
     def set_payload(self, payload_kg: float) -> None:
         """As of :class:`~continuum_robot.estimation.shape.ShapeFit`; the modes stay those of the payload before."""
         self.rod.payload_kg = payload_kg
-        self._rest = equilibrium(self.rod, balance=self._balance).c
+
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """As of :class:`~continuum_robot.estimation.shape.ShapeFit`; the modes stay those of the gravity before."""
+        self.rod.gravity_m_per_s2 = gravity_m_per_s2
 
     def reset(self) -> None:
         """Start from the rod at rest."""
-        self._c = self._rest.copy()
+        self._c = equilibrium(self.rod, balance=self._balance).c.copy()
         self._rate = np.zeros(self.rod.n)
         self._held = np.zeros(len(self._sigma_m))
         self._filter.reset()

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 
 from continuum_robot.control.follow_the_leader import FollowTheLeader, Path
-from continuum_robot.control.references import ClarkeReference
+from continuum_robot.control.references import STAGE_COLUMNS, ClarkeReference, reference_columns
 from continuum_robot.control.tip.control import TipControl
 from continuum_robot.control.tip.staged import stage_of
-from continuum_robot.csv_table import read_csv_table
+from continuum_robot.csv_table import read_csv_table, write_csv_table
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes
 from continuum_robot.drivers.safety.stage_motion import StageMotion
 from continuum_robot.errors import ContinuumRobotError
@@ -55,6 +55,7 @@ class LeaderSettings:
         "from the plane of the first bend to that of the second", "rad", default=1.57, ge=-7, le=7
     )
     speed_m_per_s: float = quantity("largest of the tip along the path", "m/s", default=0.015, gt=0, le=1)
+    plan: str = quantity("CSV file to write the plan to, as reference.kind csv plays it; empty: none", default="")
 
 
 @dataclass(frozen=True)
@@ -117,16 +118,12 @@ def execute(
     stage = stage_of(robot)
     device, motion, plant = StageAxes(SimulatedStage(int(stage.has.sum())), stage), StageMotion(stage), Plant(truth)
     device.motors.enable()
-    stack, duration_s = VirtualStack(truth, plant, believed=robot), 1.5 * end_m / speed
+    stack, duration_s = VirtualStack(truth, plant, believed=robot), _duration_s(end_m, speed)
     begin_s, next_s, stage_s = 0.0, 0.0, 0.0
     rows: list[tuple[float, Array]] = []
 
-    def way(time_s: float) -> tuple[float, float]:
-        part = min(max(time_s / duration_s, 0.0), 1.0)
-        return end_m * part**2 * (3 - 2 * part), end_m * 6 * part * (1 - part) / duration_s
-
     def reference(time_s: float) -> ClarkeReference:
-        place, rate = way(time_s)
+        place, rate = _way(time_s, end_m, duration_s)
         slope = curve(place, 1)[:-2]
         return ClarkeReference(curve(place)[:-2], slope * rate, np.zeros_like(slope))
 
@@ -134,14 +131,14 @@ def execute(
         nonlocal next_s, stage_s
         time_s = running.now_s - begin_s
         while stage_s <= time_s:
-            motion.command(curve(way(stage_s)[0])[-2:], stage_s)
+            motion.command(curve(_way(stage_s, end_m, duration_s)[0])[-2:], stage_s)
             device.write(motion.update(device.read(stage_s), stage_s, _STEP_S), stage_s)
             stage_s += _STEP_S
         if time_s >= next_s:
             next_s += _SEEN_S
             places = np.array([plant.pose(float(s_m))[:3, 3] for s_m in stations_m])
             pose = stage.pose(motion.goal)
-            rows.append((way(time_s)[0], places @ pose[:3, :3].T + pose[:3, 3]))
+            rows.append((_way(time_s, end_m, duration_s)[0], places @ pose[:3, :3].T + pose[:3, 3]))
 
     try:
         stack.activate()
@@ -152,6 +149,38 @@ def execute(
     if motion.faults:
         raise ContinuumRobotError(f"the stage is at fault: {', '.join(motion.faults)}")
     return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def _duration_s(end_m: float, speed: float) -> float:
+    """Time of a motion from rest to rest along a way, m, with a largest speed, m/s."""
+    return 1.5 * end_m / speed
+
+
+def _way(time_s: float, end_m: float, duration_s: float) -> tuple[float, float]:
+    """Way, m, and speed, m/s, of that motion at a time, s."""
+    part = min(max(time_s / duration_s, 0.0), 1.0)
+    return end_m * part**2 * (3 - 2 * part), end_m * 6 * part * (1 - part) / duration_s
+
+
+def write_plan(file: str, curve: CubicSpline, end_m: float, speed: float) -> None:
+    """Write a plan as the reference that moves tendons and stage.
+
+    Parameters
+    ----------
+    file : CSV file to write
+    curve : coordinates by the way of the tip, m
+    end_m : of the way
+    speed : largest along the path, m/s
+
+    Raises
+    ------
+    RecordingError : it cannot be written
+    """
+    duration_s = _duration_s(end_m, speed)
+    times_s = np.linspace(0.0, duration_s, 1 + int(np.ceil(duration_s / _SEEN_S)))
+    places = np.array([curve(_way(time_s, end_m, duration_s)[0]) for time_s in times_s])
+    columns = ("time_s", *reference_columns(places.shape[1] - len(STAGE_COLUMNS)), *STAGE_COLUMNS)
+    write_csv_table(file, columns, np.column_stack([times_s, places]))
 
 
 @experiment(
@@ -179,6 +208,8 @@ def follow_the_leader(progress: Progress, settings: LeaderSettings) -> Any:
     for name, solve in ((PLANNED, None), (TIP_ALONE, tip_alone)):
         progress(f"{name}: planned")
         curve = CubicSpline(ways, leader.plan(ways, solve))
+        if settings.plan and name == PLANNED:
+            write_plan(settings.plan, curve, path.length_m, settings.speed_m_per_s)
         progress(f"{name}: executed")
         at_m, body = execute(robot, truth, leader.stations_m, curve, path.length_m, settings.speed_m_per_s)
         planned = np.array([leader.body(curve(way)) for way in at_m])

@@ -228,6 +228,12 @@ class ClarkeManifold:
         self.shift_direction = _frozen(np.ones(len(D)) if direction is None else direction)
         self._off_manifold = _frozen(np.eye(len(D)) - D @ C)
 
+    @property
+    def pairs_together(self) -> Array:
+        """Displacements for a unit of all first and of all second coordinates of the pairs, (N, 2)."""
+        moved = self.displacement_matrix
+        return np.stack([moved[:, ::2].sum(axis=1), moved[:, 1::2].sum(axis=1)], axis=1)
+
     def displacement(self, clarke: ArrayLike) -> Array:
         """Displacements of all tendons.
 

@@ -16,24 +16,31 @@ from continuum_robot.geometry.null_tensions import positive_null_vector
 
 Array = NDArray[np.float64]
 
-PAIR = 2
-"""Coordinates that share gains, as the two Clarke coordinates of a segment do."""
 _LEAST_COMPLIANCE = 1e-3  # of the largest: a stiffer displacement is stretch of tendons and noise before it is motion
+_EQUAL = 1e-6  # difference of compliances, of the larger: below, any turn of both modes together is a mode too
+_LEAST_TIP_MOTION = 1e-6  # of the tip over the displacement: below, the sign of a mode is that of a tendon
 
 
 class TendonModes(ClarkeManifold):
-    """Pairs of displacements along which a rod gives way most to its tendons, and can be pulled to and fro.
+    """Displacements along which a rod gives way most to its tendons, and can be pulled to and fro.
 
-    The rod's compliance Q = J K^-1 J^T, from tensions to displacements at the straight configuration, is symmetric; its
-    eigenvectors of largest eigenvalue are the displacements that tensions move most. Tendons only pull, so a set of
-    them can be forced both ways only while some positive tensions together force none of them: a mode without which no
-    such tensions would be left over is passed over. :attr:`transforms` is empty.
+    The rod's compliance Q = J K^-1 J^T, from tensions to displacements at the straight configuration, is symmetric. Its
+    eigenvectors of largest eigenvalue are the displacements that tensions of a given size move most: the longest axes
+    of the compliance ellipsoid (Gravagne and Walker, IEEE Trans. Robotics and Automation 18(3), 2002). They are
+    orthogonal, and so are their shapes of least energy: where only some are coordinates, these shapes have nothing of
+    the others, and the least tensions that force the coordinates force none of the others.
+
+    Tendons only pull, so a set of them can be forced both ways only while some positive tensions together force none of
+    them: a mode without which no such tensions would be left over is passed over. :attr:`transforms` is empty.
 
     Parameters
     ----------
     compliance : Q, (N, N), m/N
     tip : (2, N) displacement of the tip along x and y per tension, m/N; each pair of coordinates is turned towards it
-    coordinates : how many, even
+    coordinates : how many
+    in_pairs : turn every two modes together towards the tip's x and y; else those alone that are equally soft
+    within : the manifold that the modes are a part of, whose tensions that force nothing shift the tendons; None: such
+        tensions are found
 
     Attributes
     ----------
@@ -45,37 +52,57 @@ class TendonModes(ClarkeManifold):
     ParameterError : fewer modes than coordinates that tendons can force both ways; names what each is left over
     """
 
-    def __init__(self, compliance: ArrayLike, tip: ArrayLike, coordinates: int) -> None:
+    def __init__(
+        self,
+        compliance: ArrayLike,
+        tip: ArrayLike,
+        coordinates: int,
+        *,
+        in_pairs: bool = True,
+        within: ClarkeManifold | None = None,
+    ) -> None:
         Q = np.asarray(compliance, dtype=float)
         count = len(Q)
         if Q.shape != (count, count) or not np.allclose(Q, Q.T, atol=1e-9 * np.abs(Q).max(initial=0.0)):
             raise ParameterError("compliance", Q.shape, "a symmetric matrix")
-        if coordinates < PAIR or coordinates % PAIR:
-            raise ParameterError("coordinates", coordinates, "an even number of at least 2")
-        modes, compliances = _forced_both_ways(Q, coordinates)
+        if coordinates < 1:
+            raise ParameterError("coordinates", coordinates, "at least 1")
+        modes, compliances = _forced_both_ways(Q, coordinates, within)
         moved = np.asarray(tip, dtype=float) @ (modes / compliances)
-        pairs = [_turned(modes[:, k : k + PAIR], moved[:, k : k + PAIR]) for k in range(0, coordinates, PAIR)]
-        D = np.column_stack(pairs)
+        columns: list[Array] = []
+        while (k := len(columns)) < coordinates:
+            equal = k + 1 < len(compliances) and compliances[k] - compliances[k + 1] < _EQUAL * compliances[k]
+            if equal or (in_pairs and k + 1 < coordinates):
+                columns += list(_turned(modes[:, k : k + 2], moved[:, k : k + 2]).T)
+            else:
+                columns.append(_signed(modes[:, k], moved[:, k]))
+        D = np.column_stack(columns[:coordinates])
         C: Array = np.linalg.pinv(D).astype(np.float64)
-        direction = positive_null_vector(D)
+        direction = positive_null_vector(D) if within is None else within.shift_direction.copy()
         if direction is None:  # rounding, where the modes had one
             raise ParameterError("tendons", "tensions that force none of the coordinates", "none close to zero")
-        self._set(D, C, [count], segments=coordinates // PAIR, direction=direction)
-        self.compliances = compliances
-        compliances.setflags(write=False)
+        counts = [count] if within is None else [rows.stop - rows.start for rows in within.tendon_slices]
+        self._set(D, C, counts, segments=(coordinates + 1) // 2, direction=direction)
+        self.compliances = compliances[:coordinates]
+        self.compliances.setflags(write=False)
 
 
-def _forced_both_ways(Q: Array, desired: int) -> tuple[Array, Array]:
-    """The softest modes that leave positive tensions over, orthonormal, (N, desired), and their compliances."""
+def _forced_both_ways(Q: Array, desired: int, within: ClarkeManifold | None) -> tuple[Array, Array]:
+    """The softest modes that leave positive tensions over, orthonormal, (N, k), and their compliances, (k,).
+
+    k is ``desired``, or one more where the last one has a partner that is equally soft.
+    """
     values, vectors = np.linalg.eigh((Q + Q.T) / 2)
     taken: list[int] = []
     passed: list[str] = []
     for k in np.argsort(values)[::-1]:
-        if len(taken) == desired:
+        if len(taken) >= desired:
+            if len(taken) == desired and values[taken[-1]] - values[k] < _EQUAL * values[taken[-1]]:
+                taken.append(int(k))
             break
         if values[k] < _LEAST_COMPLIANCE * values.max():
             passed.append(f"{_named(vectors[:, k])} is too stiff")
-        elif positive_null_vector(vectors[:, [*taken, k]]) is None:
+        elif within is None and positive_null_vector(vectors[:, [*taken, k]]) is None:
             passed.append(f"{_named(vectors[:, k])} is pulled one way only")
         else:
             taken.append(int(k))
@@ -104,3 +131,10 @@ def _turned(pair: Array, moved: Array) -> Array:
     left, _, right = np.linalg.svd(moved)
     turned = pair @ right.T @ left.T  # moved @ right.T @ left.T is symmetric and positive
     return np.asarray(turned / np.linalg.norm(turned, axis=1).max())
+
+
+def _signed(mode: Array, moved: Array) -> Array:
+    """A mode, (N,), towards +x or +y of the tip, which it moves by ``moved``, (2,); its largest entry of size 1."""
+    largest = mode[np.argmax(np.abs(mode))]
+    towards = moved[np.argmax(np.abs(moved))]
+    return np.asarray(mode / abs(largest) * np.sign(towards if abs(towards) > _LEAST_TIP_MOTION else largest))

@@ -26,7 +26,7 @@ from continuum_robot.robot.basis import BENDING_KINDS, Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, equilibrium
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendon_modes import held_manifold
 from continuum_robot.rod.tip_stiffness import tendon_stiffness
 
 Array = NDArray[np.float64]
@@ -115,7 +115,7 @@ class WeighingModel:
             raise ParameterError(
                 "gravity_m_per_s2", robot.gravity_m_per_s2, "gravity, where a payload is to be weighed"
             )
-        self._manifold = controlled_manifold(robot)
+        self._manifold = held_manifold(robot)
         self._rod = Rod(sagging(robot, bending_order).changed(payload_kg=0.0))
 
     def force(self, turn: Turn, payload_kg: float, stiffness_ratio: float) -> Array:

@@ -38,7 +38,7 @@ class WeighingMotion(Reference):
     Parameters
     ----------
     radius_m : of the first turn, of every segment, Clarke coordinates, m
-    coordinate_count : 2m
+    coordinate_count : 2m, or how many modes are controlled
     period_s : of a turn, s; slow, since what the motion itself asks for is not in the model
     turns : each way
 
@@ -56,7 +56,7 @@ class WeighingMotion(Reference):
     ) -> None:
         if not (0 < radius_m < math.inf and 0 < period_s < math.inf and turns > 0):
             raise ParameterError("radius_m, period_s, turns", (radius_m, period_s, turns), "positive numbers")
-        self._radius_m, self._segments = radius_m, coordinate_count // 2
+        self._radius_m, self._count = radius_m, coordinate_count
         self._bend_s = period_s / 4
         self._turn_s, self._angle_rad = turns * period_s, 2 * math.pi * turns
         self._duration_s = 2 * (self._bend_s + self._turn_s)
@@ -79,7 +79,7 @@ class WeighingMotion(Reference):
         turn = cmath.exp(1j * angle)
         turning = turn, 1j * rate * turn, (1j * change - rate**2) * turn
         places = _product(_product(self._bend(t_s), factor), turning)
-        return ClarkeReference(*(np.tile([one.real, one.imag], self._segments) for one in places))
+        return ClarkeReference(*(np.resize([one.real, one.imag], self._count) for one in places))
 
     def arc(self, t_s: float) -> int:
         """Number of the arc that the reference is on, from 0 to 2 ARCS - 1: first those of one way, then of the other;

@@ -23,7 +23,6 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
 from continuum_robot.robot.base_stage import AXES, STAGE_FRAME, BaseStage
-from continuum_robot.robot.description import Robot
 
 _TF_S = 0.05
 
@@ -68,11 +67,10 @@ class BaseStageNode(SensorNode[TendonReading]):
 
         Raises
         ------
-        ParameterError : a robot without a stage or its motors, or one whose gravity turns with the stage
+        ParameterError : a robot without a stage or its motors
         DeviceError : a motor does not answer
         """
         robot = self.load_robot()
-        check_gravity(robot)
         # Kept when it is cleaned up: a simulated stage stands where it stood.
         device = self.device = self.device or backends.base_stage(robot, simulated=self.simulated)
         device.motors.open()
@@ -173,19 +171,6 @@ class BaseStageNode(SensorNode[TendonReading]):
             status.add("position", self.reading.displacement_m)
         if self.loop is not None:
             self.thresholds.diagnose(status, self.loop.statistics.report(), self.loop.period_s)
-
-
-def check_gravity(robot: Robot) -> None:
-    """Refuse a stage that turns the robot against gravity: the controllers' statics are those of one direction.
-
-    Raises
-    ------
-    ParameterError : gravity has a part across the stage's axis, about which the robot turns
-    """
-    stage, gravity = robot.base_stage, robot.gravity_m_per_s2
-    if stage is not None and stage.rotation is not None and not np.allclose(stage.gravity((0, 1), gravity), gravity):
-        expected = "gravity along the stage's axis, or a stage without rotation: the controllers do not turn it"
-        raise ParameterError("gravity_m_per_s2", gravity, expected)
 
 
 def main() -> int:

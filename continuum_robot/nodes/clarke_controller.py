@@ -33,6 +33,7 @@ from continuum_robot.nodes.topics.flat_messages import commands_layout, states_l
 from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.topic_claim import TopicClaim
+from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
@@ -140,6 +141,7 @@ class ClarkeControllerNode(ManagedNode):
         self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
         self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
+        self._gravity = TurnedGravity(self, self._turn)
         subscribe_to_owner(self, String, "reference_writer", lambda message: self._references.take_turn(message.data))
         self.diagnostics.add_task("controller", self._diagnose)
 
@@ -164,9 +166,10 @@ class ClarkeControllerNode(ManagedNode):
             item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
             take=self._take_settings,
-            leave_out=("note", "law", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
+            leave_out=("note", "law", "modes", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
         )
         self._see_shape(robot)
+        self._gravity.follow(robot, self._create)
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
@@ -186,6 +189,10 @@ class ClarkeControllerNode(ManagedNode):
         elif self._controller is not None:
             self._controller.ask_payload(payload_kg)
         self._robot = robot
+
+    def _turn(self, gravity: Vector) -> None:
+        if self._controller is not None:
+            self._controller.set_gravity(gravity.tolist())
 
     def _see_shape(self, robot: Robot) -> None:
         """Hear of the shape where an integral may correct its error, or the tip's."""

@@ -45,6 +45,7 @@ from continuum_robot.nodes.lockstep.flow import FlowTimer
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
+from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, added
 from continuum_robot.robot.schema import Quantity
@@ -160,6 +161,7 @@ class ContactMonitorNode(ManagedNode):
         self.create_service(Trigger, "~/reset", self._serve_reset)
         self.create_service(SetContactThresholds, "~/set_thresholds", self._serve_thresholds)
         self.diagnostics.add_task("contact", self._diagnose)
+        self._gravity = TurnedGravity(self, self._turn)
 
     # Lifecycle
 
@@ -190,6 +192,7 @@ class ContactMonitorNode(ManagedNode):
             self.say(f"kinds of contacts and their segments by motion are not reported: {error}")
         self._estimate = None
         self._monitor = monitor
+        self._gravity.follow(robot)
         self._floor.read()
 
     def _make_monitor(self, robot: Robot, *, motors: bool) -> ContactMonitor:
@@ -197,12 +200,17 @@ class ContactMonitorNode(ManagedNode):
         assert self._settings is not None
         assert self._location is not None
         return ContactMonitor(
-            robot,
+            self._gravity.turned(robot),
             self._settings.value,
             self._location.value,
             motors=motors,
             observer_settings=self.own_settings,
         )
+
+    def _turn(self, gravity: Vector) -> None:
+        with self._monitor_lock:
+            if self._monitor is not None:
+                self._monitor.set_gravity(gravity)
 
     def carry(self, payload_kg: float) -> None:
         """Begin anew with another payload, kg: observers, tare and what was learnt were those of the one before."""

@@ -105,8 +105,16 @@ class PredictiveTipNode(ManagedNode):
         self.diagnostics.add_task("plan", self._diagnose)
 
     def configure(self) -> None:
-        """Read the obstacles and compile the robot's model."""
+        """Read the obstacles and compile the robot's model.
+
+        Raises
+        ------
+        ParameterError : a robot whose gravity turns with its stage
+        """
         robot, file = self.load_robot(), str(self.parameters.get("world"))
+        if robot.gravity_turns:
+            expected = "gravity along the stage's axis: plans know one direction of it. Use the controller tip"
+            raise ParameterError("gravity_m_per_s2", robot.gravity_m_per_s2, expected)
         obstacles: list[ConvexObstacle] = load_world(file).convex() if file else []
         settings = self.parameters.declare_settings("plan", PredictiveSettings()).value
         self._control = PredictiveTip(robot, obstacles, settings)

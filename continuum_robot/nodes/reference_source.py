@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
 from continuum_robot.control.motion import LONGEST_STEP_S, Halt, MotionLimits, motion_limits
-from continuum_robot.control.references import ClarkeReference, Hold, Reference, blend, make_reference
+from continuum_robot.control.references import ClarkeReference, Hold, Interpolated, Reference, blend, make_reference
 from continuum_robot.control.tip.control import TipControl, TipSettings
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.msg import ClarkeState, Shape
@@ -46,6 +46,7 @@ TARGET_AGE_S = 1.0
 """A tip target that is older when it arrives was meant for another moment."""
 TIP_SETTLES_S = 0.2
 """After so long at rest the tip is where the controller ``tip`` holds it, s."""
+_LEAST_BLEND_S = 0.2
 _LIMITS = {"reference.speed_m_per_s", "reference.acceleration_m_per_s2"}
 
 
@@ -100,6 +101,7 @@ class ReferenceSource(ManagedNode):
         self._position: Vector = np.zeros(0)
         self._tip_path: TipPath | None = None
         self._stage: StageLine | None = None
+        self._leads_stage = False
         self._to_tip = False
         self._rests_since_s = 0.0
         flow = self.flow
@@ -139,6 +141,8 @@ class ReferenceSource(ManagedNode):
         self._velocity = conversions.preallocate(self._message, "velocity", count)
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)
         self._tip_states.prepare(count)
+        if robot.base_stage is not None and self._stage is None:
+            self._stage = StageLine(self, robot.base_stage, self._on_stage_fault)
         self._tip_path = self._make_tip_path(robot)
         self._reaction.configure(robot)
 
@@ -190,8 +194,49 @@ class ReferenceSource(ManagedNode):
 
     def _on_stage_fault(self) -> None:
         """The stage stopped, and the tip cannot follow its path without it."""
-        if self._active and self._to_tip:
+        if self._active and (self._to_tip or self._stage_way is not None):
             self._hold()
+
+    @property
+    def _stage_way(self) -> Interpolated | None:
+        """Where the trajectory that is played has the stage; None where it does not move it."""
+        return None if self._to_tip else getattr(self._trajectory, "stage", None)
+
+    def _wait_for_stage(self, now_s: float) -> None:
+        """A trajectory that moves the stage begins when that is heard; it ends where the stage is too far or silent."""
+        trajectory, line = self._trajectory, self._stage
+        if trajectory is None or line is None or self._stage_way is None:
+            return
+        if line.position is None and not self._leads_stage:
+            self._start_s = now_s
+            return
+        problem = line.obstacle if self._leads_stage else self._refuse_way(trajectory)
+        self._leads_stage = True
+        if problem:
+            self.get_logger().error(f"the trajectory ends: {problem}")
+            self._hold()
+
+    def _lead_stage(self, time_s: float) -> None:
+        """Move the stage along; at the end of its way it holds by itself, and others may command it."""
+        way, line = self._stage_way, self._stage
+        if way is None or line is None or not self._leads_stage:
+            return
+        if time_s <= way.duration_s + line.stage.command_timeout_s:
+            line.command(way.at(time_s).position)
+
+    def _refuse_way(self, trajectory: Reference) -> str:
+        """Why a trajectory cannot begin where the stage is, "" where it can, or does not move it."""
+        way, line = getattr(trajectory, "stage", None), self._stage
+        if way is None or line is None:
+            return ""
+        begin, here = way.at(0.0).position, line.position
+        if line.fault or here is None:  # unheard yet, it is waited for
+            return line.obstacle if line.fault else ""
+        # It gets there while the tendons are blended in.
+        room = line.stage.speed * 0.5 * max(float(self.parameters.get("blend_s")), _LEAST_BLEND_S)
+        if (np.abs(begin - here) > room).any():
+            return f"the stage is at {here.round(4).tolist()}, the file begins at {begin.round(4).tolist()} (m, rad)"
+        return ""
 
     @property
     def _stage_obstacle(self) -> str:
@@ -225,11 +270,14 @@ class ReferenceSource(ManagedNode):
             if self._motion.holding:
                 self._trajectory, self._blend_s = Hold(self._measured), 0.0
         self._wait_for_stall(now_s)
+        self._wait_for_stage(now_s)
         if self._motion.leads_tip and self._motion.holding and not self._to_tip:
             self._hold_tip(now_s)
-        reference = self._tip_path_at(now_s) if self._to_tip else self._trajectory_at(now_s)
+        desired = reference = self._tip_path_at(now_s) if self._to_tip else self._trajectory_at(now_s)
         if self._reaction.active:
             reference = self._reaction.answer(reference, self._measured_now(now_s), self._period_s)
+        if np.array_equal(reference.position, desired.position):  # no contact keeps the tendons from it
+            self._lead_stage(now_s - self._start_s)
         self._current = reference
         self._sequence += 1
         message = self._message
@@ -260,7 +308,7 @@ class ReferenceSource(ManagedNode):
         """Play from here on; a trajectory that goes on from where the reference is needs no blend."""
         here = self._here()
         self._reaction.resume()
-        self._trajectory, self._to_tip = trajectory, False
+        self._trajectory, self._to_tip, self._leads_stage = trajectory, False, False
         self._blend_s = float(self.parameters.get("blend_s")) if blend_s is None else blend_s
         if here is not None:
             self._start_position = here.position
@@ -417,8 +465,6 @@ class ReferenceSource(ManagedNode):
             tolerance_m=self.parameters.get("tip.tolerance_m"),
             integral_per_s=self.parameters.get("tip.integral_per_s"),
         )
-        if robot.base_stage is not None and self._stage is None:
-            self._stage = StageLine(self, robot.base_stage, self._on_stage_fault)
         return TipPath(robot, TipControl(robot, settings), self._tip_states, self.clock, self._stage)
 
     def _motion_limits(self) -> MotionLimits:
@@ -435,12 +481,20 @@ class ReferenceSource(ManagedNode):
             return
         # Where no trajectory was started, a parameter starts none: it is made when it is.
         if not self._motion.holding and not self._motion.leads_tip:
-            self._play(self._make(self._settings.value))
+            trajectory = self._make(self._settings.value)
+            problem = self._refuse_way(trajectory)
+            if problem:
+                self.get_logger().warning(f"plays nothing new: {problem}")
+                self._hold()
+            else:
+                self._play(trajectory)
         if self._active and "reference.rate_hz" in names:
             self._set_timer()
 
     def _serve_restart(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         obstacle = self._refuse_start()
+        if self._settings is not None and not obstacle:
+            obstacle = self._refuse_way(self._make(self._settings.value))
         if obstacle or self._settings is None:
             response.message = f"refused: {obstacle}"
             return response
@@ -473,7 +527,7 @@ class ReferenceSource(ManagedNode):
     def _make(self, settings: ReferenceSettings) -> Reference:
         robot = self._robot if self._robot is not None else self.load_robot()
         folder = Path(robot.file_name).parent if robot.file_name else None
-        return make_reference(settings, robot.coordinate_count, folder)
+        return make_reference(settings, robot.coordinate_count, folder, robot.base_stage)
 
     def _check_settings(self, settings: ReferenceSettings) -> None:
         self._make(settings)

@@ -27,11 +27,12 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
-from continuum_robot.robot.coordinates import tendon_manifold
+from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import SHAPE_ESTIMATORS, made
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.fiber import curvature_matrix
+from continuum_robot.rod.tendon_modes import limiting_manifold
 from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
@@ -109,6 +110,7 @@ class ShapeEstimatorNode(ManagedNode):
         with_covariance = "tracked_pose_with_covariance"
         subscribe_to_stream(self, PoseWithCovarianceStamped, with_covariance, self._on_pose, lazy=True)
         self.create_service(Trigger, "~/reset", self._serve_reset)
+        self._gravity = TurnedGravity(self, self._turn)
         self.diagnostics.add_task("estimator", self._diagnose)
 
     def configure(self) -> None:
@@ -116,8 +118,9 @@ class ShapeEstimatorNode(ManagedNode):
         robot = self.load_robot()
         self._estimator = self._shape_estimator(robot)
         tracker = self.parameters.declare_settings("tracker", TrackerSettings())
+        self._gravity.follow(robot)
         self._tracked = TrackedTip(robot, tracker.value)
-        self._clarke_matrix = np.asarray(tendon_manifold(robot).clarke_matrix)
+        self._clarke_matrix = np.asarray(limiting_manifold(robot).clarke_matrix)
         self._tendon_count, self._string_count = robot.tendon_count, len(robot.strings)
         self._curvature_matrix, self._newest_curvature = curvature_matrix(robot), None
         count = robot.coefficient_count
@@ -128,6 +131,13 @@ class ShapeEstimatorNode(ManagedNode):
         self._rates = conversions.preallocate(message, "coefficient_rates", count)
         self._covariance = conversions.preallocate(message, "covariance", count * count)
         self._last_stamp_ns = 0
+
+    def _turn(self, gravity: Vector) -> None:
+        take = getattr(self._estimator, "set_gravity", None)
+        if take is None:
+            expected = f"gravity along the stage's axis while {type(self._estimator).__name__} estimates the shape"
+            raise ParameterError("gravity_m_per_s2", gravity.tolist(), f"{expected}, which has no method set_gravity")
+        take(gravity)
 
     def carry(self, payload_kg: float) -> None:
         """Hand another payload, kg, on to the estimator, which may be another package's."""

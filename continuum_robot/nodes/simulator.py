@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
+from numpy.typing import NDArray
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
@@ -27,6 +28,7 @@ from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
@@ -215,6 +217,7 @@ class SimulatorNode(ManagedNode):
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
         subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
         self._push = SimulatedExternalForce(self, lambda: self.plant)
+        self._gravity = TurnedGravity(self, self._turn)
         self.diagnostics.add_task("plant", self._diagnose)
 
     # Lifecycle
@@ -245,6 +248,7 @@ class SimulatorNode(ManagedNode):
             progress=self.say,
         )
         simulator.open()
+        self._gravity.follow(robot)
         self._before = None
         self._activated_ns = self._started_ns = 0
         if world is not None:
@@ -283,6 +287,10 @@ class SimulatorNode(ManagedNode):
         """Hang another payload, kg, at the simulated robot; the models are told by parameters of their own nodes."""
         if self.simulator is not None:
             self.simulator.set_payload(payload_kg)
+
+    def _turn(self, gravity: NDArray[np.float64]) -> None:
+        if self.simulator is not None:
+            self.simulator.set_gravity(gravity)
 
     def cleanup(self) -> None:
         """Let the robot stand still, and end the devices; drivers notice."""

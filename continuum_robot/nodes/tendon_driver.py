@@ -103,7 +103,7 @@ class TendonDriver(ManagedNode):
         self._faults = DriverFaults(self, self._get_loop, self._publish_status, inputs, self._heat, self._hangs)
         self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
         self._lockstep = self._make_lockstep()
-        flow = self.flow if self._lockstep is None else self._lockstep.flow
+        self._flow = flow = self.flow if self._lockstep is None else self._lockstep.flow
         self._states = StatePublisher(self, flow)
         self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
         self._commands = CommandInput(self, flow, self._on_two_writers, listens=slot is None)
@@ -170,6 +170,7 @@ class TendonDriver(ManagedNode):
         self._temperatures = declare_temperatures(self.parameters, robot.actuators, self._take_temperatures)
         limits = declare_limits(self.parameters, robot.limits)
         robot = robot.changed(limits=limits, actuators=self._temperatures.value)
+        self._procedures.gravity.follow(robot, self._flow)
         desired = self._desired_form(robot)
         pace = self._lockstep
         if pace is not None:

@@ -158,6 +158,10 @@ class BaseStage:
         turn, still = self.pose(position)[:3, :3], self.base_on_carriage[:3, :3]
         return np.asarray(turn.T @ still @ np.asarray(at_zero_m_per_s2, dtype=float))
 
+    def turns(self, gravity_m_per_s2: ArrayLike) -> bool:
+        """Whether its rotation changes a gravity, (3,), m/s^2, in the base frame: one with a part across the axis."""
+        return self.rotation is not None and not np.allclose(self.gravity((0, 1), gravity_m_per_s2), gravity_m_per_s2)
+
     def checked(self, position: ArrayLike) -> Vector:
         """Coordinates of the stage, (2,), m and rad. Raises :class:`ParameterError` for others."""
         values = np.array(position, dtype=float)

@@ -67,7 +67,13 @@ class InverseDynamicsSettings:
 class ControlSettings:
     """The Clarke controller of a robot."""
 
-    gains: tuple[PidGains, ...] = quantity("one entry a segment; none if the actuators take displacements", default=())
+    gains: tuple[PidGains, ...] = quantity(
+        "one entry a segment, or a mode with modes; none if the actuators take displacements", default=()
+    )
+    modes: int = quantity(
+        "how many modes of the tendons are controlled, the softest ones; 0: all Clarke coordinates, or two a segment",
+        default=0, ge=0, le=1000,
+    )  # fmt: skip
     law: str = quantity(
         "what turns states into tensions: pid, inverse_dynamics, or the name of an installed controller; into"
         " displacements: statics, which is the default there, or an installed one",
@@ -134,7 +140,11 @@ class ReferenceSettings:
         "dwell of a step, duration of a move or of the entry into a circle", default=2.0, gt=0, le=1e4
     )
     rate_hz: float = quantity("how often the reference is published", default=100.0, ge=1, le=2000)
-    file: str = quantity("CSV with time_s and a column for each coordinate, for kind csv", default="")
+    file: str = quantity(
+        "CSV with time_s and a column for each coordinate, and insertion_m and rotation_rad where it moves the stage"
+        " too, for kind csv",
+        default="",
+    )
     speed_m_per_s: float = quantity(
         "largest speed towards a target, of all coordinates together; 0: the largest displacement in 2 s",
         default=0.0,

@@ -264,9 +264,11 @@ class Robot:
     def _checked_control(self, control: ControlSettings) -> ControlSettings:
         """The settings, with the law that displacements need; RobotFileError where one is without effect."""
         plain = ControlSettings()
+        self._check_modes(control.modes)
         if not self.takes_displacements:
             if len(control.gains) != len(self.part_names):
-                raise refuse("control.gains", len(control.gains), f"{len(self.part_names)} entries, one a segment")
+                each = "mode" if control.modes else "segment"
+                raise refuse("control.gains", len(control.gains), f"{len(self.part_names)} entries, one a {each}")
             if control.law == STATICS_LAW:
                 raise refuse("control.law", control.law, "pid or another law: the actuators take tensions")
             for key in ("integral_per_s", "pretension_by"):
@@ -292,6 +294,20 @@ class Robot:
             expected = f"{BY_MODEL}: motors that share tendons tighten none alone"
             raise refuse("control.pretension_by", control.pretension_by, expected)
         return replace(control, law=STATICS_LAW)
+
+    def _check_modes(self, modes: int) -> None:
+        """Refuse a number of modes without effect, or of more than there are; the rod itself says the rest."""
+        if not modes:
+            return
+        if self.mechanism is not None:
+            raise refuse("control.modes", modes, f"none: the coordinates of a {self.traits.kind} are its own")
+        usual = RodConstruction(self).all_coordinates
+        if modes == usual or (modes > usual and not self.traits.without_clarke):
+            expected = f"fewer than {usual}, or none: these tendons have {usual} coordinates without it"
+            raise refuse("control.modes", modes, expected)
+        if modes >= self.tendon_count:
+            expected = f"fewer than the {self.tendon_count} tendons, which only pull"
+            raise refuse("control.modes", modes, expected)
 
     def _preloaded(self, control: ControlSettings) -> ControlSettings:
         """The settings for motors that take tensions; where they share tendons, the preload is their pretension."""
@@ -407,11 +423,12 @@ class Robot:
     @property
     def coordinates_name(self) -> str:
         """What the coordinates are called that its tendons are controlled in."""
-        return "tendon modes" if self.traits.without_clarke else "Clarke coordinates"
+        modes = self.traits.without_clarke or (self.control is not None and self.control.modes)
+        return "tendon modes" if modes else "Clarke coordinates"
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What has a controller's gains of its own: segments, pairs of tendon modes, or the mechanism's kind."""
+        """What has gains of its own: segments, tendon modes or pairs of them, or the mechanism's kind."""
         return self.construction.part_names
 
     def fitted_to(self, sha256: str) -> bool:
@@ -424,6 +441,11 @@ class Robot:
         object.__setattr__(robot, "file_name", self.file_name)
         object.__setattr__(robot, "derived", self.derived)
         return robot
+
+    @property
+    def gravity_turns(self) -> bool:
+        """Whether gravity in the base frame changes as its stage turns."""
+        return self.base_stage is not None and self.base_stage.turns(self.gravity_m_per_s2)
 
     def on_stage(self, position: ArrayLike) -> Robot:
         """The same robot in the gravity that its base feels where the stage stands; in its base frame all else stays.
@@ -439,6 +461,18 @@ class Robot:
         if self.base_stage is None:
             raise ParameterError("robot.base_stage", None, f"a stage in the file of robot {self.name!r}")
         return self.changed(gravity_m_per_s2=tuple(self.base_stage.gravity(position, self.gravity_m_per_s2).tolist()))
+
+    @property
+    def with_all_coordinates(self) -> Robot:
+        """The same robot under control of all its coordinates, for procedures that move and measure every tendon.
+
+        Motors that share tendons can make no others than ``control.modes`` says.
+        """
+        control = self.control
+        if control is None or not control.modes or self.shares_motors:
+            return self
+        entries = len(self.segments)
+        return self.changed(control=replace(control, modes=0, gains=control.gains[:1] * entries), reference=None)
 
     def carrying(self, payload_kg: float) -> Robot:
         """The same robot with another payload, kg. Raises :class:`ParameterError` for a mechanism: it carries none."""
@@ -587,7 +621,7 @@ class Robot:
 
     @property
     def coordinate_count(self) -> int:
-        """Number of coordinates that the tendons control, two a segment: Clarke's or tendon modes; the mechanism's."""
+        """Number of coordinates that the tendons control, Clarke's or tendon modes; or the mechanism's."""
         return self.construction.coordinate_count
 
     @property

@@ -98,15 +98,22 @@ class RodConstruction:
     def traits(self) -> Traits:
         """What the stack can do with it, and how."""
         without_clarke, nonlinear_lengths, planar = self.without_clarke, self.nonlinear_lengths, self.planar
-        names = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
+        names: tuple[str, ...] = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
+        if planar:
+            names = tuple(f"q of {segment.name}" for segment in self.segments)
+        if self.modes:
+            names = self.part_names
         law = PID_LAW if self.robot.control is None else self.robot.control.law
         in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
+        mixed = "on this robot no tendons bend one segment alone" if without_clarke else ""
+        if self.modes:
+            mixed = "each of the modes of control.modes bends several segments"
         return Traits(
-            coordinate_names=tuple(f"q of {segment.name}" for segment in self.segments) if planar else names,
+            coordinate_names=names,
             without_compiled_cycle="" if law in COMPILED_LAWS else f"the controller {law} is Python code",
             without_tip_control=in_plane,
             without_clarke=without_clarke,
-            without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
+            without_bending_command=in_plane or mixed,
             nonlinear_lengths=nonlinear_lengths,
             # Readings show too little of shear, extension and torsion. Lengths of tendons in one plane do not show how
             # the rod bends across it.
@@ -121,7 +128,9 @@ class RodConstruction:
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """Segments, or pairs of tendon modes."""
+        """Segments, or pairs of tendon modes; each mode where the file says how many."""
+        if self.modes:
+            return tuple(f"mode_{index + 1}" for index in range(self.modes))
         if self.without_clarke:
             return tuple(f"modes_{index + 1}" for index in range(len(self.segments)))
         return tuple(segment.name for segment in self.segments)
@@ -145,8 +154,18 @@ class RodConstruction:
         )
 
     @property
+    def modes(self) -> int:
+        """How many of the modes the file says are controlled; 0: all of the tendons' coordinates."""
+        return 0 if self.robot.control is None else self.robot.control.modes
+
+    @property
     def coordinate_count(self) -> int:
-        """Two a segment; one where each has two tendons, which bend it in one plane."""
+        """That of the modes; else two a segment, or one where each has two tendons, which bend it in one plane."""
+        return self.modes or self.all_coordinates
+
+    @property
+    def all_coordinates(self) -> int:
+        """How many coordinates there are where the file does not say how many modes."""
         return len(self.segments) if self.planar else 2 * len(self.segments)
 
     @property

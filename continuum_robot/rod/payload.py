@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mass that a rod's tip carries, changed while a controller runs. Stepped code."""
+"""The mass that a rod's tip carries, and gravity, changed while a controller runs. Stepped code."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _NUMBERS = cython.declare(cython.int, 10)
 class Payload:
     """Writes the payload into the numbers of a rod, which the kernel reads at each call; goes to another one evenly.
 
+    Gravity, which a stage turns, it writes at once.
+
     Parameters
     ----------
     rod : whose payload it is from now on; what the rod itself reports as ``payload_kg`` does not follow
@@ -34,6 +36,7 @@ class Payload:
     body: cython.double[::1]
     without: cython.double[::1]
     of_one_kg: cython.double[::1]
+    gravity: cython.double[::1]
 
     def __init__(self, rod: Rod) -> None:
         body, of_one_kg = rod.carrying_body[MASS], rod.payload_per_kg
@@ -41,11 +44,17 @@ class Payload:
         self.rate_kg_per_s = 0.0
         self.body, self.of_one_kg = memory_of(body), vector(of_one_kg.tolist())
         self.without = vector((body - self.mass_kg * of_one_kg).tolist())
+        self.gravity = memory_of(rod.arrays.gravity)
 
     def ask(self, payload_kg: float) -> None:
         """Go to another mass, kg, in :data:`PAYLOAD_S`. Between two cycles only."""
         self.asked_kg = float(payload_kg)
         self.rate_kg_per_s = abs(self.asked_kg - self.mass_kg) / PAYLOAD_S
+
+    def turn(self, gravity_m_per_s2: list[float]) -> None:
+        """Take another gravity, (3,), m/s^2, in the base frame. From any thread: a cycle may see part of a change."""
+        for k in range(3):
+            self.gravity[k] = float(gravity_m_per_s2[k])
 
     @stepped
     def step(self, dt: cython.double) -> cython.void:

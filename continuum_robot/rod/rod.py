@@ -256,6 +256,18 @@ class Rod:
         self._payload = replace(self._payload, mass_kg=float(mass_kg))
 
     @property
+    def gravity_m_per_s2(self) -> Vector:
+        """Gravity in the base frame, (3,), m/s^2. What is set counts in the next call."""
+        return self.arrays.gravity.copy()
+
+    @gravity_m_per_s2.setter
+    def gravity_m_per_s2(self, gravity: ArrayLike) -> None:
+        values = np.array(gravity, dtype=float)
+        if values.shape != (3,) or not np.isfinite(values).all():
+            raise ParameterError("gravity_m_per_s2", gravity, "three finite components, m/s^2")
+        self.arrays.gravity[:] = values
+
+    @property
     def carrying_body(self) -> Vector:
         """Numbers of the body at the tip, which the payload is part of, a view."""
         return self.arrays.body[int(np.argmax(self.arrays.bodies_m >= self.arrays.bodies_m[-1]))]

@@ -79,7 +79,8 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
         distribute[rows] -= np.outer(direction, distribute[rows][low] / direction[low])
     give = onto @ (distribute / stiffness[:, None])
     if not integral:
-        gains = np.repeat([entry.p for entry in robot.control.gains], 2)
+        entries = robot.control.gains
+        gains = np.repeat([entry.p for entry in entries], manifold.coordinate_count // max(len(entries), 1))
         if not (gains > 0).all():
             raise ParameterError("control.gains.p", gains.tolist(), "gains above 0 N/m")
         give = give + np.diag(1 / gains)

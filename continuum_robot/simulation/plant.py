@@ -232,6 +232,19 @@ class Plant:
         self.robot = self.robot.carrying(payload_kg)
         take(payload_kg)
 
+    def set_gravity(self, gravity_m_per_s2: ArrayLike) -> None:
+        """Go on in another gravity, as a stage turns the robot, between two steps.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, (3,), m/s^2
+
+        Raises
+        ------
+        ParameterError : not three finite values
+        """
+        self._body.set_gravity(np.asarray(gravity_m_per_s2, dtype=float))
+
     def release(self) -> None:
         """End the push."""
         self._push = None

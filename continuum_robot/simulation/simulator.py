@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from continuum_robot.drivers.simulated_wires import simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
@@ -265,6 +266,16 @@ class Simulator:
         """
         with self._lock:
             self.plant.set_payload(payload_kg)
+
+    def set_gravity(self, gravity_m_per_s2: ArrayLike) -> None:
+        """Go on in another gravity, as a stage turns the robot, from the next step on.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, (3,), m/s^2
+        """
+        with self._lock:
+            self.plant.set_gravity(gravity_m_per_s2)
 
     def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
         """Make a device misbehave from the next step on.

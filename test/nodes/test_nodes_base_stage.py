@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot on a stage, in lock-step: commands, limits and faults of the stage, and a tip target beyond the robot."""
+"""A robot that lies on a stage, in lock-step: commands, limits and faults of the stage, gravity that turns with it, and
+a tip target beyond the robot.
+"""
 
 from __future__ import annotations
+
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import TipState
+from continuum_robot.msg import Shape, TipState
 from continuum_robot.srv import ManageStack
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Point, PointStamped
+from robot_files import robot_file
 from ros_probe import Probe
 from sensor_msgs.msg import JointState
 
@@ -22,7 +28,9 @@ from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
 
-ROBOT = "three_segment_servo_stage"
+LYING = {"gravity_m_per_s2": [-9.81, 0.0, 0.0], "simulation.truth": "none", "tendon_stiffness_n_per_m": 5000.0}
+_FOLDER = tempfile.TemporaryDirectory(prefix="lying_robot_")
+ROBOT = robot_file(Path(_FOLDER.name), LYING, "three_segment_servo_stage")
 OPTIONS = {"visualize": False, "start_motion": False, "controller": "clarke"}
 STAGE = load_robot(ROBOT).base_stage
 TIP_M = 5e-3
@@ -31,8 +39,9 @@ TIP_M = 5e-3
 
 @pytest.fixture(scope="module")
 def listening(probe: Probe) -> Probe:
-    for kind, topic in ((JointState, "base_stage/state"), (TipState, "tip_state")):
+    for kind, topic in ((JointState, "base_stage/state"), (TipState, "tip_state"), (Shape, "simulated_shape")):
         probe.listen(kind, topic)
+    probe.listen(Shape, "shape")
     probe.listen(DiagnosticStatus, "base_stage/status", qos.latched())
     return probe
 
@@ -94,6 +103,26 @@ def test_an_estop_and_a_fault_hold_it_until_a_reset(listening: Probe):
     assert here(listening) == pytest.approx(before, abs=1e-9)
     reset(listening)
     listening.wait_real(lambda: listening.newest("base_stage/status").level == DiagnosticStatus.OK)
+
+
+def bend(probe: Probe, topic: str) -> np.ndarray:
+    """Mean curvature about x and y along the rod, from the shapes of 0.5 s, 1/m."""
+    probe.received[topic].clear()
+    probe.pause(0.5)
+    c = np.mean([message.coefficients for message in probe.received[topic]], axis=0)
+    return c.reshape(-1, 2).mean(axis=0)
+
+
+def test_the_robot_keeps_its_shape_while_gravity_turns_with_it(listening: Probe):
+    """Its soft tendons give way to the weight: by 0.02 /m where the controller took gravity for still."""
+    command(listening, (0.0, 0.0), 0.4)
+    before = bend(listening, "simulated_shape")
+    command(listening, (0.0, 1.5), 4.5)
+    assert here(listening)[1] == pytest.approx(1.5, abs=2e-3)
+    after = bend(listening, "simulated_shape")
+    assert after == pytest.approx(before, abs=5e-3)
+    assert bend(listening, "shape") == pytest.approx(after, abs=1e-2)
+    assert not listening.faults()
 
 
 def test_a_tip_target_beyond_the_robot_is_reached_with_the_stage(listening: Probe):

@@ -22,6 +22,7 @@ from continuum_robot.msg import ClarkeState, Contact, StackStatus, TipState
 from diagnostic_msgs.msg import DiagnosticStatus
 from page_hands import LONG_S, Hand, MessageHand, MouseHand, joined
 from ros_probe import Probe
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from continuum_robot.app.view.browser import Browser, find_browser
@@ -51,6 +52,7 @@ OPTIONS = StackOptions(
     seed=1,
     parameters={"predictive_tip": {"world": str(shipped_file("worlds/post.yaml"))}},
 )
+ON_A_STAGE = StackOptions(robot="three_segment_servo_stage", clock="lockstep", seed=1, start_motion=False)
 LATCHED = {
     "stack_status": StackStatus,
     "driver_status": DiagnosticStatus,
@@ -60,8 +62,13 @@ LATCHED = {
 
 
 @pytest.fixture
-def stack(domain: int) -> Iterator[ComposedStack]:
-    with ComposedStack(OPTIONS) as running:
+def options(request: pytest.FixtureRequest) -> StackOptions:
+    return getattr(request, "param", OPTIONS)
+
+
+@pytest.fixture
+def stack(domain: int, options: StackOptions) -> Iterator[ComposedStack]:
+    with ComposedStack(options) as running:
         running.wait_until_up(LONG_S)
         yield running
 
@@ -79,9 +86,9 @@ def probe(stack: ComposedStack) -> Iterator[Probe]:
 
 
 @pytest.fixture
-def page(stack: ComposedStack, tmp_path: Path) -> Iterator[Page]:
+def page(stack: ComposedStack, options: StackOptions, tmp_path: Path) -> Iterator[Page]:
     stop = threading.Event()
-    with Page(ViewOptions(out=tmp_path), load_robot(ROBOT)) as served:
+    with Page(ViewOptions(out=tmp_path), load_robot(options.robot)) as served:
 
         def draw() -> None:
             while not stop.wait(served.frame()):
@@ -109,7 +116,10 @@ def mouse(page: Page) -> Iterator[Hand]:
         yield MouseHand(page, opened)
 
 
-@pytest.mark.parametrize("by", [messages, pytest.param(mouse, marks=[pytest.mark.long, WITHOUT_BROWSER])])
+BY = pytest.mark.parametrize("by", [messages, pytest.param(mouse, marks=[pytest.mark.long, WITHOUT_BROWSER])])
+
+
+@BY
 def test_every_control_has_its_effect_on_the_stack(
     by: Callable[[Page], AbstractContextManager[Hand]], page: Page, probe: Probe, stack: ComposedStack
 ) -> None:
@@ -210,6 +220,28 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     hand.assert_all_moved()
 
 
+@BY
+@pytest.mark.parametrize("options", [ON_A_STAGE], indirect=True)
+def test_the_sliders_of_a_stage_move_it(
+    by: Callable[[Page], AbstractContextManager[Hand]], page: Page, probe: Probe
+) -> None:
+    probe.listen(JointState, "base_stage/state")
+    probe.listen(JointState, "base_stage/command")
+    with by(page) as hand:
+        hand.open("Steer")
+        sliders = page.panel.stage.sliders
+        assert sorted(sliders) == [0, 1]
+        places = [1e-3 * hand.slide(sliders[0].label, 0.2, lambda value: 40 < value < 80)]
+        probe.wait(lambda: is_at(probe, 0, places[0], 5e-4), LONG_S, "the stage does not insert the robot")
+        places.append(np.deg2rad(hand.slide(sliders[1].label, 0.6, lambda value: 20 < value < 60)))
+        probe.wait(lambda: is_at(probe, 1, places[1], 5e-3), LONG_S, "the stage does not turn the robot")
+        assert is_at(probe, 0, places[0], 5e-4)
+        hand.type(sliders[0].label, 20.0, lambda: is_at(probe, 0, 0.02, 5e-4))
+        # They follow what others make of the stage, and do not move it for that.
+        assert wait_for(lambda: sliders[1].value == pytest.approx(np.rad2deg(places[1]), abs=0.6), LONG_S)
+        assert probe.faults() == []
+
+
 def test_a_slide_is_over_when_the_page_has_the_value_that_was_sent() -> None:
     """A slider that follows the reference passes values that look like it."""
     slider = SimpleNamespace(label="q", min=-12.0, max=12.0, step=0.1, value=2.2, _impl=SimpleNamespace(uuid="q"))
@@ -221,6 +253,11 @@ def test_a_slide_is_over_when_the_page_has_the_value_that_was_sent() -> None:
     connection.send = lambda _message: late.start()
     assert hand.slide("q", 0.7, lambda value: 2.0 < value < 8.0) == pytest.approx(4.8)
     assert slider.value == pytest.approx(4.8)
+
+
+def is_at(probe: Probe, axis: int, place: float, within: float) -> bool:
+    heard = probe.received["base_stage/state"]
+    return bool(heard) and bool(abs(heard[-1].position[axis] - place) < within)
 
 
 def is_near(reference: Callable[[int], float], place: int, value_mm: float) -> bool:

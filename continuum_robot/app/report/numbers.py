@@ -31,6 +31,7 @@ class Tracking:
     first_s : when that was, from the recording's origin, s
     measured, desired : shape (k, 2m), m
     evaluated : which samples the errors are computed from, shape (k,): the start-up blend is left out
+    modes : whether they are tendon modes by themselves, no pairs
     """
 
     time_s: Vector
@@ -38,6 +39,7 @@ class Tracking:
     desired: Vector
     evaluated: NDArray[np.bool_]
     first_s: float = 0.0
+    modes: bool = False
 
     @property
     def error(self) -> Vector:
@@ -147,14 +149,16 @@ def metrics(recording: Recording, tracking: Tracking | None, tip: TipTracking | 
     if tracking is None:
         return numbers
     rmse = tracking.rmse
-    if len(rmse) == 1:
+    if tracking.modes:
+        numbers |= {f"rmse_mode_{index + 1}_m": float(value) for index, value in enumerate(rmse)}
+    elif len(rmse) == 1:
         numbers["rmse_q_m"] = float(rmse[0])
     elif len(rmse) == WITH_INSERTION:
         numbers |= {f"rmse_{name}_m": float(rmse[i]) for i, name in enumerate(("q_re", "q_im", "insertion"))}
     else:
         numbers["rmse_q_re_m"] = float(np.sqrt(np.mean(rmse[0::2] ** 2)))
         numbers["rmse_q_im_m"] = float(np.sqrt(np.mean(rmse[1::2] ** 2)))
-    if len(rmse) > 2 and len(rmse) != WITH_INSERTION:
+    if len(rmse) > 2 and len(rmse) != WITH_INSERTION and not tracking.modes:
         for index, value in enumerate(rmse):
             numbers[f"rmse_q_{'re' if index % 2 == 0 else 'im'}_{index // 2 + 1}_m"] = float(value)
     error = np.abs(tracking.error[tracking.evaluated])

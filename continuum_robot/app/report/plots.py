@@ -54,7 +54,7 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moment
     )
     rmse = tracking.rmse
     for index in range(count):
-        name = clarke_name(index, count)
+        name = robot.part_names[index] if tracking.modes else clarke_name(index, count)
         upper, lower = axes[2 * index, 0], axes[2 * index + 1, 0]
         upper.plot(time_s, 1e3 * tracking.desired[:, index], color=WANTED, lw=1.6, label="reference")
         upper.plot(time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")

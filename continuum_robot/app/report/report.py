@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -90,6 +91,7 @@ def write_report(
     tracking = None
     if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
         tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
+        tracking = dataclasses.replace(tracking, modes=robot.control is not None and robot.control.modes > 0)
     tip = None
     if TRUE_SHAPE in recording.topics and "clarke_reference" in recording.topics:
         tip = track_tip(recording.series(TRUE_SHAPE), recording.series("clarke_reference"), robot, blend_s)
@@ -193,6 +195,9 @@ def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str
 
 
 def _tracking_errors(numbers: Mapping[str, Any]) -> str:
+    modes = [key for key in numbers if key.startswith("rmse_mode_")]
+    if modes:
+        return ", ".join(f"{key[5:-2]} {1e6 * numbers[key]:.1f} µm" for key in modes)
     if "rmse_q_m" in numbers:
         return f"q {1e6 * numbers['rmse_q_m']:.1f} µm"
     re, im = (1e6 * numbers.get(f"rmse_q_{part}_m", math.nan) for part in ("re", "im"))

@@ -76,7 +76,7 @@ class SteeringMode(Protocol):
 
 
 class ClarkeMode:
-    """Steers the Clarke coordinates of one segment, or of a mechanism; this program writes the references.
+    """Steers the coordinates of one segment, two modes, or those of a mechanism; this program writes the references.
 
     Parameters
     ----------
@@ -89,13 +89,18 @@ class ClarkeMode:
         self._segment = 0
 
     def next_segment(self) -> None:
-        """Have the axes move the segment behind, after the last one the first."""
-        self._segment = (self._segment + 1) % max(len(self._robot.description.segments), 1)
+        """Have the axes move the next segment or modes, after the last ones the first."""
+        self._segment = (self._segment + 1) % ((self._robot.description.coordinate_count + 1) // 2)
 
     @property
     def moved(self) -> str:
-        """The segment, from 1."""
-        return f"segment {self._segment + 1}" if self._robot.description.segments else ""
+        """The segment, from 1, or the names of the coordinates."""
+        robot = self._robot.description
+        if not robot.segments:
+            return ""
+        named = axes_of_coordinates(np.ones(3), robot.coordinate_count, self._segment) > 0
+        names = [name for name, one in zip(robot.traits.coordinate_names, named, strict=False) if one]
+        return " and ".join(names) if robot.coordinate_count != 2 and names else f"segment {self._segment + 1}"
 
     def take(self) -> Teleoperation:
         """Take the turn, from where the reference stands."""

@@ -286,7 +286,7 @@ class Commander:
         position : insertion and rotation, (2,), m and rad
         """
         if self._stage is None and not self.steering:
-            self.hold(lambda _success, _sentence: None)
+            self.hold(lambda success, _sentence: None if success else self.drop_stage())
         self._stage = position
         self._stage_timer.reset()
 

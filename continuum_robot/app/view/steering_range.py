@@ -15,7 +15,6 @@ Vector = NDArray[np.float64]
 
 # Of the amplitude of the robot file's own reference, which the robot is known to follow.
 _AMPLITUDE_FRACTION = 1.25
-_ONE_PART = 3  # coordinates of a segment at most
 _DISPLACEMENT_FRACTION = 0.5
 
 
@@ -54,12 +53,14 @@ class Reach:
     names : of each coordinate, as a reader knows it
     short_names : as papers write them
     low_m, high_m : shape (coordinates,), m
+    modes : whether they are tendon modes by themselves, no pairs
     """
 
     names: tuple[str, ...]
     short_names: tuple[str, ...]
     low_m: Vector
     high_m: Vector
+    modes: bool = False
 
 
 def reach_of(robot: Robot) -> Reach:
@@ -78,21 +79,20 @@ def reach_of(robot: Robot) -> Reach:
     amplitude = np.zeros(count)
     if robot.reference is not None and len(robot.reference.amplitude_m) == count:
         amplitude = np.abs(np.array(robot.reference.amplitude_m))
-    bends = 2 * (count // 2)
     high = np.full(count, fallback)
-    for first in range(0, bends, 2):
+    for first in range(0, count, 2):
         radius = _AMPLITUDE_FRACTION * float(amplitude[first : first + 2].max())
         high[first : first + 2] = min(radius, largest) if radius > 0 else fallback
-    if count == 1 and amplitude[0] > 0:
-        high[0] = _AMPLITUDE_FRACTION * amplitude[0]
     low = -high.copy()
     for index, ends_m in robot.traits.coordinate_ranges_m.items():
         low[index], high[index] = ends_m
     names = robot.traits.coordinate_names or tuple(
         f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im")
     )
-    short = tuple(f"{axis},{k + 1}" for k in range(parts) for axis in ("q_Re", "q_Im")) if count > _ONE_PART else names
-    return Reach(names, short, low, high)
+    short = names
+    if not robot.traits.coordinate_names and parts > 1:
+        short = tuple(f"{axis},{k + 1}" for k in range(parts) for axis in ("q_Re", "q_Im"))
+    return Reach(names, short, low, high, modes=robot.control is not None and robot.control.modes > 0)
 
 
 def slider_step(span: float) -> float:

@@ -24,9 +24,10 @@ from scipy.optimize import nnls
 
 from continuum_robot.control.tendon_use import TendonUse
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, pressed_by_pretension
+from continuum_robot.rod.tendon_modes import clarke_from_modes, coefficients_from_clarke, pressed_by_pretension
 
 Vector = NDArray[np.float64]
 
@@ -94,7 +95,9 @@ class TipKinematics:
         if robot.traits.without_tip_control:
             raise ParameterError("robot", robot.name, f"a rod: {robot.traits.without_tip_control}")
         self._rod = Rod(robot)
-        self.scale: Vector = np.repeat([segment.tendons.pitch_radius_m for segment in robot.segments], 2)
+        self.scale: Vector = coordinate_scale_m(robot)
+        if self.scale.size == 2 * len(robot.segments):
+            self.scale = _radii_m(robot)
         self.shape, self._pressed = coefficients_from_clarke(robot), pressed_by_pretension(robot)
 
     def coefficients(self, clarke: Vector) -> Vector:
@@ -126,7 +129,10 @@ class TipInverse:
         self._kinematics, self._limits, self._reachable_m = kinematics, limits, reachable_m
         self._length_m = robot.length_m
         self._scale, self._further = kinematics.scale, kinematics.further
-        self._uneven = _unevenness(robot, self._further)
+        self._uneven = _unevenness(robot, self._further, self._scale[: len(self._scale) - self._further])
+        into = clarke_from_modes(robot)
+        self._from_clarke = None if into.shape[0] == into.shape[1] else np.linalg.pinv(into)
+        self._radii_m = _radii_m(robot)
         self._origin = np.zeros(self._scale.size)
 
     def solve(self, target: ArrayLike, start: ArrayLike | None = None, *, search: bool = True) -> TipSolution:
@@ -171,18 +177,22 @@ class TipInverse:
 
     def _starts(self, target: Vector) -> list[Vector]:
         """Robots bent towards the target, by several angles, all segments the same way or in an S."""
-        count = (self._scale.size - self._further) // 2
+        size = self._scale.size - self._further
+        radii_m = self._scale[:size] if self._from_clarke is None else self._radii_m
+        count = (radii_m.size + 1) // 2
         directions = [math.atan2(target[1], target[0])]
         if math.hypot(target[0], target[1]) < _NEAR_AXIS_FRACTION * self._length_m:
             # No direction is better by itself, and the limits differ: all around, and not along an edge of theirs.
             directions = [0.3 + turn for turn in np.arange(3) * 2 * math.pi / 3]
         starts = []
         for direction in directions:
-            unit = np.tile([math.cos(direction), math.sin(direction)], count)
+            unit = np.resize([math.cos(direction), math.sin(direction)], radii_m.size)
             for angle in _SEARCH_ANGLES_RAD:
                 for signs in ([1.0] * count, [(-1.0) ** i for i in range(count)])[: min(count, 2)]:
-                    bent = angle * self._scale[: 2 * count] * unit * np.repeat(signs, 2)
-                    starts.append(np.concatenate([bent, self._origin[2 * count :]]))
+                    bent = angle * radii_m * unit * np.repeat(signs, 2)[: radii_m.size]
+                    if self._from_clarke is not None:
+                        bent = self._from_clarke @ bent
+                    starts.append(np.concatenate([bent, self._origin[size:]]))
         return starts
 
     def _descend(self, target: Vector, start: Vector) -> tuple[Vector, float, int]:
@@ -305,10 +315,16 @@ def _constrained_step(factor: Vector, slope: Vector, limit_slope: Vector, room: 
     return np.asarray(free + inverse @ (-rest[:-1] / rest[-1]))
 
 
-def _unevenness(robot: Robot, further: int) -> Vector:
-    """Differences of curvature between neighbouring segments over their bending angles, times the mean length.
+def _radii_m(robot: Robot) -> Vector:
+    """Change of each Clarke coordinate that bends its segment by 1 rad, (2m,), m."""
+    return np.repeat([segment.tendons.pitch_radius_m for segment in robot.segments], 2)
 
-    Of ``further`` coordinates, after those of the tendons, the way from where they began.
+
+def _unevenness(robot: Robot, further: int, scale_m: Vector) -> Vector:
+    """Differences of curvature between neighbouring segments over coordinates in ``scale_m``, times the mean length.
+
+    Of ``further`` coordinates, after those of the tendons, the way from where they began. Tendon modes of which not two
+    are controlled a segment say nothing of single segments.
     """
     count = len(robot.segments)
     lengths = [segment.length_m for segment in robot.segments]
@@ -318,4 +334,10 @@ def _unevenness(robot: Robot, further: int) -> Vector:
         for part in range(2):
             rows[2 * i + part, 2 * i + part] = robot.length_m / count / lengths[i]
             rows[2 * i + part, 2 * (i + 1) + part] = -robot.length_m / count / lengths[i + 1]
-    return rows
+    if scale_m.size == 2 * count:
+        return rows
+    into = clarke_from_modes(robot)
+    if into.shape[0] != 2 * count:
+        return np.eye(scale_m.size + further)[scale_m.size :]
+    angles = into / _radii_m(robot)[:, None] * scale_m
+    return np.hstack([rows[:, : 2 * count] @ angles, rows[:, 2 * count :]])

@@ -528,14 +528,13 @@ def _between(before: Plan, after: Plan, fraction: float) -> Plan:
 
 def _polygon(size: int) -> Vector:
     """Rows whose products with the coordinates are at most 1 in a polygon in the unit ball, (rows, 2m)."""
-    pairs = size // 2
+    pairs = (size + 1) // 2
     angles = 2 * math.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
     inner = math.cos(math.pi / _DIRECTIONS) / math.sqrt(pairs)
     rows = np.zeros((pairs * _DIRECTIONS, size))
     for pair in range(pairs):
-        rows[pair * _DIRECTIONS : (pair + 1) * _DIRECTIONS, 2 * pair : 2 * pair + 2] = (
-            np.stack([np.cos(angles), np.sin(angles)], axis=1) / inner
-        )
+        both = np.stack([np.cos(angles), np.sin(angles)], axis=1) / inner
+        rows[pair * _DIRECTIONS : (pair + 1) * _DIRECTIONS, 2 * pair : 2 * pair + 2] = both[:, : size - 2 * pair]
     return rows
 
 

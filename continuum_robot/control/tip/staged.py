@@ -57,7 +57,7 @@ class StagedKinematics(TipKinematics):
 
 
 class StagedUse(TendonUse):
-    """Limits of the tendons, and the ranges of the stage, over n + 2 coordinates.
+    """Limits of the tendons, and the ranges of the stage, over n + 2 coordinates; gravity turns with the stage.
 
     Parameters
     ----------
@@ -67,18 +67,26 @@ class StagedUse(TendonUse):
     def __init__(self, robot: Robot, fraction: float) -> None:
         super().__init__(robot, fraction)
         stage = stage_of(robot)
+        self._stage, self._gravity = stage, np.array(robot.gravity_m_per_s2)
+        self._turns = robot.gravity_turns
         self._has, (self._low, self._high) = stage.has, stage.ranges[stage.has].T
         self.rows["stage"] = slice(self.count, self.count + 2 * len(self._low))
 
     def tension(self, coordinates: Vector) -> Vector:
         """Tensions that hold the robot at coordinates (2m + 2,), by the model, (N,), N."""
+        self._turn(coordinates)
         return super().tension(coordinates[:-2])
 
     def use(self, coordinates: Vector) -> Vector:
         """Fractions of all limits at coordinates (2m + 2,); 1 at the end of a range, less inside."""
+        self._turn(coordinates)
         along, span = coordinates[-2:][self._has], self._high - self._low
         ranges = 1 + np.concatenate([along - self._high, self._low - along]) / np.tile(span, 2)
         return np.concatenate([super().use(coordinates[:-2]), ranges])
+
+    def _turn(self, coordinates: Vector) -> None:
+        if self._turns:
+            self.set_gravity(self._stage.gravity(coordinates[-2:], self._gravity))
 
 
 class StagedMotion(LimitedMotion):

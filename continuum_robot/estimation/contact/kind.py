@@ -140,7 +140,8 @@ class ContactKinds:
     ) -> None:
         self.settings = settings or KindSettings()
         self._pose, self._length_m = pose, robot.length_m
-        self._shapes, self._manifold = coefficients_from_clarke(robot), controlled_manifold(robot)
+        whole = robot.with_all_coordinates
+        self._shapes, self._manifold = coefficients_from_clarke(whole), controlled_manifold(whole)
         self._arc_lengths_m = [fraction * robot.length_m for fraction in _FRACTIONS]
         self.reset()
 

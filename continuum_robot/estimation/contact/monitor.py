@@ -192,6 +192,15 @@ class ContactMonitor:
         self._tare.clear()
         self._learning.forget()
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity, as a stage turns the robot: the observers, the tare and what was learnt stay.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, (3,), m/s^2
+        """
+        self.functions.rod.gravity_m_per_s2 = gravity_m_per_s2
+
     def _take(self, settings: MonitorSettings, *, rebuild: bool) -> None:
         """Use settings, all or nothing; new observers where they need them."""
         if rebuild:

@@ -117,6 +117,7 @@ def fit_motion(
         equations = RollingEquations if robot.traits.kind == ROLLING else ModulationEquations
         return fit_forces(robot, [equations(robot, even, settings)], settings, progress)
     check_driven_rod(robot)
+    robot = robot.with_all_coordinates
     if bends_alone(robot):
         return fit_forces(robot, [CoordinateEquations(robot, even, settings)], settings, progress)
     # A rod that swings freely: from where only slow motion leads, the fit of the fast one does not lose the beat. The

@@ -90,7 +90,7 @@ class Chirps(ServoedMotion[RecordedMotion]):
             expected = f"more than limits.minimum_n = {minimum_n.max():g} N"
             raise ParameterError("tension_n", float(self.rest_n.min()), expected)
         pull = np.asarray(self.manifold.displacement_matrix)
-        own_kg, stiffness = at_rest(robot, float(self.rest_n.sum()))
+        own_kg, stiffness = at_rest(robot.with_all_coordinates, float(self.rest_n.sum()))
         self.mass_kg += own_kg
         half_n = 0.5 * settings.swing * room_n
         reach_m = 0.4 * float((most_m / np.abs(pull).sum(axis=1)).min())

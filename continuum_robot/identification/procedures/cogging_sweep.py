@@ -92,7 +92,7 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
         )
         _, limits = driven_parts(robot)
         # All pairs of coordinates go round together; a tendon moves by the length of its row.
-        pairs = self.manifold.displacement_matrix.reshape(robot.tendon_count, -1, 2).sum(axis=1)
+        pairs = self.manifold.pairs_together
         length = np.linalg.norm(pairs, axis=1)
         self._radius_m = float((0.5 * TURNS_WOUND * np.abs(m_per_turn) / length).max())
         reach_m, most_m = self._radius_m * length, limits.each("maximum_displacement_m", robot.tendon_count)
@@ -142,7 +142,7 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
             rate = 0.0
         self._turned_rad += abs(rate) * dt
         self._phase_rad += rate * dt
-        unit = np.tile([math.cos(self._phase_rad), math.sin(self._phase_rad)], self.manifold.coordinate_count // 2)
-        across = np.tile([-math.sin(self._phase_rad), math.cos(self._phase_rad)], self.manifold.coordinate_count // 2)
+        unit = np.resize([math.cos(self._phase_rad), math.sin(self._phase_rad)], self.manifold.coordinate_count)
+        across = np.resize([-math.sin(self._phase_rad), math.cos(self._phase_rad)], self.manifold.coordinate_count)
         radius_m = self._radius_m * grown * shrunk
         return radius_m * unit, radius_m * rate * across

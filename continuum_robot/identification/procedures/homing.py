@@ -112,7 +112,7 @@ class Homing(Procedure[Homed]):
             )
         self._range_m = limits.smallest("maximum_displacement_m", count)
         self._largest_inconsistency_m = reading_thresholds(robot).inconsistency_m
-        self._manifold = controlled_manifold(robot)
+        self._manifold = controlled_manifold(robot.with_all_coordinates)
         super().__init__(robot, self._tension_n * _forceless(self._manifold))
         if self.rest_n.max() > allowed_n:
             raise ParameterError(
@@ -187,7 +187,8 @@ class Homing(Procedure[Homed]):
     def _amplitude(self, displacement: Vector) -> float:
         """Least amplitude of a segment's Clarke coordinates in any direction over a turn, m."""
         clarke = self._manifold.clarke(displacement)
-        least = (np.linalg.eigvalsh(np.cov(clarke[:, [i, i + 1]].T))[0] for i in range(0, clarke.shape[1], 2))
+        parts = (clarke[:, i : i + 2] for i in range(0, clarke.shape[1], 2))
+        least = (np.linalg.eigvalsh(np.atleast_2d(np.cov(part.T)))[0] for part in parts)
         return math.sqrt(2 * max(0.0, min(least)))
 
     def found(self) -> Homed:
@@ -239,6 +240,6 @@ def _sway_directions(manifold: ClarkeManifold) -> Vector:
     A tendon of a segment with parallel ones stands in its own direction, of length 1; one that a pair hardly moves
     pulls less.
     """
-    pairs = manifold.displacement_matrix.reshape(manifold.tendon_count, -1, 2).sum(axis=1)
+    pairs = manifold.pairs_together
     lengths = np.linalg.norm(pairs, axis=1)
     return np.asarray(pairs / np.maximum(lengths, lengths.max() / 4)[:, None])

@@ -61,7 +61,7 @@ class ServoedMotion(Procedure[Found]):
         self, robot: Robot, tension_n: float, *, bandwidth_rad_per_s: float, lag_m: float, advice: ServoAdvice
     ) -> None:
         actuators, limits = driven_parts(robot)
-        self.manifold = manifold = controlled_manifold(robot)
+        self.manifold = manifold = controlled_manifold(robot.with_all_coordinates)
         shift = np.asarray(manifold.shift_direction)
         shares = shift / shift.min()
         keys = "minimum_n", "maximum_n"

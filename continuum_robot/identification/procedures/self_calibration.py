@@ -143,7 +143,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
     def _plan(self, robot: Robot, most_m: Array) -> None:
         """Find the displacements of all places, as large as the limits let them be."""
         settings, rng = self.settings, np.random.default_rng(self.settings.seed)
-        manifold, count = DisplacementController(robot).manifold, robot.tendon_count
+        manifold, count = DisplacementController(robot.with_all_coordinates).manifold, robot.tendon_count
         one = np.eye(count)
         singles = [(f"{name}_alone", one[j]) for j, name in enumerate(robot.tendon_names)]
         pairs = [(f"pair_{i + 1}_{j + 1}", one[i] + one[j]) for i in range(count) for j in range(i + 1, count)]

@@ -13,6 +13,7 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
 from continuum_robot.runtime.periodic import FrozenGarbage
@@ -33,6 +34,7 @@ class ProcedureDrive:
     Attributes
     ----------
     owner : who may switch the torque on, and alone may switch it off again: an action's name, an activation, or ""
+    gravity : in which the robot is, where a stage turns it
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class ProcedureDrive:
     ) -> None:
         self._node, self._loop, self._publish_status = node, loop, publish_status
         self.owner = ""
+        self.gravity = TurnedGravity(node, lambda _gravity: None)
         self._lock = threading.Lock()
 
     def reserve(self, owner: str) -> contextlib.ExitStack:
@@ -72,7 +75,7 @@ class ProcedureDrive:
     @property
     def robot(self) -> Robot:
         """The robot as configured. Raises :class:`DeviceError` where it is not."""
-        return configured(self._loop()).robot
+        return self.gravity.turned(configured(self._loop()).robot)
 
     @property
     def newest_reading(self) -> TendonReading | None:

@@ -168,6 +168,15 @@ class ControllerCycle:
         """
         self.controller.ask_payload(payload_kg)
 
+    def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
+        """As :meth:`CycleController.set_gravity`.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, three values, m/s^2
+        """
+        self.controller.set_gravity(gravity_m_per_s2)
+
     @property
     def pretension(self) -> float:
         """As :attr:`CycleController.pretension`, N."""

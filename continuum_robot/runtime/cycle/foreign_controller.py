@@ -231,6 +231,19 @@ class ForeignController:
         """
         self._hand_on("ask_payload", "payload_kg", payload_kg)
 
+    def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
+        """Hand on another gravity, in which a stage has turned the robot.
+
+        Parameters
+        ----------
+        gravity_m_per_s2 : in the base frame, three values, m/s^2
+
+        Raises
+        ------
+        ParameterError : a controller without ``set_gravity``, or a gravity that it does not take
+        """
+        self._hand_on("set_gravity", "gravity_m_per_s2", gravity_m_per_s2)
+
     @property
     def pretension(self) -> float:
         """Pretension of the controller now, N; NaN where it shows none."""

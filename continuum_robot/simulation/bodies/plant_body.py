@@ -54,6 +54,9 @@ class PlantBody(Protocol):
     def rest(self) -> Vector:
         """Equilibrium without tension under gravity alone, (n,)."""
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity in the base frame, (3,), m/s^2."""
+
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), without tension and current, no tendon slack; in their units."""
 

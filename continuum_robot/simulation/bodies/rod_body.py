@@ -91,6 +91,11 @@ class RodBody:
         self.moving.rod.payload_kg = payload_kg
         self.__dict__.pop("rest", None)
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity in the base frame, (3,), m/s^2."""
+        self.moving.rod.gravity_m_per_s2 = gravity_m_per_s2
+        self.__dict__.pop("rest", None)
+
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
         self.moving.reset(c)

@@ -147,6 +147,10 @@ class ChainBody:
         """Equilibrium without tension, (n,), in the units of the coefficients."""
         return self._rest
 
+    def set_gravity(self, gravity_m_per_s2: Vector) -> None:
+        """Go on in another gravity in the base frame, (3,), m/s^2; the rest stays that of the one before."""
+        self.mujoco_model.opt.gravity[:] = gravity_m_per_s2
+
     def reset(self, c: Vector) -> None:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
         self._mujoco.mj_resetData(self.mujoco_model, self.data)

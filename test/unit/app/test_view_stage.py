@@ -94,6 +94,21 @@ def test_the_sliders_follow_the_stage_until_a_hand_moves_one():
     assert orders.goal is None
 
 
+def test_a_slide_is_not_lost_to_a_frame_that_comes_before_its_callback():
+    orders = Orders()
+    slider = StageSliders(Server(), orders, ROBOT.base_stage)
+    insertion = slider.sliders[0]
+    slider.update(at(0.01, 0.0))
+    object.__setattr__(insertion, "value", 60.0)  # as viser takes a hand's value, before it calls back
+    slider.update(at(0.01, 0.0))
+    insertion.call(None)
+    assert orders.goal == pytest.approx([0.06, 0.0])
+    orders.goal = None
+    slider.update(at(0.06, 0.0))
+    slider.update(at(0.02, 0.0))
+    assert insertion.value == 20.0
+
+
 def test_an_axis_that_is_not_there_has_no_slider():
     controls = StageSliders(Server(), Orders(), BaseStage(rotation=ROBOT.base_stage.rotation))
     assert list(controls.sliders) == [1]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from continuum_robot.control.references import ClarkeReference, make_reference, reference_columns
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.robot import doors
+from continuum_robot.robot.base_stage import BaseStage, Insertion, Rotation
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import read
@@ -227,3 +228,41 @@ def test_a_reference_of_another_package_is_made_with_the_settings(monkeypatch):
         read(ReferenceSettings, {"kind": "sea"})
     with pytest.raises(ParameterError, match=r"one of chirp, .*, saw"):
         make_reference(dataclasses.replace(settings, kind="sea"), 4)
+
+
+STAGED = "time_s,q_re_1_m,q_im_1_m,insertion_m,rotation_rad"
+STAGE = BaseStage(
+    insertion=Insertion(range_m=(0.0, 0.1), speed_m_per_s=0.02, acceleration_m_per_s2=0.1),
+    rotation=Rotation(range_rad=(-1.0, 1.0), speed_rad_per_s=0.5, acceleration_rad_per_s2=2.0),
+)
+
+
+def staged(folder, rows, stage=STAGE, header=STAGED):
+    file = folder / "staged.csv"
+    file.write_text("\n".join([header, *rows]) + "\n")
+    return make_reference(ReferenceSettings(kind="csv", file=str(file)), 2, stage=stage)
+
+
+def test_a_file_may_move_the_stage_beside_the_tendons(tmp_path):
+    reference = staged(tmp_path, ["0,0,0,0,0", "2,0.01,0,0.03,-0.5", "4,0.01,0.01,0.06,-1"])
+    np.testing.assert_allclose(reference.at(2.0).position, [0.01, 0.0])
+    np.testing.assert_allclose(reference.stage.at(2.0).position, [0.03, -0.5])
+    np.testing.assert_allclose(reference.stage.at(9.0).position, [0.06, -1.0])
+    alone = staged(tmp_path, ["0,0,0,0", "2,0.01,0,0.03"], header=STAGED.removesuffix(",rotation_rad"))
+    np.testing.assert_allclose(alone.stage.at(2.0).position, [0.03, 0.0])
+    assert staged(tmp_path, ["0,0,0", "2,0.01,0"], header="time_s,q_re_1_m,q_im_1_m").stage is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "stage", "problem"),
+    [
+        (["0,0,0,0,0", "1,0,0,0.02,0"], None, "column insertion_m: there is no such axis"),
+        (["0,0,0,0,0", "1,0,0,0.02,0"], dataclasses.replace(STAGE, rotation=None), "column rotation_rad: there is no"),
+        (["0,0,0,0,0", "9,0,0,0.11,0"], STAGE, "line 3, column insertion_m: 0.11"),
+        (["0,0,0,0,0", "1,0,0,0.03,0"], STAGE, "line 3, column insertion_m: 0.03 per second"),
+        (["0,0,0,0,0", "1,0,0,0.01,0.6"], STAGE, "line 3, column rotation_rad: 0.6 per second"),
+    ],
+)
+def test_places_and_speeds_that_the_stage_does_not_have_are_refused(tmp_path, rows, stage, problem):
+    with pytest.raises(RecordingError, match=problem):
+        staged(tmp_path, rows, stage)

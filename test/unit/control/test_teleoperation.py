@@ -98,6 +98,7 @@ def test_axes_go_to_the_chosen_segment_or_straight_to_a_mechanism():
     np.testing.assert_array_equal(axes_of_coordinates([0.1, 0.2, 0.3], 4, 2), [0.1, 0.2, 0, 0])
     np.testing.assert_array_equal(axes_of_coordinates([0.1, 0.2, 0.3], 3, 5), [0.1, 0.2, 0.3])
     np.testing.assert_array_equal(axes_of_coordinates([0.1, 0.2, 0.3], 1, 0), [0.1])
+    np.testing.assert_array_equal(axes_of_coordinates([0.1, 0.2, 0.3], 5, 2), [0, 0, 0, 0, 0.1])
 
 
 def test_wrong_use_is_refused():

@@ -35,6 +35,7 @@ class StageSliders:
     def __init__(self, server: viser.ViserServer, commander: Commander, stage: BaseStage) -> None:
         self._commander, self._program = commander, Program()
         self._where = np.zeros(2)
+        self._known: dict[int, float] = {}  # values that the program has shown, or taken from a hand
         server.gui.add_html(note("Base stage:"))
         self.sliders: dict[int, Any] = {}
         for index in np.flatnonzero(stage.has).tolist():
@@ -46,13 +47,15 @@ class StageSliders:
                 hint="Moves the whole robot, within the speed of the stage.",
             )  # fmt: skip
             slider.on_update(lambda _event: self._slide())
-            self.sliders[index] = slider
+            self.sliders[index], self._known[index] = slider, 0.0
         self._problem = server.gui.add_html("")
 
     def update(self, snapshot: RobotState) -> None:
         """Sliders follow the stage unless this page moves it; it is not moved on once the robot stops."""
         show(self._problem, "content", note(snapshot.stage_problem))
-        if snapshot.stage_problem or not snapshot.obeys or not snapshot.alive:
+        # In lock-step time may wait for a node, and a slow computer be silent for a while: the stage's node holds then.
+        stopped = snapshot.stack not in ("up", "") or snapshot.driver not in ("active", "")
+        if snapshot.stage_problem or stopped or not (snapshot.alive or snapshot.in_lockstep):
             self._commander.drop_stage()
         if snapshot.stage.size != 2 or self._commander.moves_stage(snapshot.stage):
             return
@@ -60,6 +63,9 @@ class StageSliders:
         for index, slider in self.sliders.items():
             scale, _, step = _SHOWN[index]
             shown = float(np.clip(step * round(scale * snapshot.stage[index] / step), slider.min, slider.max))
+            if slider.value != self._known[index]:
+                continue  # a hand has moved it, and its callback is on the way
+            self._known[index] = shown
             if slider.value != shown:
                 self._program.move(slider, shown)
 
@@ -69,6 +75,7 @@ class StageSliders:
         place = self._where.copy()
         for index, slider in self.sliders.items():
             scale, _, step = _SHOWN[index]
+            self._known[index] = slider.value
             if abs(slider.value - scale * place[index]) > step / 2:  # the other one is shown rounded
                 place[index] = slider.value / scale
         self._commander.aim_stage(place)

@@ -144,8 +144,11 @@ class PlaneTarget:
         scene.add_cylinder(
             "/plane/disk", radius=_PLANE_RADIUS, height=0.004, color=(214, 226, 245), opacity=0.8, cast_shadow=False
         )
+        name, axes = "Clarke plane", ("q_Re", "q_Im")
+        if steering.reach.modes and size > 1:
+            name, axes = "Plane", steering.reach.names[self._pair]
         scene.add_label(
-            "/plane/name", "Clarke plane: x q_Re, y q_Im",
+            "/plane/name", f"{name}: x {axes[0]}, y {axes[1]}",
             position=(0.0, -1.15 * _PLANE_RADIUS, 0.0), anchor="top-center", font_screen_scale=0.8,
         )  # fmt: skip
         self._dot = scene.add_icosphere("/plane/measured", radius=0.014, color=colors.ACTUAL)
