@@ -66,6 +66,7 @@ class EmulatedCia402(EmulatedServos):
         OVERHEATING: _DRIVE_TOO_HOT,
         ENCODER: 0x7300,
     }
+    talks = True
 
     def __init__(
         self,
