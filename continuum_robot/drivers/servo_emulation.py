@@ -226,6 +226,11 @@ class EmulatedServos:
         else:
             self.servos[number].faults.clear()
 
+    def hear(self, now_s: float) -> None:
+        """A packet has come by ``now_s`` (s), and is taken in the step of then: no watchdog strikes before."""
+        for servo in self.servos.values():
+            servo.heard_s = now_s
+
     def step(self, now_s: float, received: bytes = b"") -> bytes:
         """Let time pass: measure where somebody asks, take packets, drive the motors.
 

@@ -285,6 +285,12 @@ class EmulatedCia402(EmulatedServos):
 
     # --- time
 
+    def hear(self, now_s: float) -> None:
+        """As of the base; the host's heartbeat too."""
+        super().hear(now_s)
+        for drive in self._drives.values():
+            drive.host_s = math.nan if math.isnan(drive.host_s) else now_s
+
     def measure(self, servo: EmulatedServo) -> None:
         """Place, speed, torque; heartbeat."""
         node, drive, motor = self._node_of[id(servo)], self._drive(servo), servo.motor

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import termios
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from continuum_robot.drivers.pty import Pty, serve
@@ -22,6 +23,7 @@ class ServoLine:
     ----------
     servos : emulated
     link : a symbolic link that names the port; None: one of its own
+    catch_up : called before packets are answered between two steps, which may have come late
 
     Attributes
     ----------
@@ -30,8 +32,11 @@ class ServoLine:
     wrong_speed : reads that came at another baud rate than the servos'
     """
 
-    def __init__(self, servos: EmulatedServos, link: Path | None = None) -> None:
-        self.servos, self.pty = servos, Pty(link)
+    def __init__(
+        self, servos: EmulatedServos, link: Path | None = None, catch_up: Callable[[], object] = lambda: None
+    ) -> None:
+        self.servos, self.pty, self._catch_up = servos, Pty(link), catch_up
+        self._waiting = b""
         self.wrong_speed = 0
         self.lock = threading.RLock()
         self._stop = threading.Event()
@@ -41,6 +46,18 @@ class ServoLine:
     def port(self) -> str:
         """What the host opens."""
         return str(self.pty.path)
+
+    def begin_catching_up(self, now_s: float) -> None:
+        """The steps up to ``now_s`` (monotonic, s) come late: what the host sent was there in time."""
+        with self.lock:
+            self._waiting += self._received()
+            if self._waiting:
+                self.servos.hear(now_s)
+
+    def go_on(self, now_s: float) -> None:
+        """Drive the motors; nothing is answered before it is ``now_s`` (monotonic, s) for the plant too."""
+        with self.lock:
+            self.servos.step(now_s)
 
     def step(self, now_s: float) -> None:
         """Take packets, answer, drive the motors; ``now_s`` monotonic, s."""
@@ -77,12 +94,13 @@ class ServoLine:
         serve(self.pty, self._answer, self._stop)
 
     def _answer(self) -> None:
+        self._catch_up()
         with self.lock:
             if answers := self.servos.take(self._received()):
                 self.pty.send(answers)
 
     def _received(self) -> bytes:
-        data = self.pty.receive()
+        data, self._waiting = self._waiting + self.pty.receive(), b""
         if data and _SPEEDS.get(self.pty.host_speed(), self.servos.baud_bps) != self.servos.baud_bps:
             self.wrong_speed += 1
             return b""
