@@ -454,14 +454,15 @@ class PolledActuators:
         goals, asked_s = None, self.clock()
         if self.enabled and self._command is not None:
             written_s, goals = self._command
-            heard_s = min(written_s, self._told_s) if self.watchdog else written_s
-            if asked_s - heard_s > self._timeout_s:
-                goals, self.enabled, self._command = None, False, None
-                self.latch(None, RECEIVE_TIMEOUT)
-                self.stand_still()
+            if asked_s - written_s > self._timeout_s:
+                goals = None
+                self._time_out()
             self.written_s = written_s
         found = self.exchange(goals)
-        self._told_s = stamp_s = self.clock()
+        stamp_s = self.clock()
+        if self.watchdog and self.enabled and stamp_s - self._told_s > self._timeout_s:
+            self._time_out()
+        self._told_s = stamp_s
         self._count(self.questioned, found)
         if goals is not None:
             self._taken_s = self.written_s
@@ -469,6 +470,11 @@ class PolledActuators:
             self._accept(index, asked_s, stamp_s, sample)
         if self._round % 10 == 0:
             self.inspect()
+
+    def _time_out(self) -> None:
+        self.enabled, self._command = False, None
+        self.latch(None, RECEIVE_TIMEOUT)
+        self.stand_still()
 
     def _accept(self, index: int, asked_s: float, stamp_s: float, sample: Sample) -> None:
         before = self._samples[index]

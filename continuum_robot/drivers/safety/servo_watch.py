@@ -55,7 +55,8 @@ class ServoWatch(ReadingWatch):
         if not moving:
             repeats[:] = False
         self._stood_s = np.where(repeats, self._stood_s + proven_s, 0.0)
-        self._command_at_change = np.where(repeats, self._command_at_change, command)
+        kept = repeats & np.isfinite(self._command_at_change)  # it may repeat since before the first command
+        self._command_at_change = np.where(kept, self._command_at_change, command)
         left = repeats & (np.abs(np.array(command) - self._command_at_change) > self._thresholds.frozen_motion_m)
         self._left_behind_s = np.where(left, self._left_behind_s + proven_s, 0.0)
         return bool(
