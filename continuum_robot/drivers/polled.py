@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
+from continuum_robot.drivers.urgency import Urgency
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import MotorsSection
@@ -117,6 +118,7 @@ class PolledActuators:
         self.lock = threading.RLock()  # one talks on the bus at a time
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._urgency = Urgency()
         self._is_open = self.enabled = self._aligned = False
         self._round = 0
         self._forget()
@@ -266,13 +268,14 @@ class PolledActuators:
             self.enabled = self._aligned = True
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest values; never waits for the bus, but where time is stepped.
+        """The newest values; never waits for the bus, but where time is stepped. The bus's thread becomes as urgent.
 
         Raises
         ------
         DeviceError : not open
         """
         self._require_open()
+        self._urgency.as_of_caller(self._thread)
         if self._pass_time is not None:
             self._pass_time(now_s)
         if self.stepped and now_s - self._asked_s >= SHORTEST_CYCLE_S * (1 - 1e-9):

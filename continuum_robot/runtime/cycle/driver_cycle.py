@@ -164,6 +164,15 @@ class DriverCycle:
         if self.answered:
             copy_into(self.desired, self.controller.command, self.tendon_count)
             self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
+        elif (
+            following
+            and self.safety.rules.displaces
+            and self.desired_size >= 0
+            and self.reading.older_than(self.controller.state_timeout_s, now_s)
+        ):
+            # Servos hold while a reading is late; how late it may be is the reading's own timeout's matter.
+            copy_into(self.desired, self.safety.rules.command, self.tendon_count)
+            self.desired_s, self.desired_sequence = now_s, self.number
 
     @stepped
     def hear(self) -> cython.void:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from continuum_robot.drivers.pty import Pty, serve
 from continuum_robot.drivers.servo_emulation import EmulatedServos
+from continuum_robot.drivers.urgency import Urgency
 
 _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}
 
@@ -36,7 +37,7 @@ class ServoLine:
         self, servos: EmulatedServos, link: Path | None = None, catch_up: Callable[[], object] = lambda: None
     ) -> None:
         self.servos, self.pty, self._catch_up = servos, Pty(link), catch_up
-        self._waiting = b""
+        self._waiting, self._urgency = b"", Urgency()
         self.wrong_speed = 0
         self.lock = threading.RLock()
         self._stop = threading.Event()
@@ -61,6 +62,7 @@ class ServoLine:
 
     def step(self, now_s: float) -> None:
         """Take packets, answer, drive the motors; ``now_s`` monotonic, s."""
+        self._urgency.as_of_caller(self._thread)
         with self.lock:
             answers = self.servos.step(now_s, self._received())
             if answers:

@@ -7,11 +7,14 @@ Time is virtual: a stall is as long as it is said to be.
 from __future__ import annotations
 
 import dataclasses
+import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from emulated_servos import SERVOS, ServoMotor, driver_of, dynamixels, positioned
+from emulated_servos import SERVOS, ServoMotor, driver_of, dynamixels, position_stand, positioned
 from servo_stand import PERIOD_S, ServoLoop, Servos, servo_robot
 
 from continuum_robot.drivers.bus_servos import SILENT_SERVO
@@ -21,7 +24,10 @@ from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.polled import RECEIVE_TIMEOUT
 from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S
 from continuum_robot.drivers.serial_port import SerialPort
+from continuum_robot.experiments.fault_campaign.servos import VirtualServos
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.faults import DROP_READINGS
+from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 POLL_S, BYTE_S = 0.005, 1e-5
@@ -143,6 +149,47 @@ def test_a_host_that_stood_still_longer_than_the_servos_watchdog_knows_that_they
     bus.actuators.enable()
     assert bus.run(0.1).device_faults == ()
     assert bus.servos.register(SERVOS[0], 98, 1) == 8
+
+
+def test_the_threads_of_a_bus_are_as_urgent_as_the_loops_they_work_for() -> None:
+    """Else a busy machine keeps a loop under SCHED_FIFO waiting for what an ordinary thread reads."""
+    held: list[tuple[int, int]] = []
+
+    def loop(work: Callable[[], object], worker: threading.Thread) -> None:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(7))
+        work()
+        assert worker.native_id is not None
+        held.append((os.sched_getscheduler(worker.native_id), os.sched_getparam(worker.native_id).sched_priority))
+
+    stand = position_stand()
+    try:
+        stand.actuators.open()
+        stand.line.serve()
+        stand.pacer.stop()
+        pairs = ((stand.read, stand.actuators._thread), (lambda: stand.line.step(1e9), stand.line._thread))
+        for pair in pairs:
+            thread = threading.Thread(target=loop, args=pair)
+            thread.start()
+            thread.join()
+    finally:
+        stand.close()
+    if not held:
+        pytest.skip("no real-time priority for this user")
+    assert held == [(os.SCHED_FIFO, 7)] * 2
+
+
+def test_a_late_reading_times_out_by_its_own_limit_though_the_controller_gives_no_answer() -> None:
+    robot = load_robot("three_segment_servo")
+    stand = VirtualServos(robot, Plant(robot), 0)
+    try:
+        stand.activate()
+        stand.run(0.2)
+        for late_s, faults in ((0.2, []), (1.0, ["reading_timeout"])):
+            stand.inject(DROP_READINGS, -1, 0.0, late_s)
+            stand.run(0.4)
+            assert [name for _, name in stand.faults] == faults
+    finally:
+        stand.close()
 
 
 # --- readings that repeat
