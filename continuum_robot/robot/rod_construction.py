@@ -101,9 +101,10 @@ class RodConstruction:
         names = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
         law = PID_LAW if self.robot.control is None else self.robot.control.law
         in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
+        slow = "actuators that take displacements run at the rate of their bus" if self.robot.takes_displacements else ""
         return Traits(
             coordinate_names=tuple(f"q of {segment.name}" for segment in self.segments) if planar else names,
-            without_compiled_cycle="" if law in COMPILED_LAWS else f"the controller {law} is Python code",
+            without_compiled_cycle=slow or ("" if law in COMPILED_LAWS else f"the controller {law} is Python code"),
             without_tip_control=in_plane,
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),
