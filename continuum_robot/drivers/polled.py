@@ -285,7 +285,7 @@ class PolledActuators:
         known = [sample[0] for sample in samples if sample is not None]
         stamp_s = min(max(known), now_s) if known else now_s
         rows = []
-        for index, sample in enumerate(samples):
+        for sample in samples:
             if sample is None:
                 rows.append((math.nan, math.nan, math.nan, math.nan, math.inf))
                 continue

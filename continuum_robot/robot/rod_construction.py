@@ -95,16 +95,22 @@ class RodConstruction:
         return f"routing of {routed[0]}" if routed else ""
 
     @property
+    def without_compiled_cycle(self) -> str:
+        """Why its driver's cycle is Python code; "" where it is not."""
+        if self.robot.takes_displacements:
+            return "actuators that take displacements run at the rate of their bus"
+        law = PID_LAW if self.robot.control is None else self.robot.control.law
+        return "" if law in COMPILED_LAWS else f"the controller {law} is Python code"
+
+    @property
     def traits(self) -> Traits:
         """What the stack can do with it, and how."""
         without_clarke, nonlinear_lengths, planar = self.without_clarke, self.nonlinear_lengths, self.planar
         names = ("q_Re", "q_Im") if len(self.segments) == 1 and not without_clarke else ()
-        law = PID_LAW if self.robot.control is None else self.robot.control.law
         in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
-        slow = "actuators that take displacements run at the rate of their bus" if self.robot.takes_displacements else ""
         return Traits(
             coordinate_names=tuple(f"q of {segment.name}" for segment in self.segments) if planar else names,
-            without_compiled_cycle=slow or ("" if law in COMPILED_LAWS else f"the controller {law} is Python code"),
+            without_compiled_cycle=self.without_compiled_cycle,
             without_tip_control=in_plane,
             without_clarke=without_clarke,
             without_bending_command=in_plane or (without_clarke and "on this robot no tendons bend one segment alone"),

@@ -323,16 +323,24 @@ class DriverCycle:
         """
         self.step(now_s, elapsed_s, missed)
 
-    def step_for(self, commander: Commander, now_s: float, elapsed_s: float, missed: int = 0) -> None:
+    def step_for(
+        self,
+        commander: Commander,
+        now_s: float,
+        elapsed_s: float,
+        missed: int = 0,
+        device_faults: tuple[str, ...] = (),
+    ) -> None:
         """One cycle in which ``commander`` is asked for the command that answers the reading.
 
         Parameters
         ----------
         commander : gets the reading, None where there is none, and ``elapsed_s``; gives a command, or None
         now_s, elapsed_s, missed : as in :meth:`step_once`
+        device_faults : names of the faults that the devices report
         """
         self.begin(now_s)
-        desired = commander(self.newest_reading(), elapsed_s)
+        desired = commander(self.newest_reading(device_faults), elapsed_s)
         if desired is None:
             self.desired_size = -1
         else:

@@ -22,9 +22,11 @@ from continuum_robot.drivers.dynamixel import protocol_2
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.polled import RECEIVE_TIMEOUT
-from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S
 from continuum_robot.drivers.serial_port import SerialPort
+from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S
 from continuum_robot.experiments.fault_campaign.servos import VirtualServos
+from continuum_robot.identification.procedures.load_onset import LoadOnset
+from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.faults import DROP_READINGS
 from continuum_robot.simulation.plant import Plant
@@ -291,3 +293,14 @@ def test_servos_whose_steps_are_late_answer_what_is_and_keep_their_watchdogs(sta
     finally:
         hardware.close()
     assert np.isfinite(hardware.plant.displacement).all()
+
+
+def test_a_procedure_that_is_stopped_by_a_device_says_which_and_why() -> None:
+    stand = ServoLoop()
+    run = ProcedureRun(LoadOnset(stand.robot), stand.safety)
+    stand.loop.switch_on()
+    stand.loop.begin_procedure(run)
+    stand.run(0.1)
+    stand.servos.faults = ("port servo 3: silent_servo",)
+    stand.run(0.1)
+    assert "port servo 3: silent_servo" in run.problem
