@@ -59,7 +59,6 @@ Time = tuple[Callable[[], float], Callable[[float], None]]
 """Clock and waiting, s."""
 
 _KIND = "hardware.tendon_actuators.kind"
-_ANSWER_MARGIN_S = 0.05  # of simulated servos in real time: another process answers, which a busy machine may stop
 SECTIONS = {
     "tendon_actuators": (TENDON_ACTUATORS, TendonActuators, "tendon actuators", "all motors answer"),
     "string_encoders": (STRING_ENCODERS, StringEncoders, "string encoders", "can be opened"),
@@ -159,7 +158,6 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
                 "tendon_actuators",
                 settings,
                 clock=monotonic if time is None else time[0],
-                answer_margin_s=_ANSWER_MARGIN_S if time is None else None,
                 simulated=True,
                 find_port=partial(wires.find_servos, number),
                 stepped=time is not None,

@@ -75,8 +75,7 @@ class BusServos(BusActuators):
         """Send goals, and ask the servos; those that are silent only now and then, one at a time."""
         if goals is not None:
             self.send_goals(goals)
-        asked = self.asked()
-        return self.note(asked, self.ask_states(asked))
+        return self.ask_states(self.asked())
 
     def name_of(self, index: int) -> str:
         """Port and number."""

@@ -34,14 +34,14 @@ SERVO_FAULTS: dict[str, FaultText] = {
     "silent_servo": FaultText(
         "a servo does not answer",
         ("no supply", "a loose cable in the chain", "another baud rate or number than in the robot file"),
-        "A servo does not answer.",
+        "Five questions in a row without an answer, and no values for 0.1 s. A computer that stalls asks nothing.",
         ("Check supply and cables, from the adapter on.", RESET),
     ),
     "receive_timeout": FaultText(
         "no command came in time, so the torque went off, or the servos hold where they are",
-        ("the loop stood still",),
-        "The driver's bus thread counts `receive_timeout_ms`. A servo with a watchdog guards against a dead host by"
-        " itself.",
+        ("the loop stood still", "the whole computer did, and the servos' own watchdogs struck"),
+        "The driver's bus thread counts `receive_timeout_ms`, from command to command and, where servos have a"
+        " watchdog, from packet to packet: such a servo then takes no goals until it is switched on again.",
         ("Relieve the computer.", RESET),
     ),
     "torque_off": FaultText(

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
+from continuum_robot.drivers.urgency import Urgency
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import MotorsSection
@@ -35,7 +36,7 @@ FASTEST_TURNS_PER_S = 5.0
 SILENT = "silent_motor"
 RECEIVE_TIMEOUT = "receive_timeout"
 POSITION_JUMP = "position_jump"
-_SILENT_AFTER_S, _SILENT_ANSWERS = 0.1, 5
+_SILENT_AFTER_S, _SILENT_QUESTIONS = 0.1, 5
 _QUIET_ROUNDS, _QUIET_EVERY = 3, 5
 """So many rounds without an answer, and a motor is asked in each fifth only: it costs the time of an answer."""
 _STEPPED_MARGIN_S = 1.0
@@ -74,7 +75,6 @@ class PolledActuators:
     clock : monotonic time, s, the one of ``now_s``
     simulated : whether simulated motors are at the other end
     stepped : time stands between the calls: no thread, the bus is asked when :meth:`read` is called
-    silent_after_s : age from which a motor counts as silent, s
     pass_time : called with the time before each reading, where that is what moves simulated motors
 
     Attributes
@@ -85,6 +85,8 @@ class PolledActuators:
     commanded_current_a : newest currents, before polarity, shape (N,), A; NaN before the first
     written_s : when the newest goals that were sent had been written, s
     measures_current : of each motor, whether ``Sample.current_a`` is a current, else a load, shape (N,), bool
+    questioned : indices of the tendons whose motors :meth:`exchange` asked in the newest round
+    unanswered : questions in a row that each motor did not answer
 
     Raises
     ------
@@ -93,6 +95,8 @@ class PolledActuators:
 
     silent = SILENT
     """Name of the fault of a motor that does not answer."""
+    watchdog = False
+    """Whether the motors take no command any more after ``receive_timeout_ms`` without a packet, until switched on."""
 
     def __init__(
         self,
@@ -103,7 +107,6 @@ class PolledActuators:
         clock: Callable[[], float] = time.monotonic,
         simulated: bool = False,
         stepped: bool = False,
-        silent_after_s: float = _SILENT_AFTER_S,
         pass_time: Callable[[float], None] | None = None,
     ) -> None:
         self.name, self.simulated = name, simulated
@@ -112,10 +115,11 @@ class PolledActuators:
         self.tendon_count = len(self.motors.motors)
         self.measures_current = np.ones(self.tendon_count, dtype=bool)
         self.clock, self.stepped, self._pass_time = clock, stepped, pass_time
-        self._timeout_s, self._silent_after_s = settings.receive_timeout_ms / 1000, silent_after_s
+        self._timeout_s = settings.receive_timeout_ms / 1000
         self.lock = threading.RLock()  # one talks on the bus at a time
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._urgency = Urgency()
         self._is_open = self.enabled = self._aligned = False
         self._round = 0
         self._forget()
@@ -127,7 +131,10 @@ class PolledActuators:
         self._sample_asked_s = [-math.inf] * self.tendon_count
         self._faults: dict[str, None] = {}
         self._command: tuple[float, list[float]] | None = None
-        self._taken_s = self.written_s = self._asked_s = self._reconnect_s = self._polled_s = -math.inf
+        self._taken_s = self.written_s = self._asked_s = self._reconnect_s = -math.inf
+        self._told_s = math.inf
+        self.questioned: Sequence[int] = range(self.tendon_count)
+        self.unanswered = [0] * self.tendon_count
         self._lost: set[int] = set()
         self.last_error = ""
 
@@ -262,13 +269,14 @@ class PolledActuators:
             self.enabled = self._aligned = True
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest values; never waits for the bus, but where time is stepped.
+        """The newest values; never waits for the bus, but where time is stepped. The bus's thread becomes as urgent.
 
         Raises
         ------
         DeviceError : not open
         """
         self._require_open()
+        self._urgency.as_of_caller(self._thread)
         if self._pass_time is not None:
             self._pass_time(now_s)
         if self.stepped and now_s - self._asked_s >= SHORTEST_CYCLE_S * (1 - 1e-9):
@@ -278,13 +286,10 @@ class PolledActuators:
         known = [sample[0] for sample in samples if sample is not None]
         stamp_s = min(max(known), now_s) if known else now_s
         rows = []
-        for index, sample in enumerate(samples):
+        for sample in samples:
             if sample is None:
                 rows.append((math.nan, math.nan, math.nan, math.nan, math.inf))
                 continue
-            # Asked in vain: while this computer stalls nobody is asked, and the ages alone say so.
-            if self._polled_s - sample[0] > self._silent_after_s and not self.excused(index, now_s):
-                self.latch(index, self.silent)
             rows.append((*sample[1], max(0.0, stamp_s - sample[0])))
         turns, speed, current_a, temperature, age = np.array(rows).T.copy()
         current_a *= self.motors.polarity
@@ -433,30 +438,50 @@ class PolledActuators:
         try:
             with self.lock:
                 self._poll_once()
-        except DeviceError as error:  # the bus is gone: the ages grow, and read() shows it
+        except DeviceError as error:  # the bus is gone: the ages grow
             self.last_error = str(error)
+            self._count(range(self.tendon_count), {})
             self._try_again()
-        self._polled_s = self.clock()
+        self._find_silent()
         self._round += 1
 
+    def _count(self, asked: Iterable[int], found: Mapping[int, Sample]) -> None:
+        for index in {*asked, *found}:
+            self.unanswered[index] = 0 if index in found else self.unanswered[index] + 1
+
+    def _find_silent(self) -> None:
+        """Age alone says nothing: while this computer stands still nobody is asked, and the answers wait."""
+        now_s = self.clock()
+        for index, sample in enumerate(self._samples):
+            old = sample is not None and now_s - sample[0] > _SILENT_AFTER_S
+            if old and self.unanswered[index] >= _SILENT_QUESTIONS and not self.excused(index, now_s):
+                self.latch(index, self.silent)
+
     def _poll_once(self) -> None:
-        goals = None
+        goals, asked_s = None, self.clock()
         if self.enabled and self._command is not None:
             written_s, goals = self._command
-            if self.clock() - written_s > self._timeout_s:
-                goals, self.enabled, self._command = None, False, None
-                self.latch(None, RECEIVE_TIMEOUT)
-                self.stand_still()
+            if asked_s - written_s > self._timeout_s:
+                goals = None
+                self._time_out()
             self.written_s = written_s
-        asked_s = self.clock()
         found = self.exchange(goals)
         stamp_s = self.clock()
+        if self.watchdog and self.enabled and stamp_s - self._told_s > self._timeout_s:
+            self._time_out()
+        self._told_s = stamp_s
+        self._count(self.questioned, found)
         if goals is not None:
             self._taken_s = self.written_s
         for index, sample in found.items():
             self._accept(index, asked_s, stamp_s, sample)
         if self._round % 10 == 0:
             self.inspect()
+
+    def _time_out(self) -> None:
+        self.enabled, self._command = False, None
+        self.latch(None, RECEIVE_TIMEOUT)
+        self.stand_still()
 
     def _accept(self, index: int, asked_s: float, stamp_s: float, sample: Sample) -> None:
         before = self._samples[index]
@@ -516,11 +541,8 @@ class BusActuators(PolledActuators):
             answer_margin_s = 0.0
         elif answer_margin_s is None:
             answer_margin_s = _STEPPED_MARGIN_S if stepped else self.usual_margin_s
-        # Where time is stepped none passes while a motor is waited for.
-        patience_s = _SILENT_AFTER_S if stepped else max(_SILENT_AFTER_S, _SILENT_ANSWERS * answer_margin_s)
-        super().__init__(robot, settings, name=settings.port, stepped=stepped, silent_after_s=patience_s, **options)
+        super().__init__(robot, settings, name=settings.port, stepped=stepped, **options)
         self.settings, self.answer_margin_s, self.ask, self._find_port = settings, answer_margin_s, ask, find_port
-        self._missed = [0] * self.tendon_count
         self._rounds = 0
 
     def open_bus(self) -> None:
@@ -528,7 +550,7 @@ class BusActuators(PolledActuators):
         if self._find_port is not None:
             self.bus.port = self._find_port()
         self.bus.open()
-        self._missed = [0] * self.tendon_count
+        self.unanswered = [0] * self.tendon_count
 
     def disconnect(self) -> None:
         """Close the port."""
@@ -550,18 +572,13 @@ class BusActuators(PolledActuators):
         """Indices of the tendons whose motors are asked in this round; silent ones only now and then, one at a time."""
         self._rounds += 1
         present = [index for index in range(self.tendon_count) if not self.restarts(index)]
-        asked = [index for index in present if self._missed[index] < _QUIET_ROUNDS]
-        quiet = [index for index in present if self._missed[index] >= _QUIET_ROUNDS]
+        asked = [index for index in present if self.unanswered[index] < _QUIET_ROUNDS]
+        quiet = [index for index in present if self.unanswered[index] >= _QUIET_ROUNDS]
         if quiet and (not asked or self._rounds % _QUIET_EVERY == 0):
             asked.append(quiet[self._rounds // _QUIET_EVERY % len(quiet)])
+        self.questioned = asked
         return asked
-
-    def note(self, asked: Iterable[int], found: Mapping[int, Sample]) -> Mapping[int, Sample]:
-        """Remember who did not answer; gives the answers, ``found`` by the index of the tendon."""
-        for index in {*asked, *found}:
-            self._missed[index] = 0 if index in found else self._missed[index] + 1
-        return found
 
     def heard(self) -> list[int]:
         """Indices of the tendons whose motors answered in the newest round."""
-        return [index for index, missed in enumerate(self._missed) if missed == 0 and not self.restarts(index)]
+        return [index for index, count in enumerate(self.unanswered) if count == 0 and not self.restarts(index)]

@@ -16,7 +16,7 @@ ANSWER_MARGIN_S = 0.01
 LONGEST_LATE = 4096
 """Bytes that are read of an answer whose time is over: what the operating system may have kept of it meanwhile."""
 ATTEMPTS = 3
-_STALL_S = 0.1
+_STALL_S = 0.15
 _BITS = 10
 
 
@@ -182,11 +182,21 @@ class ServoBus:
         return found
 
     def ask_one(self, servo: int, instruction: int, parameters: bytes, size: int) -> Answer:
-        """The answer of one servo, asked three times at most. Raises :class:`DeviceError` where it is silent."""
-        for _ in range(ATTEMPTS):
+        """The answer of one servo, asked three times at least, and for longer than a machine stalls.
+
+        Raises
+        ------
+        DeviceError : it is silent
+        """
+        end_s, attempts = time.monotonic() + _STALL_S, 0
+        while attempts < ATTEMPTS or (self._line is not None and time.monotonic() < end_s):
+            attempts += 1
             found = self.ask(servo, instruction, parameters, size, [servo])
-            if servo in found:
-                return found[servo]
+            if servo not in found:
+                continue
+            if attempts > 1 and self._line is not None:
+                time.sleep(self._margin_s)  # the others may be answered yet
+            return found[servo]
         raise self.silent([servo])
 
     def missing(self, servos: Sequence[int], ping: Callable[[int], bool]) -> list[int]:

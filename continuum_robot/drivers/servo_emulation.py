@@ -16,6 +16,8 @@ from typing import ClassVar, Protocol
 from continuum_robot.errors import ParameterError
 
 BOOT_S = 0.3
+QUIET_S = 0.02
+"""Without a packet for so long, watchdogs may strike: every servo is then looked at in each step."""
 
 SILENT = "silent"
 LOST_FRAMES = "lost_frames"
@@ -82,6 +84,7 @@ class EmulatedServo:
     motor, table : as given
     zero_rev : position that it counts as 0
     reference_rev : where its profile is
+    moves : what its motor gets changes though no packet comes
     silent_until_s : while it restarts, s
     heard_s : time of the newest packet on the bus, s
     faults : magnitudes by name
@@ -91,6 +94,7 @@ class EmulatedServo:
     table: bytearray
     zero_rev: float = 0.0
     reference_rev: float = math.nan
+    moves: bool = True
     silent_until_s: float = -math.inf
     heard_s: float = 0.0
     faults: dict[str, float] = field(default_factory=dict)
@@ -107,13 +111,15 @@ class EmulatedServo:
         """Hold a goal, which its profile approaches at a speed, rev/s; 0: at once."""
         if math.isnan(self.reference_rev):
             self.reference_rev = self.motor.position_rev
+        left = goal_rev - self.reference_rev
         step = speed_rev_per_s * duration_s if speed_rev_per_s else math.inf
-        self.reference_rev += min(max(goal_rev - self.reference_rev, -step), step)
+        self.moves = abs(left) > step
+        self.reference_rev += min(max(left, -step), step)
         self.motor.follow(self.reference_rev, torque_fraction, STUCK_MOTOR in self.faults)
 
     def let_go(self, current_a: float = 0.0) -> None:
         """Hold no place, and give the motor a current, A."""
-        self.reference_rev = math.nan
+        self.reference_rev, self.moves = math.nan, False
         self.motor.drive(current_a, STUCK_MOTOR in self.faults)
 
 
@@ -135,12 +141,15 @@ class EmulatedServos:
     title = "servos"
     own_faults: ClassVar[Mapping[str, int]] = {}
     """Bit or code by which a servo of this kind says why it switched off."""
+    talks: ClassVar[bool] = False
+    """Whether it sends without being asked: then it measures in every step."""
 
     def __init__(self, servos: Mapping[int, MotorPort], table_size: int, baud_bps: int) -> None:
         self.servos = {number: EmulatedServo(motor, bytearray(table_size)) for number, motor in servos.items()}
         self.baud_bps = baud_bps
         self.now_s = 0.0
         self._buffer, self._answered, self._answers = bytearray(), bytearray(), 0
+        self._measured, self._changed, self._heard_s = False, True, 0.0
 
     # --- what a kind adds
 
@@ -211,13 +220,19 @@ class EmulatedServos:
             raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
         if fault in _SWITCHED_OFF and fault not in self.own_faults:
             raise ParameterError("fault", fault, f"{', '.join(self.own_faults)}, by which these servos switch off")
+        self._changed = True
         if fault:
             self.servos[number].faults[fault] = magnitude
         else:
             self.servos[number].faults.clear()
 
+    def hear(self, now_s: float) -> None:
+        """A packet has come by ``now_s`` (s), and is taken in the step of then: no watchdog strikes before."""
+        for servo in self.servos.values():
+            servo.heard_s = now_s
+
     def step(self, now_s: float, received: bytes = b"") -> bytes:
-        """Let time pass: measure, take packets, drive the motors.
+        """Let time pass: measure where somebody asks, take packets, drive the motors.
 
         Parameters
         ----------
@@ -229,11 +244,18 @@ class EmulatedServos:
         what the servos answer
         """
         duration_s, self.now_s = max(0.0, now_s - self.now_s) if self.now_s else 0.0, now_s
+        self._measured = False
         for servo in self.servos.values():
-            self._measure(servo)
+            if servo.faults:
+                self._strike(servo)
+        if self.talks:
+            self._measure()
         answers = self.take(received)
+        every = self._changed or now_s - self._heard_s > QUIET_S
+        self._changed = False
         for servo in self.servos.values():
-            self.move(servo, duration_s)
+            if every or servo.moves:
+                self.move(servo, duration_s)
         return answers
 
     def take(self, received: bytes) -> bytes:
@@ -241,8 +263,10 @@ class EmulatedServos:
         self._buffer += received
         self._answered = bytearray()
         while (found := self.take_packet(self._buffer)) is not None:
+            self._measure()
             for servo in self.servos.values():
                 servo.heard_s = self.now_s
+            self._changed, self._heard_s = True, self.now_s
             self.obey(*found)
         return bytes(self._answered)
 
@@ -341,7 +365,14 @@ class EmulatedServos:
     def _struck_by(self, servo: EmulatedServo, fault: str) -> bool:
         return fault in servo.faults and self._answers % max(1, int(servo.faults[fault])) == 0
 
-    def _measure(self, servo: EmulatedServo) -> None:
+    def _measure(self) -> None:
+        """All into the registers, once in a step: motors move between the steps."""
+        if not self._measured:
+            self._measured = True
+            for servo in self.servos.values():
+                self.measure(servo)
+
+    def _strike(self, servo: EmulatedServo) -> None:
         if servo.faults.pop(REBOOT, None) is not None:
             self.reboot(servo)
         jump = servo.faults.pop(POSITION_JUMP, None)
@@ -352,4 +383,4 @@ class EmulatedServos:
                 self.fail(servo, fault)
                 if fault != OVERHEATING:
                     del servo.faults[fault]
-        self.measure(servo)
+        self._changed = True

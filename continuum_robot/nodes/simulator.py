@@ -37,7 +37,7 @@ from continuum_robot.simulation.contact_file import load_contacts
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.simulator import STEP_NS, Simulator, SimulatorReport
+from continuum_robot.simulation.simulator import Simulator, SimulatorReport
 from continuum_robot.simulation.truth import true_robot, truth_file
 from continuum_robot.simulation.truth_ring import TruthRingWriter
 from continuum_robot.srv import InjectFault
@@ -246,6 +246,7 @@ class SimulatorNode(ManagedNode):
             contacts=contacts,
             world=world,
             progress=self.say,
+            clock=None if self.clock.stepped else time.monotonic,
         )
         simulator.open()
         self._gravity.follow(robot)
@@ -266,7 +267,7 @@ class SimulatorNode(ManagedNode):
         FrozenGarbage.hold()
         self.loop = PeriodicThread(
             "simulator",
-            STEP_NS * 1e-9,
+            simulator.period_s,
             self._cycle,
             on_failure=self._on_failure,
             on_refused=self.warn_of_all,

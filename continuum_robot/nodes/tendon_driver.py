@@ -200,8 +200,6 @@ class TendonDriver(ManagedNode):
         loop.start()
 
     def _desired_form(self, robot: Robot) -> Form:
-        if robot.takes_displacements:
-            return interpreted_form("actuators that take displacements run at the rate of their bus")
         if robot.traits.without_compiled_cycle:
             return interpreted_form(robot.traits.without_compiled_cycle)
         if self.parameters.get("cycle") == "interpreted":

@@ -95,6 +95,14 @@ class RodConstruction:
         return f"routing of {routed[0]}" if routed else ""
 
     @property
+    def without_compiled_cycle(self) -> str:
+        """Why its driver's cycle is Python code; "" where it is not."""
+        if self.robot.takes_displacements:
+            return "actuators that take displacements run at the rate of their bus"
+        law = PID_LAW if self.robot.control is None else self.robot.control.law
+        return "" if law in COMPILED_LAWS else f"the controller {law} is Python code"
+
+    @property
     def traits(self) -> Traits:
         """What the stack can do with it, and how."""
         without_clarke, nonlinear_lengths, planar = self.without_clarke, self.nonlinear_lengths, self.planar
@@ -103,14 +111,13 @@ class RodConstruction:
             names = tuple(f"q of {segment.name}" for segment in self.segments)
         if self.modes:
             names = self.part_names
-        law = PID_LAW if self.robot.control is None else self.robot.control.law
         in_plane = "two tendons a segment bend it in their plane alone" if planar else ""
         mixed = "on this robot no tendons bend one segment alone" if without_clarke else ""
         if self.modes:
             mixed = "each of the modes of control.modes bends several segments"
         return Traits(
             coordinate_names=names,
-            without_compiled_cycle="" if law in COMPILED_LAWS else f"the controller {law} is Python code",
+            without_compiled_cycle=self.without_compiled_cycle,
             without_tip_control=in_plane,
             without_clarke=without_clarke,
             without_bending_command=in_plane or mixed,

@@ -30,7 +30,7 @@ from continuum_robot.simulation.wire.listening import Listener, make_folder, rem
 
 WIRE, DYNAMICS, MUJOCO = LEVELS = "wire", "dynamics", "mujoco"
 STEP_NS = 1_000_000
-"""Longest step in lock-step, and the period in real time, ns."""
+"""Longest step in lock-step, ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class Simulator:
     world : what stands around the robot; at level "mujoco"
     rng : draws noise and faults; None: from the robot's seed
     progress : receives a line when something takes long
+    clock : as of :class:`SimulatedHardware`
 
     Attributes
     ----------
@@ -90,6 +91,7 @@ class Simulator:
         world: PlacedWorld | None = None,
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         if level not in LEVELS:
             raise ParameterError("level", level, ", ".join(LEVELS))
@@ -111,7 +113,7 @@ class Simulator:
         if level in (WIRE, MUJOCO):
             maker = Plant if level == WIRE else partial(MujocoPlant, world=world)
             self.hardware = SimulatedHardware(
-                robot, rng=rng, contacts=contacts, link=strings, progress=progress, plant_maker=maker
+                robot, rng=rng, contacts=contacts, link=strings, progress=progress, plant_maker=maker, clock=clock
             )
         else:
             self.actuators = SimulatedTendonActuators(
@@ -172,6 +174,11 @@ class Simulator:
                 self.actuators.close()
 
     # --- time
+
+    @property
+    def period_s(self) -> float:
+        """Of the steps in real time, s; of an open simulator."""
+        return STEP_NS * 1e-9 if self.hardware is None else self.hardware.period_s
 
     def step(self, now_s: float) -> None:
         """Move the robot up to ``now_s``: what was sent before acts, what the devices send then can be read.

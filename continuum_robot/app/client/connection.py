@@ -53,7 +53,7 @@ def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True)
 
     def prepare() -> None:
         if options.simulated:
-            prepare_cycle(Console(quiet=True))
+            prepare_cycle(robot, Console(quiet=True))
 
     with contextlib.ExitStack() as closing:
         closing.enter_context(claimed_domain(options.namespace, meanwhile=prepare))

@@ -136,7 +136,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
             raise ParameterError("--duration", duration_s, allowed)
     with (
         ProcessStack.server() as server,
-        claimed_domain(options.namespace, meanwhile=lambda: prepare_cycle(console)),
+        claimed_domain(options.namespace, meanwhile=lambda: prepare_cycle(loaded, console)),
     ):
         options, devices, sentence = with_simulation_level(options, robot)
         if sentence:
@@ -181,13 +181,16 @@ def _parameters(robot: Robot, touching: Path | None, world: str) -> dict[str, di
     return {"contact_monitor": contact_least(robot)} if world else {}
 
 
-def prepare_cycle(console: Console) -> None:
-    """Compile the control cycle, or find it in the cache, before anything is started.
+def prepare_cycle(robot: Robot, console: Console) -> None:
+    """Compile the control cycle, or find it in the cache, before anything is started; nothing where it is not used.
 
     Parameters
     ----------
+    robot : that is brought up
     console : gets a line where it has to be compiled
     """
+    if robot.traits.without_compiled_cycle:
+        return
     with console.status("preparing the control cycle ...") as status:
         compiled_form(lambda text: status.update(escape(text)))
 

@@ -77,7 +77,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
 
     def prepare() -> None:
         if options.simulated:
-            prepare_cycle(console)
+            prepare_cycle(robot, console)
 
     forking = ProcessStack.server() if up.processes else contextlib.nullcontext()
     with forking as server, claimed_domain(options.namespace, meanwhile=prepare):

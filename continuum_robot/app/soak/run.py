@@ -163,8 +163,8 @@ def run_soak(robot: str, hours: float, *, seed: int, out: Path, console: Console
     ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a stack that does not come up
     """
     console = console or Console()
-    load_robot(robot)  # one that cannot be used is refused before anything is made
-    prepare_cycle(console)
+    loaded = load_robot(robot)  # one that cannot be used is refused before anything is made
+    prepare_cycle(loaded, console)
     folder = run_folder(out).resolve()
     soak = Soak(robot, seed, 3600.0 * hours)
     console.print(f"results  {folder}", highlight=False, soft_wrap=True)

@@ -143,7 +143,7 @@ class Cia402Actuators(BusActuators):
     def restart(self) -> None:
         """Reset drives with a fault, and take those up again that left the network's operation."""
         stopped = self._off | set(self.have(HARDWARE_ERROR))
-        if not (stopped or any(self._missed) or self._left()):
+        if not (stopped or any(self.unanswered) or self._left()):
             return
         self.enabled = False
         self.switch_off()
@@ -170,7 +170,7 @@ class Cia402Actuators(BusActuators):
             if ours and self.bus.states.get(node) != codec.BOOT_UP:
                 found[index] = self._sample(index, state, speed)
         self._watch()
-        return self.note(asked, found)
+        return found
 
     def name_of(self, index: int) -> str:
         """Port and node id."""
@@ -252,7 +252,7 @@ class Cia402Actuators(BusActuators):
         """Bring drives that restarted, or left the network's operation, back to it; they are off."""
         for index, node in enumerate(self.nodes):
             with contextlib.suppress(DeviceError):
-                if self._missed[index] or self.bus.states.get(node) != codec.OPERATIONAL:
+                if self.unanswered[index] or self.bus.states.get(node) != codec.OPERATIONAL:
                     self.bus.command(codec.PRE_OPERATE, [node])
                     counts = self._counts[index]
                     if self.bus.read(node, codec.CONSUMER_HEARTBEAT) != self._watched():

@@ -66,6 +66,7 @@ class EmulatedCia402(EmulatedServos):
         OVERHEATING: _DRIVE_TOO_HOT,
         ENCODER: 0x7300,
     }
+    talks = True
 
     def __init__(
         self,
@@ -283,6 +284,12 @@ class EmulatedCia402(EmulatedServos):
         return 0.0, 0.0
 
     # --- time
+
+    def hear(self, now_s: float) -> None:
+        """As of the base; the host's heartbeat too."""
+        super().hear(now_s)
+        for drive in self._drives.values():
+            drive.host_s = math.nan if math.isnan(drive.host_s) else now_s
 
     def measure(self, servo: EmulatedServo) -> None:
         """Place, speed, torque; heartbeat."""

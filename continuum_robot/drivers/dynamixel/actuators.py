@@ -73,6 +73,8 @@ class DynamixelActuators(BusServos):
     ParameterError : a tendon without a servo or with two
     """
 
+    watchdog = True
+
     def __init__(self, robot: Robot, settings: Dynamixel, **options: Any) -> None:
         super().__init__(robot, settings, Protocol2(), "Dynamixel servos", **options)
         self._table: list[_Servo] = []

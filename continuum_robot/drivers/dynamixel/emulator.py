@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from continuum_robot.drivers.dynamixel import models, registers
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
-from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, REBOOT, STATUS, Protocol2, crc_16
+from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, HEADER, REBOOT, STATUS, Protocol2, crc_16
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.drivers.servo_emulation import (
     ENCODER,
@@ -117,11 +117,15 @@ class EmulatedDynamixels(EmulatedServos):
         """One packet: each adds its error, number, registers and the checksum of all so far, the first the header."""
         if any(self.present(number) is None for number in numbers):
             return
-        packet = b"\xff\xff\xfd\x00" + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS)
+        begin = HEADER + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS)
+        remainder = crc_16(begin)
+        self.send(begin)
         for number in numbers:
-            packet += bytes([0, number]) + bytes(self.servos[number].table[address : address + size])
-            packet += struct.pack("<H", crc_16(packet))
-        self.send(packet)
+            part = bytes([0, number]) + self.servos[number].table[address : address + size]
+            remainder = crc_16(part, remainder)
+            ending = remainder.to_bytes(2, "little")
+            remainder = crc_16(ending, remainder)
+            self.send(part + ending)
 
     def write(self, number: int, address: int, data: bytes) -> int:
         """Set registers, unless it refuses."""
@@ -206,6 +210,7 @@ class EmulatedDynamixels(EmulatedServos):
                 elif mode == MODES[VELOCITY]:
                     servo.set(self._at(registers.GOAL_VELOCITY), 4, 0)
                 else:
+                    self.measure(servo)
                     present = servo.get(self._at(registers.PRESENT_POSITION), 4, signed=True)
                     servo.set(self._at(registers.GOAL_POSITION), 4, present)
         if not self.is_on(servo):
@@ -227,5 +232,6 @@ class EmulatedDynamixels(EmulatedServos):
             turns_per_s = servo.get(self._at(registers.GOAL_VELOCITY), 4, signed=True) * unit
             begin = servo.motor.position_rev if math.isnan(servo.reference_rev) else servo.reference_rev
             servo.follow(begin + turns_per_s * duration_s, 0.0, min(1.0, fraction), duration_s)
+            servo.moves = True
             return
         servo.follow(goal + servo.zero_rev, speed, min(1.0, fraction), duration_s)

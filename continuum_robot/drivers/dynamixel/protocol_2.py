@@ -25,14 +25,14 @@ def _remainder(value: int) -> int:
 _REMAINDERS = tuple(map(_remainder, range(256)))
 
 
-def crc_16(data: bytes) -> int:
+def crc_16(data: bytes, value: int = 0) -> int:
     """Checksum: polynomial 0x8005, begin 0, not reflected.
 
     Parameters
     ----------
     data : the bytes before the checksum
+    value : checksum of what came before them
     """
-    value = 0
     for byte in data:
         value = (value << 8 & 0xFFFF) ^ _REMAINDERS[value >> 8 ^ byte]
     return value

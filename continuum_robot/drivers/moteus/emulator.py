@@ -150,6 +150,7 @@ class EmulatedMoteus(EmulatedServos):
             servo.let_go(values.get(at + 2, 0.0) / nm_per_a)
         else:
             if math.isnan(values[at]):
+                self.measure(servo)
                 values[at] = values[frames.POSITION]
             speed, largest = values.get(at + 8, math.nan), values.get(at + 5, largest_nm)
             speed = 0.0 if math.isnan(speed) else speed

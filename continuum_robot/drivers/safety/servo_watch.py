@@ -12,6 +12,9 @@ from continuum_robot.robot.actuation import DisplacementLimits
 from continuum_robot.robot.reading_thresholds import ServoThresholds
 from continuum_robot.stepped.buffers import vector
 
+_FEWEST_READINGS = 4
+"""That repeat, however far apart, before a servo is frozen."""
+
 
 class ServoWatch(ReadingWatch):
     """As :class:`ReadingWatch`, but for what a servo's readings cannot say.
@@ -21,7 +24,8 @@ class ServoWatch(ReadingWatch):
     - A load may be unknown, and below zero while a geared motor pays out. How high it may be, and for how long, is
       judged beside the commands.
     - A reading is frozen where displacement and load repeat bit by bit while the command moves on. A servo that is
-      stalled still measures a load that changes; for one without a load, :attr:`ServoThresholds.lag_m` is all.
+      stalled still measures a load that changes; for one without a load, :attr:`ServoThresholds.lag_m` is all. A gap
+      between two readings proves little: while this computer stalls, a servo is not told that its command moved.
 
     Parameters
     ----------
@@ -46,14 +50,16 @@ class ServoWatch(ReadingWatch):
         # A value that the device repeats with its age is no new one.
         aged_s = np.array(reading.age_s) - np.array(before.age_s)
         elapsed_s = reading.stamp_s - before.stamp_s - aged_s if self._started else 0.0
+        proven_s = np.minimum(elapsed_s, self._thresholds.frozen_begin_s / _FEWEST_READINGS)
         place, load = np.array(reading.displacement_m), np.array(reading.tension_n)
         repeats = (place == np.array(before.displacement_m)) & (load == np.array(before.tension_n))
         if not moving:
             repeats[:] = False
-        self._stood_s = np.where(repeats, self._stood_s + elapsed_s, 0.0)
-        self._command_at_change = np.where(repeats, self._command_at_change, command)
+        self._stood_s = np.where(repeats, self._stood_s + proven_s, 0.0)
+        kept = repeats & np.isfinite(self._command_at_change)  # it may repeat since before the first command
+        self._command_at_change = np.where(kept, self._command_at_change, command)
         left = repeats & (np.abs(np.array(command) - self._command_at_change) > self._thresholds.frozen_motion_m)
-        self._left_behind_s = np.where(left, self._left_behind_s + elapsed_s, 0.0)
+        self._left_behind_s = np.where(left, self._left_behind_s + proven_s, 0.0)
         return bool(
             ((self._stood_s >= self._frozen_time_s) & (self._left_behind_s >= self._thresholds.frozen_begin_s)).any()
         )

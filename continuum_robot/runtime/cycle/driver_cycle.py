@@ -73,6 +73,7 @@ class DriverCycle:
     takes_up: cython.bint
     is_powered: cython.bint
     answered: cython.bint
+    late: cython.bint
     written: cython.bint
     number: cython.longlong
     read_failures: cython.longlong
@@ -102,7 +103,7 @@ class DriverCycle:
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
         self.nothing = vector([math.nan] * max(tendon_count, coordinate_count))
         self.commands = Mailbox(3 + tendon_count)
-        self.controls = self.takes_up = self.is_powered = self.answered = self.written = False
+        self.controls = self.takes_up = self.is_powered = self.answered = self.late = self.written = False
         self.desired_size = -1
         self.desired_s = -math.inf
         self.desired_sequence, self.number = 0, number
@@ -157,6 +158,7 @@ class DriverCycle:
         following: cython.bint = (
             self.controls and self.is_powered and not self.holds and self.safety.state_code == STATE_ACTIVE
         )
+        self.late = False
         self.controller.limited = self.safety.is_limited() if following else False
         self.answered = self.controller.answer(
             self.reading, self.safety.rules.command if following else self.nothing, following, now_s, self.number
@@ -164,6 +166,15 @@ class DriverCycle:
         if self.answered:
             copy_into(self.desired, self.controller.command, self.tendon_count)
             self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
+        elif (
+            following
+            and self.safety.rules.displaces
+            and self.desired_size >= 0
+            and self.reading.older_than(self.controller.state_timeout_s, now_s)
+        ):
+            # Servos hold while a reading is late; how late it may be is the reading's own timeout's matter.
+            copy_into(self.desired, self.safety.rules.command, self.tendon_count)
+            self.desired_s, self.desired_sequence, self.late = now_s, self.number, True
 
     @stepped
     def hear(self) -> cython.void:
@@ -255,11 +266,11 @@ class DriverCycle:
     @stepped
     def note_written(self, now_s: cython.double) -> cython.void:
         """What this cycle wrote was on its way at ``now_s``: the safety logic watches how late that is."""
-        if self.controller is not None:
+        if self.controller is not None and not self.late:
             self.safety.latency_s = now_s - self.reading.stamp_s
-        elif self.desired_size >= 0 and not self.safety.waits:
+        elif self.controller is None and self.desired_size >= 0 and not self.safety.waits:
             self.safety.latency_s = now_s - self.desired_s
-        else:  # what is written answers nobody: the driver holds after its activation
+        else:  # what is written answers nobody: the driver holds after its activation, or while a reading is late
             self.safety.latency_s = UNKNOWN
 
     @stepped
@@ -312,16 +323,24 @@ class DriverCycle:
         """
         self.step(now_s, elapsed_s, missed)
 
-    def step_for(self, commander: Commander, now_s: float, elapsed_s: float, missed: int = 0) -> None:
+    def step_for(
+        self,
+        commander: Commander,
+        now_s: float,
+        elapsed_s: float,
+        missed: int = 0,
+        device_faults: tuple[str, ...] = (),
+    ) -> None:
         """One cycle in which ``commander`` is asked for the command that answers the reading.
 
         Parameters
         ----------
         commander : gets the reading, None where there is none, and ``elapsed_s``; gives a command, or None
         now_s, elapsed_s, missed : as in :meth:`step_once`
+        device_faults : names of the faults that the devices report
         """
         self.begin(now_s)
-        desired = commander(self.newest_reading(), elapsed_s)
+        desired = commander(self.newest_reading(device_faults), elapsed_s)
         if desired is None:
             self.desired_size = -1
         else:

@@ -183,8 +183,7 @@ class DriverLoop:
         # Read once: other threads end them.
         procedure, enabling, take_up = self.procedure, self._enabling, self._take_up
         if procedure is not None:
-            # With the devices' faults, which name what stops it.
-            self.cycle.step_for(lambda _, dt: procedure.desired(self.reading, dt), now_s, elapsed_s, missed)
+            self.cycle.step_for(procedure.desired, now_s, elapsed_s, missed, self.devices.device_faults)
             self.pace.wrote(self.cycle)
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)

@@ -30,6 +30,9 @@ from continuum_robot.simulation.shared_motors import SharedMotors
 
 Vector = NDArray[np.float64]
 
+_BENT_RAD = 5e-3
+"""Through so small a bend of a segment what tendons lose on their way stays as it is."""
+
 
 class RodBody:
     """Rod, tendons and motors; a :class:`~continuum_robot.simulation.bodies.plant_body.PlantBody`.
@@ -100,6 +103,7 @@ class RodBody:
         """Be at rest at coefficients ``c`` (n,), in their units, without tension and current, no tendon slack."""
         self.moving.reset(c)
         self._followed_m_per_s = np.zeros(self._robot.tendon_count)
+        self._rubbed_c = np.full(c.shape, np.nan)
         if self._shared is not None:
             self._shared.reset(self.moving.displacement_m)
             self.moving.spooled_m[:] = self._shared.spooled_m
@@ -114,8 +118,8 @@ class RodBody:
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
         moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
-        if self._rubs.acts:
-            self._rubbing[0] = self._rubs.fraction(moving.c)
+        if self._rubs.acts and not np.abs(moving.c - self._rubbed_c).max() * self._robot.length_m < _BENT_RAD:
+            self._rubbing[0], self._rubbed_c = self._rubs.fraction(moving.c), moving.c.copy()
         moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
         if self._shared is not None:
             moving.motor_free[:] = 0.0

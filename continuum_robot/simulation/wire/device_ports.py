@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -90,35 +91,39 @@ class DevicePorts:
     ----------
     hardware : its serial ports in the same folder; opened where it is not yet
     folder : of the ports
-    period_s : at which the devices are stepped, s
+    period_s : at which the devices are stepped, s; None: as these devices need
 
     Attributes
     ----------
     hardware : as given
     adapters : of the motor boards, in the order of the boards
-
-    Raises
-    ------
-    ParameterError : a period that is not positive
     """
 
-    def __init__(self, hardware: SimulatedHardware, folder: Path, period_s: float = 0.001) -> None:
+    def __init__(self, hardware: SimulatedHardware, folder: Path, period_s: float | None = None) -> None:
         self.hardware = hardware
         self.adapters: list[SlcanAdapter] = []
         self._folder = folder
-        self._pacer = Pacer(hardware.step, period_s)
+        self._period_s = period_s
+        self._pacer: Pacer | None = None
 
     def open(self) -> None:
-        """Switch everything on."""
+        """Switch everything on.
+
+        Raises
+        ------
+        ParameterError : a period that is not positive
+        """
         self.hardware.open()
+        self.hardware.clock = time.monotonic
         if self.hardware.boards:
             self.adapters = put_on_adapters(self.hardware, self._folder)
+        self._pacer = Pacer(self.hardware.step, self.hardware.period_s if self._period_s is None else self._period_s)
         self._pacer.start()
 
     @property
     def running(self) -> bool:
         """Whether the devices live; what one failed with is raised by :meth:`close`."""
-        return self._pacer.running
+        return self._pacer is not None and self._pacer.running
 
     def close(self) -> None:
         """Switch everything off; the ports go.
@@ -128,7 +133,8 @@ class DevicePorts:
         whatever a device failed with meanwhile
         """
         try:
-            self._pacer.stop()
+            if self._pacer is not None:
+                self._pacer.stop()
         finally:
             self.hardware.close()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import socket
 import threading
@@ -26,7 +27,7 @@ from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.simulated_wires import servos_name
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
@@ -40,6 +41,8 @@ from continuum_robot.simulation.wire.servo_line import ServoLine
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
 
+PERIOD_S, SERVO_PERIOD_S = 0.001, 0.002
+"""Of the steps in real time; a bus of servos is not asked more often than in two milliseconds."""
 LONGEST_STEP_S = 0.005
 LONGEST_CATCH_UP_S = 1.0
 BOARD, SERVO, STRINGS, FORCE = "board", "servo", "strings", "force"
@@ -83,6 +86,8 @@ class SimulatedHardware:
     folder : where the serial ports get their names; None: each in a temporary folder
     wrench : on the force sensor, shape (6,); None: none
     progress : receives a line when something takes long
+    clock : time of the steps where it is real, s: servos that are asked while the steps are late then go on by
+        themselves. None: time passes by the steps alone
 
     Attributes
     ----------
@@ -112,8 +117,9 @@ class SimulatedHardware:
         folder: Path | None = None,
         wrench: Callable[[], Vector] | None = None,
         progress: Callable[[str], None] | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        self.robot = wired(robot)
+        self.robot, self.clock = wired(robot), clock
         self._rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self._plant, self._contacts, self._progress = plant, tuple(contacts), progress
         self._plant_maker = plant_maker
@@ -162,15 +168,17 @@ class SimulatedHardware:
     def close(self) -> None:
         """End all devices; the robot stays as it is for a later :meth:`open`. Safe to call at any time."""
         with self._lock:
-            for board in self.boards.values():
-                board.wire.close()
-            for device in filter(None, (*self.lines.values(), self.string_board, self.rokubi)):
-                device.close()
+            boards, devices = self.boards, (*self.lines.values(), self.string_board, self.rokubi)
             self.boards, self.lines, self._servo_of = {}, {}, {}
             self.motors = self.string_board = self.rokubi = None
             self._now_s = None
             if self._link is not None:
                 self._link.close()
+        # Not with the lock held: a thread that answers may wait for it.
+        for board in boards.values():
+            board.wire.close()
+        for device in filter(None, devices):
+            device.close()
 
     def step(self, now_s: float) -> None:
         """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due.
@@ -192,17 +200,34 @@ class SimulatedHardware:
                 begin_s = now_s - min(behind_s, LONGEST_CATCH_UP_S)
                 self.skipped_s += begin_s - before_s
                 pieces = math.ceil((now_s - begin_s) / LONGEST_STEP_S)
+                for line in self.lines.values():
+                    line.begin_catching_up(now_s)
                 for piece in range(1, pieces):
-                    self._step(self.motors, begin_s + piece * (now_s - begin_s) / pieces)
+                    self._step(self.motors, begin_s + piece * (now_s - begin_s) / pieces, late=True)
             self._step(self.motors, now_s)
 
-    def _step(self, motors: PlantMotors, now_s: float) -> None:
+    @property
+    def period_s(self) -> float:
+        """Of the steps in real time, s."""
+        return SERVO_PERIOD_S if self.lines and not self.boards else PERIOD_S
+
+    def _catch_up(self) -> None:
+        """Servos do not wait for a computer that steps them late; what fails here fails in the next step too."""
+        with self._lock, contextlib.suppress(ContinuumRobotError):
+            if self.clock is not None and self._now_s is not None:
+                now_s = self.clock()
+                if now_s - self._now_s > LONGEST_STEP_S:
+                    self.step(now_s)
+
+    def _step(self, motors: PlantMotors, now_s: float, *, late: bool = False) -> None:
         plant = self.plant
         self._now_s = now_s
         if not self._mechanical.empty or self._altered:
             self._apply_mechanical(motors, plant, now_s)
         motors.advance(now_s)
-        for device in filter(None, (*self.boards.values(), *self.lines.values(), self.string_board, self.rokubi)):
+        for line in self.lines.values():
+            (line.go_on if late else line.step)(now_s)
+        for device in filter(None, (*self.boards.values(), self.string_board, self.rokubi)):
             device.step(now_s)
         if self._link is not None:
             self._link.write(now_s, plant.linked)
@@ -387,6 +412,7 @@ class SimulatedHardware:
         self.lines[name] = line = ServoLine(
             emulator(self.robot, settings, {number: motor for (_, number), motor in motors.items()}),
             None if self._folder is None else self._folder / name,
+            self._catch_up,
         )
         self._servo_of |= {entry.number - 1: (line, entry.id) for entry in settings.motors}
         line.serve()

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import termios
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from continuum_robot.drivers.pty import Pty, serve
 from continuum_robot.drivers.servo_emulation import EmulatedServos
+from continuum_robot.drivers.urgency import Urgency
 
 _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}
 
@@ -22,6 +24,7 @@ class ServoLine:
     ----------
     servos : emulated
     link : a symbolic link that names the port; None: one of its own
+    catch_up : called before packets are answered between two steps, which may have come late
 
     Attributes
     ----------
@@ -30,8 +33,11 @@ class ServoLine:
     wrong_speed : reads that came at another baud rate than the servos'
     """
 
-    def __init__(self, servos: EmulatedServos, link: Path | None = None) -> None:
-        self.servos, self.pty = servos, Pty(link)
+    def __init__(
+        self, servos: EmulatedServos, link: Path | None = None, catch_up: Callable[[], object] = lambda: None
+    ) -> None:
+        self.servos, self.pty, self._catch_up = servos, Pty(link), catch_up
+        self._waiting, self._urgency = b"", Urgency()
         self.wrong_speed = 0
         self.lock = threading.RLock()
         self._stop = threading.Event()
@@ -42,8 +48,21 @@ class ServoLine:
         """What the host opens."""
         return str(self.pty.path)
 
+    def begin_catching_up(self, now_s: float) -> None:
+        """The steps up to ``now_s`` (monotonic, s) come late: what the host sent was there in time."""
+        with self.lock:
+            self._waiting += self._received()
+            if self._waiting:
+                self.servos.hear(now_s)
+
+    def go_on(self, now_s: float) -> None:
+        """Drive the motors; nothing is answered before it is ``now_s`` (monotonic, s) for the plant too."""
+        with self.lock:
+            self.servos.step(now_s)
+
     def step(self, now_s: float) -> None:
         """Take packets, answer, drive the motors; ``now_s`` monotonic, s."""
+        self._urgency.as_of_caller(self._thread)
         with self.lock:
             answers = self.servos.step(now_s, self._received())
             if answers:
@@ -77,12 +96,13 @@ class ServoLine:
         serve(self.pty, self._answer, self._stop)
 
     def _answer(self) -> None:
+        self._catch_up()
         with self.lock:
             if answers := self.servos.take(self._received()):
                 self.pty.send(answers)
 
     def _received(self) -> bytes:
-        data = self.pty.receive()
+        data, self._waiting = self._waiting + self.pty.receive(), b""
         if data and _SPEEDS.get(self.pty.host_speed(), self.servos.baud_bps) != self.servos.baud_bps:
             self.wrong_speed += 1
             return b""
