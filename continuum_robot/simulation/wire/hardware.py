@@ -16,13 +16,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
-from continuum_robot.drivers.backends import device_of
+from continuum_robot.drivers.backends import board_faults, boards_of, device_of
 from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
-from continuum_robot.drivers.odri_can import emulator as odri_emulator
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
-from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriCan
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
@@ -54,7 +50,7 @@ def catalog() -> dict[str, str]:
     """Name and meaning of every fault of :meth:`SimulatedHardware.inject`."""
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
-        (BOARD, odri_emulator.FAULTS),
+        (BOARD, board_faults()),
         (SERVO, servo_emulation.FAULTS),
         (STRINGS, SimulatedStringEncoderBoard.catalog()),
         (FORCE, SimulatedRokubi.catalog()),
@@ -132,7 +128,7 @@ class SimulatedHardware:
         self._now_s: float | None = None
         self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
-        self.boards: dict[str, SimulatedOdriBoard] = {}
+        self.boards: dict[str, Any] = {}
         self.servos: ServoLine | None = None
         self._servo_of: dict[int, int] = {}  # by the index of its tendon
         self.string_board: EmulatedSensor | None = None
@@ -229,8 +225,9 @@ class SimulatedHardware:
                 self.robot, settings, clock=clock, simulated=True, stepped=True, ask=ask, pass_time=self.step
             )
         else:
-            made = OdriTendonActuators(
+            made = device.make(
                 self.robot,
+                settings,
                 socket_factory=self.host_socket,
                 clock=clock,
                 sleep=sleep,
@@ -286,7 +283,7 @@ class SimulatedHardware:
             raise DeviceError("simulated hardware", "is not open", "Open it first.")
         return self._plant
 
-    def board_of(self, tendon: int) -> tuple[SimulatedOdriBoard, int]:
+    def board_of(self, tendon: int) -> tuple[Any, int]:
         """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0.
 
         Raises
@@ -370,17 +367,9 @@ class SimulatedHardware:
         return self.robot.hardware
 
     @property
-    def wiring(self) -> OdriCan:
-        """The motor boards' section of the robot file, its own or made up.
-
-        Raises
-        ------
-        ParameterError : other motors
-        """
-        wiring = self._hardware.tendon_actuators
-        if not isinstance(wiring, OdriCan):
-            raise ParameterError("hardware.tendon_actuators.kind", wiring.kind, ODRI_CAN)
-        return wiring
+    def wiring(self) -> Any:
+        """The motor boards' section of the robot file, its own or made up. Raises as :func:`boards_of`."""
+        return boards_of(self.robot)
 
     def _make_devices(self, plant: Plant) -> None:
         settings = self._hardware.tendon_actuators
@@ -403,19 +392,16 @@ class SimulatedHardware:
 
     def _make_boards(self, plant: Plant) -> None:
         self.motors = PlantMotors(self.robot, self.wiring, plant)
-        used = {entry.channel for entry in self.wiring.motors}
-        for channel in self.wiring.channels:
-            if channel in used:
-                ports = (self.motors.port(channel, 1), self.motors.port(channel, 2))
-                self.boards[channel] = SimulatedOdriBoard(
-                    FrameSocketWire(),
-                    ports,
-                    alignment_s=self._alignment_s,
-                    aligned=self._aligned,
-                    start_rev=self._start_rev,
-                    current_noise_a=self.robot.simulation.current_noise_a,
-                    rng=self._rng,
-                )
+        self.boards = device_of(self.wiring.kind).boards(
+            self.wiring,
+            self.motors.port,
+            FrameSocketWire,
+            alignment_s=self._alignment_s,
+            aligned=self._aligned,
+            start_rev=self._start_rev,
+            current_noise_a=self.robot.simulation.current_noise_a,
+            rng=self._rng,
+        )
 
     def _make_sensors(self, plant: Plant) -> None:
         encoders: Any = self._hardware.string_encoders
