@@ -39,7 +39,7 @@ FAULTS: dict[str, str] = {
     "corrupted_frames": "a bit of a frame to the host is flipped with this probability (0 means 1)",
     "reordered_frames": "a frame to the host changes places with the next with this probability (0 means 1)",
     "lost_commands": "frames from the host get lost with this probability (0 means 1)",
-    "full_queue": "nobody takes frames of the host, which fill its adapter's queue",
+    "full_queue": "the board's cable is off: nobody takes the host's frames, which fill its adapter's queue",
     "silent": "the board sends nothing, and hears nothing",
     "wrong_board": "another device is on the channel, with other identifiers",
     "second_board": "a second board without motors sends on the same channel",
@@ -413,7 +413,7 @@ class SimulatedOdriBoard:
             self._flush_held_back()
             self.wire.send(identifier, data)
             return
-        if self._has("silent") or self._has("bus_off") or self._happens("lost_frames"):
+        if any(map(self._has, ("silent", "bus_off", "full_queue"))) or self._happens("lost_frames"):
             return
         if self._has("wrong_board"):
             identifier += _FOREIGN_OFFSET

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +26,7 @@ from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.protocol import CommandCode, ErrorCode, Status
 from continuum_robot.drivers.odri_can.survey import ChannelSurvey, survey
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.stepped.system_calls import NOTHING_WAITS, CanFrame
 
 
 @pytest.fixture
@@ -284,7 +287,6 @@ def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -
 # What is injected into board 1, the name that the driver gives it, and within which time.
 DETECTED = [
     ("silent", 0.0, "silent_board", 0.07),
-    ("lost_frames", 1.0, "silent_board", 0.07),
     ("late_frames", 0.1, "silent_board", 0.07),
     ("bus_off", 0.0, "bus_off", 0.01),
     ("estop", 0.0, "estop", 1.05),
@@ -295,6 +297,12 @@ DETECTED = [
     ("second_board", 0.0, "two_boards", 2.2),
     ("other_host", 0.0, "other_host", 0.01),
     ("wrong_board", 0.0, "silent_board", 0.07),
+    ("position_converter_error", 0.0, "position_converter_error", 1.05),
+    ("other_board_error", 0.0, "other_board_error", 1.05),
+    ("full_queue", 0.0, "queue_full", 0.9),
+    # A half-dead bus: the board hears nothing, and says nothing.
+    ("lost_commands", 1.0, "receive_timeout", 1.2),
+    ("lost_frames", 1.0, "silent_board", 0.07),
 ]
 
 
@@ -307,6 +315,85 @@ def test_faults_are_named_in_time(stand: OdriStand, fault: str, magnitude: float
     reading = stand.run(within_s, pull)
     assert name in names_of(reading.device_faults)
     assert all(text.startswith(stand.names[1]) for text in reading.device_faults)
+
+
+@pytest.mark.parametrize("motor", [1, 2])
+def test_a_motor_that_is_off_alone_is_named_with_its_number(stand: OdriStand, motor: int) -> None:
+    stand.up()
+    pull = np.full(5, 0.9 * NEWTON_PER_AMPERE)
+    stand.run(0.05, pull)
+    stand.boards[1].inject("motor_off", motor=motor)
+    assert stand.run(0.04, pull).device_faults == (f"can1 motor {motor}: current_mismatch",)
+    stand.run(1.05, pull)
+    assert stand.actuators.device_faults == tuple(
+        f"can1 motor {motor}: {name}" for name in ("current_mismatch", "motor_off")
+    )
+    assert not any(stand.boards[1].motor_enabled), "the other motor is switched off with it"
+    stand.actuators.clear_faults()
+    stand.actuators.enable()
+    assert stand.run(0.1, pull).device_faults == ()
+
+
+@pytest.mark.parametrize("left_on", [False, True])
+def test_a_rollover_is_a_fault_only_of_boards_whose_error_was_left_on(left_on: bool) -> None:
+    stand = OdriStand(start_rev=99.9, aligned=True)
+    if left_on:  # by another program
+        command = protocol.Command(CommandCode.ENABLE_ROLLOVER_ERROR, 1)
+        stand.boards[0].wire.receive = lambda: [codec.encode(command)]
+        stand.boards[0].step(stand.now_s)
+    stand.up()
+    stand.motors[0][0].velocity_rev_per_s = 20.0
+    stand.run(1.1, np.full(5, 0.1))
+    names = {"position_rollover_error", "current_mismatch"} if left_on else set()
+    assert names_of(stand.actuators.device_faults) <= names
+    assert ("can0: position_rollover_error" in stand.actuators.device_faults) == left_on
+    stand.close()
+
+
+class FailingFrame(CanFrame):
+    """A socket whose interface went: errors of the kernel, once when reading, always when sending."""
+
+    def __init__(self, when_read: int, when_sent: int) -> None:
+        super().__init__()
+        self.when_read, self.when_sent = when_read, when_sent
+
+    def receive(self, _descriptor: int) -> int:
+        number, self.when_read = self.when_read, 0
+        return -number if number else NOTHING_WAITS
+
+    def send(self, _descriptor: int) -> int:
+        return -self.when_sent
+
+
+@pytest.mark.parametrize(
+    ("when_read", "when_sent", "name", "reopens"),
+    [
+        (0, errno.ENOBUFS, "queue_full", False),
+        (errno.ENETDOWN, errno.ENETDOWN, "bus_error", False),  # ip link set can1 down; it serves again when it is up
+        (errno.ENODEV, errno.ENXIO, "bus_error", True),  # the adapter was unplugged: its interface is gone
+    ],
+)
+def test_what_the_kernel_says_of_an_interface_is_named(
+    stand: OdriStand, when_read: int, when_sent: int, name: str, reopens: bool
+) -> None:
+    stand.up()
+    port = stand.actuators.channels[1].port
+    whole = port._frame, port._out
+    port._frame = port._out = FailingFrame(when_read, when_sent)
+    reading = stand.run(0.005, np.ones(5))
+    assert f"can1: {name}" in reading.device_faults
+    assert names_of(reading.device_faults) == {name}
+    assert stand.actuators.needs_service() == reopens
+    assert stand.actuators.counters()["can1"]["last_error"] == os.strerror(when_read if reopens else when_sent)
+    assert FAULTS[name].cure
+    port._frame, port._out = whole
+    stand.run(0.6)
+    assert stand.actuators.counters()["can1"]["reopened"] == reopens
+    stand.actuators.clear_faults()
+    stand.actuators.enable()
+    stand.run(0.1, np.ones(5))
+    stand.actuators.clear_faults()
+    assert stand.run(0.05, np.ones(5)).device_faults == ()
 
 
 # These change single frames: nothing false is read, and nothing stops.
