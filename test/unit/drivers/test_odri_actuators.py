@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -299,7 +300,6 @@ DETECTED = [
     ("wrong_board", 0.0, "silent_board", 0.07),
     ("position_converter_error", 0.0, "position_converter_error", 1.05),
     ("other_board_error", 0.0, "other_board_error", 1.05),
-    ("full_queue", 0.0, "queue_full", 0.9),
     # A half-dead bus: the board hears nothing, and says nothing.
     ("lost_commands", 1.0, "receive_timeout", 1.2),
     ("lost_frames", 1.0, "silent_board", 0.07),
@@ -315,6 +315,20 @@ def test_faults_are_named_in_time(stand: OdriStand, fault: str, magnitude: float
     reading = stand.run(within_s, pull)
     assert name in names_of(reading.device_faults)
     assert all(text.startswith(stand.names[1]) for text in reading.device_faults)
+
+
+def test_a_cable_that_is_off_fills_the_adapters_queue(stand: OdriStand) -> None:
+    stand.up()
+    # The kernel gives twice as much; a frame takes about 800 bytes.
+    stand.actuators.channels[1].line.end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+    stand.boards[1].inject("full_queue")
+    pull = np.full(5, 0.9 * NEWTON_PER_AMPERE)
+    assert names_of(stand.run(0.2, pull).device_faults) == {"silent_board", "queue_full"}
+    assert stand.actuators.counters()["can1"]["reopened"] == 0
+    stand.boards[1].inject("")
+    stand.run(0.002, pull)
+    stand.actuators.clear_faults()
+    assert stand.run(0.05, pull).device_faults == ()
 
 
 @pytest.mark.parametrize("motor", [1, 2])

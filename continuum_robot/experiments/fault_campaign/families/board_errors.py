@@ -28,7 +28,7 @@ KINDS: tuple[FaultKind, ...] = (
         detectable=MISMATCH,
         recovery=POWER,
         seen="`device_fault`, and the channel reports `current_mismatch`, within a second `position_converter_error`",
-        cure="switch the board's power off and on; end the stack, home, start again; replace the board if it comes again",
+        cure="switch the board's power off and on; end the stack, home, start again; if it comes again, replace it",
     ),
     FaultKind(
         name="position_rollover_error",
