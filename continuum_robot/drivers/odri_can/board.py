@@ -368,10 +368,10 @@ class Board:
         k: cython.int
         j: cython.int
         sample: cython.double[::1] = self.telemetry.sample
+        passed_s: cython.double = reading.stamp_s - sample[OLDEST]
         for k in indices(2):
             j = self._tendon[k]
             if j >= 0:
-                passed_s: cython.double = reading.stamp_s - sample[OLDEST]
                 reading.age_s[j] = passed_s if passed_s > 0.0 else 0.0
                 reading.displacement_m[j] = sample[POSITIONS + k] * m_per_rev[j]
                 reading.velocity_m_per_s[j] = sample[VELOCITIES + k] * m_per_rev[j]

@@ -39,9 +39,9 @@ def q24_counts(value: cython.double) -> cython.longlong:
 
 
 @stepped
-def is_position(word: cython.int) -> cython.bint:
-    """Whether the Q24 ``word`` can be a position."""
-    return -HIGHEST_POSITION_Q24 <= word <= HIGHEST_POSITION_Q24
+def are_positions(first: cython.int, second: cython.int) -> cython.bint:
+    """Whether the Q24 ``first`` and ``second`` can be positions."""
+    return -HIGHEST_POSITION_Q24 <= first <= HIGHEST_POSITION_Q24 >= second >= -HIGHEST_POSITION_Q24
 
 
 @stepped
@@ -51,9 +51,9 @@ def is_possible(identifier: cython.int, first: cython.int, second: cython.int) -
     The second word of an encoder index is its byte.
     """
     if identifier == ID_POSITION:
-        return is_position(first) and is_position(second)
+        return are_positions(first, second)
     if identifier == ID_ENCODER_INDEX:
-        return is_position(first) and second <= 1
+        return second <= 1 and are_positions(first, second)
     if identifier == ID_COMMAND:
         known: cython.bint = 0 <= second < 32 and COMMAND_CODES >> second & 1
         return known and (first in (0, 1) or second == CODE_RECEIVE_TIMEOUT_MS)

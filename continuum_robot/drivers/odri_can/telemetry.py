@@ -10,7 +10,7 @@ from continuum_robot.drivers.odri_can.frames import (
     ID_COMMAND,
     ID_CURRENT_REFERENCE,
     ID_STATUS,
-    is_position,
+    are_positions,
     is_possible,
 )
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, copy_into, integers, stepped, vector
@@ -128,7 +128,7 @@ class Telemetry:
             self._coming[CURRENTS + 1] = frame.second * Q24_STEP
             self._current_s = stamp_s
             self._has_current = True
-        elif head == HEAD_POSITION and is_position(frame.first) and is_position(frame.second):
+        elif head == HEAD_POSITION and are_positions(frame.first, frame.second):
             if self._pending:
                 self._finish_tick(False)
             self._take_position(frame.first * Q24_STEP, frame.second * Q24_STEP, stamp_s)
@@ -180,8 +180,11 @@ class Telemetry:
             place[POSITIONS] = first
             place[POSITIONS + 1] = second
         else:
-            turns_1: cython.double = shortest_turn(first - self._raw[0])
-            turns_2: cython.double = shortest_turn(second - self._raw[1])
+            turns_1: cython.double = first - self._raw[0]
+            turns_2: cython.double = second - self._raw[1]
+            if not (-HIGHEST_REV <= turns_1 <= HIGHEST_REV >= turns_2 >= -HIGHEST_REV):
+                turns_1 = shortest_turn(turns_1)
+                turns_2 = shortest_turn(turns_2)
             reach: cython.double = POSITION_JUMP_REV + FASTEST_REV_PER_S * (stamp_s - place[STAMP])
             if turns_1 > reach or turns_1 < -reach or turns_2 > reach or turns_2 < -reach:
                 if not self._is_true_jump(first, second):
