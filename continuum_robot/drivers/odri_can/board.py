@@ -235,13 +235,16 @@ class Board:
             if status.error or not status.system_enabled:
                 fault = fault_of(status.error)
                 text = FAULTS[fault]
-                self._fail(f"cannot be enabled: {fault}, {text.meaning}", " ".join(text.cure))
+                deaf = "" if status.error else " If it is open, no command reaches the board: check its CAN wire."
+                self._fail(f"cannot be enabled: {fault}, {text.meaning}", " ".join(text.cure) + deaf)
         if now_s - self._begun_s > self._alignment_timeout_s:
             seen = "no status came" if self.status is None else describe(self.status)
             motors = " and ".join(str(motor) for motor in (1, 2) if self._tendon[motor - 1] >= 0)
             self._fail(
                 f"motor {motors} not ready after {self._alignment_timeout_s:g} s ({seen})",
-                "Alignment needs slack tendons and the motors' supply: check both, then try again.",
+                "It takes no commands: check its CAN wire and the adapter."
+                if self.telemetry.has_status and not self.telemetry.status_bits & self._ready_bits >> 1
+                else "Alignment needs slack tendons and the motors' supply: check both, then try again.",
             )
         return False
 

@@ -317,6 +317,22 @@ def test_faults_are_named_in_time(stand: OdriStand, fault: str, magnitude: float
     assert all(text.startswith(stand.names[1]) for text in reading.device_faults)
 
 
+def test_a_board_that_hears_nothing_says_so_when_it_is_opened_and_enabled() -> None:
+    stand = OdriStand(alignment_timeout_s=1.5)
+    stand.boards[1].inject("lost_commands")
+    with pytest.raises(DeviceError, match=r"can1 sends its status only, so that the host's commands do not reach it"):
+        stand.actuators.open()
+    stand.boards[1].inject("")
+    stand.actuators.open()
+    stand.boards[1].inject("lost_commands")
+    with pytest.raises(DeviceError, match=r"can1: cannot be enabled: estop, .* If it is open, no command reaches"):
+        stand.actuators.enable()
+    stand.boards[1].system_enabled = True  # as after its power-on
+    with pytest.raises(DeviceError, match=r"motor 1 and 2 not ready .*motor 1 off.* It takes no commands"):
+        stand.actuators.enable()
+    stand.close()
+
+
 def test_a_cable_that_is_off_fills_the_adapters_queue(stand: OdriStand) -> None:
     stand.up()
     # The kernel gives twice as much; a frame takes about 800 bytes.
