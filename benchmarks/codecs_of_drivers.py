@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from continuum_robot.drivers.odri_can import codec as odri
+from continuum_robot.drivers.odri_can import protocol as odri_frames
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.string_encoder_serial import codec as strings
 
@@ -31,9 +32,9 @@ def measure_codecs(batches: int = 30) -> dict[str, float]:
     counts, zeros = strings.encode(moving)[:-1], strings.encode(strings.CountsFrame(0, 0, (0, 0, 0, 0), 0))[:-1]
     force = rokubi.ForceFrame(0, (1.0, 2.0, 3.0, 0.1, 0.2, 0.3), 1_000_123, 25.0)
     measured = rokubi.encode(force)
-    position_id, position = odri.encode(odri.Position(1.5, -2.5))
+    position_id, position = odri.encode(odri_frames.Position(1.5, -2.5))
     work: dict[str, Callable[[], object]] = {
-        "odri_can_encode": lambda: odri.encode(odri.CurrentReference(1.5, -0.5)),
+        "odri_can_encode": lambda: odri.encode(odri_frames.CurrentReference(1.5, -0.5)),
         "odri_can_decode": lambda: odri.decode(position_id, position),
         "string_encoder_encode": lambda: strings.encode(moving),
         "string_encoder_decode": lambda: strings.decode(counts),

@@ -122,6 +122,7 @@ def make_cycle(form: str, stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, 
     names = list(robot.hardware.tendon_actuators.channels)
     actuators = OdriTendonActuators(
         robot,
+        robot.hardware.tendon_actuators,
         socket_factory=lambda name: stand.sockets[names.index(name)],
         clock=stand.clock,
         sleep=stand.sleep,

@@ -19,6 +19,7 @@ from typing import Any
 
 from continuum_robot.drivers import cobs
 from continuum_robot.drivers.odri_can import codec as odri
+from continuum_robot.drivers.odri_can import protocol as odri_frames
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.string_encoder_serial import codec as strings
 from continuum_robot.errors import FrameError
@@ -73,9 +74,8 @@ def force_frame(rng: random.Random) -> bytes:
 
 def can_frame(rng: random.Random) -> bytes:
     """Identifier (two bytes) and data of a CAN frame of a motor board."""
-    identifier = rng.choice(tuple(odri.KNOWN_IDS))
-    length = {odri.STATUS_ID: 1, odri.ENCODER_INDEX_ID: 5}.get(identifier, 8)
-    return identifier.to_bytes(2, "big") + rng.randbytes(length)
+    identifier = rng.choice(tuple(odri_frames.KINDS))
+    return identifier.to_bytes(2, "big") + rng.randbytes(odri_frames.LENGTHS[identifier])
 
 
 def parse_can(data: bytes) -> Any:

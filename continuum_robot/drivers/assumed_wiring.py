@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from continuum_robot.drivers.dynamixel.settings import DYNAMIXEL, Dynamixel
-from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A, ODRI_CAN, OdriCan, OdriMotor
 from continuum_robot.drivers.rokubi_serial.settings import ROKUBI_SERIAL, RokubiSerial
 from continuum_robot.drivers.servo_settings import ServoMotor
 from continuum_robot.drivers.string_encoder_serial.settings import (
@@ -18,9 +17,9 @@ from continuum_robot.drivers.string_encoder_serial.settings import (
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.doors import TENDON_ACTUATORS, shipped
+from continuum_robot.robot.hardware import Hardware, MotorsSection
 
-_MOTORS_A_BOARD = 2
 _COUNTERS_A_BOARD = 4
 _PULLEY_RADIUS_M = 0.015
 
@@ -73,20 +72,13 @@ def _servos(robot: Robot) -> Dynamixel:
     return Dynamixel(kind=DYNAMIXEL, port="simulated", baud_bps=4_000_000, receive_timeout_ms=timeout_ms, motors=motors)
 
 
-def _boards(robot: Robot, actuators: Actuators) -> OdriCan:
-    boards = -(-robot.motor_count // _MOTORS_A_BOARD)
-    channels = tuple(f"can{index}" for index in range(boards))
+def _boards(robot: Robot, actuators: Actuators) -> MotorsSection:
+    """Of the first kind that can be assumed."""
+    kind: Any = next(kind for kind in shipped(TENDON_ACTUATORS).values() if hasattr(kind, "assumed"))
+    name = "tendon" if robot.transmission is None else "column"
     largest_a = actuators.largest("maximum_current_a", robot.motor_count)
-    usual = OdriCan.usual_motors({"channels": channels}, robot.motor_count)
-    motors = tuple(OdriMotor(**entry) for entry in _entries(robot, usual))
-    return OdriCan(
-        kind=ODRI_CAN,
-        channels=channels,
-        maximum_current_a=min(largest_a, 0.99 * FULL_SCALE_A),
-        current_mismatch_a=0.05 * min(largest_a, FULL_SCALE_A),
-        receive_timeout_ms=min(1000, max(5, _timeout_ms(robot))),
-        motors=motors,
-    )
+    boards: MotorsSection = kind.assumed(robot.motor_count, name, largest_a, _timeout_ms(robot))
+    return boards
 
 
 def _counters(robot: Robot) -> StringEncoderSerial | None:

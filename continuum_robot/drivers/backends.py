@@ -5,8 +5,9 @@ A device of this package is a folder of drivers/, named after its kind, with the
 (robot/doors.py) and ``device``. The latter has ``make(robot, settings, ...)``, which gives its driver, and perhaps
 ``survey(robot, settings)``, which looks for it; without it opening the driver does. A device that is simulated to the
 byte has ``emulator(robot, settings, ...)``. Motors that are simulated to the byte have, on a serial bus of servos,
-``emulator(robot, settings, motors)``, or else ``simulated(robot, settings, wires, time, form)``. Motors have a module
-``fault_texts`` too, with the names of their faults and what a user learns of them.
+``emulator(robot, settings, motors)``, or, as boards on CAN channels, ``boards(settings, port, wire, ...)`` with
+``BOARD_FAULTS``, the meaning of what can be injected into them. Motors have a module ``fault_texts`` too, with the
+names of their faults and what a user learns of them. ``CYCLE_MODULES``: see :class:`.protocols.RunsInCycle`.
 
 Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
 class that is made with a robot and the section of its file, is a
@@ -96,6 +97,12 @@ def device_of(kind: str) -> Any:
     return import_module(f"{DEVICES}.{kind}.device") if known else None
 
 
+def cycle_modules() -> list[str]:
+    """Stepped modules of this package's motors, for the compiled form of the cycle: ``drivers.KIND.NAME``."""
+    motors = _motors().items()
+    return [f"drivers.{kind}.{name}" for kind, device in motors for name in getattr(device, "CYCLE_MODULES", ())]
+
+
 def device_faults() -> dict[str, tuple[str, dict[str, FaultText]]]:
     """Where each kind of motors names its faults, and their texts, by kind."""
     modules = {kind: import_module(f"{DEVICES}.{kind}.fault_texts") for kind in shipped(TENDON_ACTUATORS)}
@@ -151,7 +158,11 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
     def make(number: int, settings: Any, form: Any) -> TendonActuators:
         device = device_of(settings.kind)
         if not hasattr(device, "emulator"):
-            made = _checked(robot, settings, device.simulated(robot, settings, wires, time, form))
+            stepped = {} if time is None else {"clock": time[0], "sleep": time[1]}
+            boards = device.make(
+                robot, settings, socket_factory=wires.open_channel, simulated=True, form=form, **stepped
+            )
+            made = _checked(robot, settings, boards)
         else:
             made = _made(
                 robot,
@@ -193,10 +204,29 @@ def joined(
     return transmitted(cast("TendonActuators", made), coupling_of(robot))
 
 
+def _motors() -> dict[str, Any]:
+    """Modules ``device`` of this package's motors, by kind."""
+    return {kind: device_of(kind) for kind in shipped(TENDON_ACTUATORS)}
+
+
 def _simulated() -> list[str]:
     """Kinds of motors that are simulated to the byte."""
-    kinds = {kind: device_of(kind) for kind in shipped(TENDON_ACTUATORS)}
-    return [kind for kind, device in kinds.items() if hasattr(device, "emulator") or hasattr(device, "simulated")]
+    return [kind for kind, device in _motors().items() if hasattr(device, "emulator") or hasattr(device, "boards")]
+
+
+def board_faults() -> dict[str, str]:
+    """Name and meaning of every fault that can be injected into simulated boards."""
+    return {name: words for device in _motors().values() for name, words in getattr(device, "BOARD_FAULTS", {}).items()}
+
+
+def boards_of(robot: Robot) -> Any:
+    """The section of a robot's motor boards on CAN channels. Raises :class:`ParameterError` for other motors."""
+    hardware = hardware_of(robot)
+    for section in hardware.motor_sections.values():
+        if hasattr(device_of(section.kind), "boards"):
+            return section
+    kinds = ", ".join(kind for kind, device in _motors().items() if hasattr(device, "boards"))
+    raise ParameterError(_KIND, hardware.tendon_actuators.kind, f"motor boards on CAN channels: {kinds}")
 
 
 def on_wires(robot: Robot) -> bool:

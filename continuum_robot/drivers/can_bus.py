@@ -23,7 +23,7 @@ from continuum_robot.errors import DeviceError
 BITRATE_BPS, DATA_BITRATE_BPS = 1_000_000, 5_000_000
 """Usual rates, the second of the data of CAN-FD."""
 SAMPLE_POINT = 0.867
-"""Of the ODRI firmware, fixed: 13 of 15 time quanta; the 7/8 of CANopen is near enough."""
+"""13 of 15 time quanta, which the firmware of motor boards has fixed; the 7/8 of CANopen is near enough."""
 RESTART_MS = 100
 """How long the adapter stays away from the bus after a bus-off."""
 QUEUE_LENGTH = 1000

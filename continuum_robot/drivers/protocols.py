@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 
 Vector = NDArray[np.float64]
 Aborted = Callable[[], bool]
@@ -164,6 +164,35 @@ class DisplacementActuators(TendonActuators, Protocol):
 
     def write(self, displacement_m: Vector, now_s: float) -> None:
         """Send a displacement (m, counted as in :class:`TendonReading`) to every tendon; finite values only."""
+
+
+@runtime_checkable
+class RunsInCycle(Protocol):
+    """Tendon actuators that the control cycle reads and writes itself, in whichever form it runs: the fast path.
+
+    The modules of its folder that the compiled form needs stand in ``CYCLE_MODULES`` of the folder's ``device``, each
+    behind those that it imports.
+
+    Attributes
+    ----------
+    cycle : a :class:`~continuum_robot.drivers.cycle_device.CycleDevice` of that form
+    compiled : whether that is the compiled form
+    error : why the newest reading or writing failed, None where both worked
+    """
+
+    cycle: Any
+    compiled: bool
+    error: ContinuumRobotError | None
+
+    @property
+    def device_faults(self) -> tuple[str, ...]:
+        """Names of the faults that the devices report."""
+
+    def needs_service(self) -> bool:
+        """Whether something should be done for the devices between two cycles."""
+
+    def service(self, now_s: float) -> None:
+        """Do it; ``now_s``: on the clock of the cycle, s."""
 
 
 @runtime_checkable

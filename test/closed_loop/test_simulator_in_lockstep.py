@@ -49,8 +49,14 @@ class Rig:
     def tendon_actuators(self, *, clock, sleep):
         wires = SimulatedWires(self.namespace, ROBOT.name, wait_s=0.0)
         if self.level == "wire":
+            robot = wired(ROBOT)
             return OdriTendonActuators(
-                wired(ROBOT), socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True
+                robot,
+                robot.hardware.tendon_actuators,
+                socket_factory=wires.open_channel,
+                clock=clock,
+                sleep=sleep,
+                simulated=True,
             )
         return SimulatedLinkActuators(ROBOT.tendon_count, wires.open_link)
 

@@ -19,7 +19,8 @@ from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2
 from continuum_robot.drivers.odri_can import codec as odri
-from continuum_robot.drivers.odri_can.channel import BusPort
+from continuum_robot.drivers.odri_can import protocol as odri_frames
+from continuum_robot.drivers.odri_can.channel import Channel
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.servo_bus import Framing, ShortFraming
@@ -127,13 +128,13 @@ def odri_can(data: bytes) -> None:
             pass
         else:
             assert all(math.isfinite(value) for value in frame)
-            if not isinstance(frame, odri.Status):
+            if not isinstance(frame, odri_frames.Status):
                 assert odri.encode(frame) == (identifier, payload)
             else:
                 assert odri.encode(frame) == (identifier, bytes(payload))
         telemetry.receive(identifier, payload, 1e-4 * tick)
         if telemetry.has_sample:
-            assert np.isfinite(telemetry.samples).all()
+            assert np.isfinite(telemetry.sample).all()
         telemetry.missing()
     counted = telemetry.counters
     assert sum(counted[name] for name in ("bad_frames", "unknown_identifiers", "positions", "statuses")) <= tick
@@ -168,18 +169,19 @@ class _LineBus(SlcanBus):
 
 def slcan_line(data: bytes) -> None:
     """Lines of a serial CAN adapter that come in two pieces: whatever they are, a sound one behind them is received."""
-    bus, port, telemetry = _LineBus(), BusPort(), Telemetry()
+    bus, channel, telemetry = _LineBus(), Channel("slcan", "fuzzed", 1_000_000), Telemetry()
+    channel.line.end, port = bus, channel.port
     data = data[:4096]
     place = data[0] % len(data) if data else 0
     for part in (data[:place], data[place:], b"\rt010101\r"):
         bus.serialPortOrig.waits = part
         while True:
-            port.attach_bus(bus)
+            port.attach(-1)
             port.drain(telemetry, 0.0)
             if not port.gone and not bus.serialPortOrig.waits and b"\r" not in bus._buffer:
                 break
-    assert telemetry.status is not None, data
-    assert telemetry.status[1].system_enabled
+    assert telemetry.has_status, data
+    assert odri_frames.Status.of(telemetry.status_bits).system_enabled
     with contextlib.suppress(*BUS_ERRORS):
         bus.recv(0.0)
 

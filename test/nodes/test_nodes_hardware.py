@@ -19,7 +19,7 @@ from robot_files import robot_values, written
 from ros_goal import Goal
 from ros_probe import PATIENT, Probe, patient_on_wires
 
-from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can import codec, protocol
 from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
@@ -34,8 +34,8 @@ SLACK_M = np.array([0.004, 0.001, 0.006, 0.002, 0.005])
 # A board sends a thousand frames a second of each kind; a quarter of them leaves a busy machine time.
 STEP_S = 0.004
 MOST_MISSED_PERCENT = 5.0
-SWITCH_ON = codec.encode(codec.Command(codec.CommandCode.ENABLE_SYSTEM, 1))[1]
-SWITCH_OFF = codec.encode(codec.Command(codec.CommandCode.ENABLE_SYSTEM, 0))[1]
+SWITCH_ON = codec.encode(protocol.Command(protocol.CommandCode.ENABLE_SYSTEM, 1))[1]
+SWITCH_OFF = codec.encode(protocol.Command(protocol.CommandCode.ENABLE_SYSTEM, 0))[1]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can import protocol
 from continuum_robot.rod import Rod
 from continuum_robot.rod.kernel import library as kernel
 
@@ -95,7 +95,7 @@ def test_simulated_boards_answer_over_sockets_when_the_counted_program_lets_time
         statuses = set()
         for _ in range(1100):
             stand.sleep(0.001)
-            statuses |= {number for number, found in enumerate(received()) if codec.STATUS_ID in found}
+            statuses |= {number for number, found in enumerate(received()) if protocol.STATUS_ID in found}
         assert statuses == set(range(counting.CHANNELS))
         stand.idle()
         assert not any(received())

@@ -10,7 +10,7 @@ from typing import Any
 
 from continuum_robot.app.bench.boards import SimulatedBoards
 from continuum_robot.drivers.assumed_wiring import wired
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.backends import boards_of, simulated_tendon_actuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
@@ -100,12 +100,8 @@ def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[s
     namespace = f"bench_{os.getpid()}"
     watcher = _Watcher()
     with SimulatedBoards(robot, namespace) as boards:
-        actuators = OdriTendonActuators(
-            robot,
-            socket_factory=SimulatedWires(namespace, robot.name).open_channel,
-            simulated=True,
-            form=form.parts if form.compiled else None,
-        )
+        wires = SimulatedWires(namespace, robot.name)
+        actuators = simulated_tendon_actuators(robot, wires, None, form.parts if form.compiled else None)
         actuators.open()
         # As the node asks for it.
         realtime = RealtimeSettings(allowed_priority(FIFO_PRIORITY))
@@ -133,7 +129,7 @@ def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[s
     if report is None or responses is None:
         raise DeviceError("driver's loop", "measured nothing", "Wait longer.")
     return {
-        "boards": len(actuators.boards),
+        "boards": len(boards_of(robot).channels),
         "loop_rate_hz": report.rate_hz,
         "missed_cycles_percent": report.missed_percent,
         "period_p99_us": report.period_p99_us,

@@ -37,7 +37,6 @@ from continuum_robot.app.campaign.runner import (
     WATCH_S,
     Effect,
     Rng,
-    boards_of,
     killed,
     run_on_stacks,
     stopped_for,
@@ -45,6 +44,7 @@ from continuum_robot.app.campaign.runner import (
 from continuum_robot.app.client.stack_link import DIAGNOSTICS, REFERENCE_PERIOD_S, StackLink
 from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.control.references import RestToRest
+from continuum_robot.drivers.backends import boards_of
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (

@@ -24,9 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.stack_link import StackLink
-from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import INJECTION_TIMES, FaultRecord, injection_times, record_of
 from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
@@ -115,14 +114,6 @@ class CampaignStand(Stand, Protocol):
 
 
 StandT = TypeVar("StandT", bound=CampaignStand)
-
-
-def boards_of(robot: Robot) -> OdriCan:
-    """Motor boards on CAN of a robot with limits. Raises :class:`ParameterError` for another one."""
-    boards = robot.hardware.tendon_actuators if robot.hardware is not None else None
-    if robot.limits is None or not isinstance(boards, OdriCan):
-        raise ParameterError("robot", robot.name, "a robot with limits and motor boards on CAN")
-    return boards
 
 
 def killed(stand: Stand, process: str) -> Callable[[], None]:

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import Float64
 
 from continuum_robot.action import CheckTendons
-from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, boards_of, killed, run_on_stacks, stopped_for
+from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, killed, run_on_stacks, stopped_for
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.trajectories import source_parameters
 from continuum_robot.app.soak.faults import (
@@ -51,6 +51,7 @@ from continuum_robot.app.soak.faults import (
     wrong_shapes,
 )
 from continuum_robot.app.soak.stand import StackStand
+from continuum_robot.drivers.backends import boards_of
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import (

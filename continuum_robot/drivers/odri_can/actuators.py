@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.drivers.can_bus import SOCKETCAN
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.odri_can.board import Board
-from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory, has_socket
+from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A, OdriCan
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.reconnection import open_all
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.stepped.buffers import vector
 
@@ -55,8 +56,8 @@ class OdriTendonActuators:
 
     Parameters
     ----------
-    robot : with ``hardware`` and ``actuators``, which have what the motors' entries do not state
-    settings : instead of the robot's own
+    robot : with ``actuators``, which have what the motors' entries do not state
+    settings : of its motors' section
     socket_factory : opens the non-blocking socket of a channel, in the place of the robot file's interface
     clock : monotonic time, s, the one of ``now_s``; another than the computer's own is virtual time
     sleep : waits for a time, s
@@ -73,6 +74,7 @@ class OdriTendonActuators:
     tendon_count : N, the number of the section's motors
     compiled : whether the cycle is in the compiled form
     cycle : reads and writes, in that form
+    error : None: boards fail by faults of theirs
     channels, boards : in the order of the robot file, those that have a motor
 
     Raises
@@ -83,7 +85,7 @@ class OdriTendonActuators:
     def __init__(
         self,
         robot: Robot,
-        settings: OdriCan | None = None,
+        settings: OdriCan,
         *,
         socket_factory: SocketFactory | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -92,45 +94,32 @@ class OdriTendonActuators:
         form: Any = None,
         pass_time: Callable[[float], None] | None = None,
     ) -> None:
-        if settings is None:
-            settings = None if robot.hardware is None else _odri(robot.hardware.tendon_actuators)
-        if settings is None:
-            raise ParameterError("robot.hardware", None, f"motor boards in the file of robot {robot.name!r}")
         self.simulated, self.settings = simulated, settings
-        self.compiled = form is not None and has_socket(settings.interface, socket_factory)
-        self._form = form if self.compiled else INTERPRETED
+        self.compiled = form is not None and (socket_factory is not None or settings.interface == SOCKETCAN)
+        self._form = parts = form if self.compiled else INTERPRETED
         self._motors = MotorCurrents(robot, settings, settings.motors)
         if not self._motors.largest_a.max() < FULL_SCALE_A:
             key, expected = "hardware.tendon_actuators.maximum_current_a", f"less than {FULL_SCALE_A:g} A"
             raise ParameterError(key, settings.maximum_current_a, f"{expected}, beyond which the boards' reading wraps")
-        motors = self._motors.motors
-        self.tendon_count = len(motors)
         self._clock, self._wait, self._pass_time = clock, sleep, pass_time or (lambda _now_s: None)
         self._lock = threading.RLock()
-        self.channels: list[Channel] = []
+        motors = self._motors.motors
+        self.tendon_count = len(motors)
+        self.channels = [
+            Channel(settings.interface, name, settings.bitrate_bps, socket_factory, parts.FramePort)
+            for name in settings.channels
+            if any(entry.channel == name for entry in motors)
+        ]
         self.boards: list[Any] = []
-        places: dict[tuple[str, int], tuple[int, int]] = {}
-        for name in settings.channels:
-            used = sorted(entry.motor for entry in motors if entry.channel == name)
-            if not used:
-                continue
-            port = self._form.FramePort()
-            self.channels.append(Channel(settings.interface, name, settings.bitrate_bps, socket_factory, port))
-            self.boards.append(self._form.Board(name, used, settings, self.channels[-1].port))
-            for motor in used:
-                places[name, motor] = (len(self.boards) - 1, motor - 1)
-        self._places = [places[entry.channel, entry.motor] for entry in motors]
-        self.cycle: Any = self._form.MotorBoards(
-            self.boards,
-            self._places,
-            self._motors.polarity.tolist(),
-            self._motors.ampere_per_newton.tolist(),
-            self._motors.signed_m_per_rev.tolist(),
-            self._motors.largest_a.tolist(),
-            clock is not time.monotonic,
-        )
+        for channel in reversed(self.channels):
+            tendons = {entry.motor: tendon for tendon, entry in enumerate(motors) if entry.channel == channel.name}
+            following = self.boards[0] if self.boards else None
+            self.boards.insert(0, parts.Board(channel.name, tendons, settings, channel.port, following))
+        self._board_of = [next(b for b in self.boards if b.name == entry.channel) for entry in motors]
+        self.cycle: Any = parts.MotorBoards(self.boards[0], self._motors, clock is not time.monotonic)
         self._reading = self._form.ReadingBuffer(self.tendon_count)
         self._is_open = self._enabling = False
+        self.error: ContinuumRobotError | None = None
         self._service_s: float | None = None
         self._reads = 0
 
@@ -155,7 +144,7 @@ class OdriTendonActuators:
             self._close_channels()
             raise
         self._is_open = True
-        self.cycle.set_open(True)
+        self.cycle.is_open = True
         self.clear_faults()
 
     def _shake_hands(self) -> None:
@@ -168,7 +157,7 @@ class OdriTendonActuators:
             for board in self.boards:
                 board.pump(self._clock())
         pairs = list(zip(self.channels, self.boards, strict=True))
-        foreign = [board.name for board in self.boards if board.telemetry.flags()[2]]
+        foreign = [board.name for board in self.boards if board.telemetry.other_host]
         if foreign:
             raise DeviceError(
                 f"motor boards on {', '.join(foreign)}",
@@ -215,7 +204,7 @@ class OdriTendonActuators:
         """Let a little time pass while they are enabled."""
         self._sleep(WAIT_S)
         with self._lock:
-            reads, self._reads = self._reads, self.cycle.reads()
+            reads, self._reads = self._reads, self.cycle.reads
             if self._reads == reads:  # no cycle of another thread takes the frames
                 self.cycle.receive(self._clock())
 
@@ -265,17 +254,21 @@ class OdriTendonActuators:
         with self._lock:
             self.cycle.read(self._reading, now_s)
             self.service(now_s)
-            reading: TendonReading = self._reading.get(self.faults)
+            reading: TendonReading = self._reading.get(self.device_faults)
             return reading
 
     @property
-    def faults(self) -> tuple[str, ...]:
+    def device_faults(self) -> tuple[str, ...]:
         """Names of the boards' latched faults, with their channels, as a reading shows them."""
         return tuple(fault for board in self.boards for fault in board.faults)
 
+    def needs_service(self) -> bool:
+        """Whether a channel failed and should be opened again."""
+        return bool(self.cycle.wants_service)
+
     def service(self, now_s: float) -> None:
         """Open a channel again whose socket is of no use any more, every half a second; between two cycles."""
-        if not self.cycle.needs_service():
+        if not self.needs_service():
             self._service_s = None
         elif self._service_s is None:
             self._service_s = now_s + SERVICE_PERIOD_S
@@ -336,7 +329,7 @@ class OdriTendonActuators:
         self.disable()
         self._is_open = False
         with self._lock:
-            self.cycle.set_open(False)
+            self.cycle.is_open = False
             self._close_channels()
 
     def clear_faults(self) -> None:
@@ -353,16 +346,12 @@ class OdriTendonActuators:
 
         A zero that was found before that is void. Asked after :meth:`open` and before :meth:`enable`.
         """
-        return all(
-            (status := board.telemetry.status) is not None
-            and all(status[1].motor_ready(motor) for motor in board.motors)
-            for board in self.boards
-        )
+        return all(board.aligned for board in self.boards)
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
         """Which motors' positions restarted or jumped since :meth:`open`, shape (N,)."""
-        return np.array([self.boards[number].telemetry.flags()[0] for number, _ in self._places])
+        return np.array([board.telemetry.zero_lost for board in self._board_of])
 
     def counters(self) -> dict[str, dict[str, Any]]:
         """Counters of every channel and its board, and the newest error of the channel, by the channel's name."""
@@ -387,15 +376,11 @@ class OdriTendonActuators:
 
     def _hold(self, held: bool) -> None:
         self._enabling = held
-        self.cycle.hold(held)
+        self.cycle.held = held
 
     def _close_channels(self) -> None:
         for channel in self.channels:
             channel.close()
-
-
-def _odri(settings: Any) -> OdriCan | None:
-    return settings if isinstance(settings, OdriCan) else None
 
 
 def _hint(channel: Channel) -> str:

@@ -7,6 +7,7 @@ The cycle reads and writes a socket itself, compiled too. Other interfaces run i
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import struct
 import threading
@@ -16,116 +17,61 @@ from typing import Any
 import can
 
 from continuum_robot.drivers.can_bus import BUS_ERRORS, SOCKETCAN, CanLine, can_socket
-from continuum_robot.drivers.odri_can.frame_port import FRAMES_A_CYCLE, RECEIVE_ERRORS_IN_A_ROW, FramePort
-from continuum_robot.drivers.odri_can.telemetry import Telemetry
+from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.errors import DeviceError
+from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES, NOTHING_WAITS, CanFrame
 
-SEND_TIMEOUT_S = 0.02
-"""Longer than a frame needs: pyserial calls a write late that was only interrupted."""
-NEXT_SEND_TIMEOUT_S = 0.001
-"""After a failure: a channel that takes nothing must not stop the loop."""
+SEND_TIMEOUT_S, NEXT_SEND_TIMEOUT_S = 0.02, 0.001
+"""Longer than a frame needs, since pyserial calls a write late that was only interrupted. After a failure: a channel
+that takes nothing must not stop the loop."""
 JOIN_TIMEOUT_S = 2.0
-BUS_OFF_CLASS = 0x40
 SETTING = "hardware.tendon_actuators.channels"
 SocketFactory = Callable[[str], socket.socket]
+_WORDS = struct.Struct(">ii")
 
 
-class BusPort(FramePort):
-    """A python-can bus in the place of a socket: the same methods, interpreted only."""
-
-    _bus: Any = None
-    _error = ""
-
-    def attach_bus(self, bus: can.BusABC) -> None:
-        """Use a bus from now on.
-
-        Parameters
-        ----------
-        bus : open
-        """
-        self._bus = bus
-        self.attach(-1)
-
-    def drain(self, telemetry: Telemetry, arrival_s: float) -> None:
-        """Hand all frames that wait to a board's telemetry.
-
-        Parameters
-        ----------
-        telemetry : of the board
-        arrival_s : when they arrived, s
-        """
-        for _ in range(0 if self.gone else FRAMES_A_CYCLE):
-            try:
-                message = self._bus.recv(0.0)
-            except BUS_ERRORS as error:
-                self._error = str(error)
-                self.receive_errors += 1
-                self._errors_in_a_row += 1
-                if self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW:
-                    self.gone = True
-                    return
-                continue
-            if message is None:
-                return
-            self._errors_in_a_row = 0
-            if message.is_error_frame:
-                self.error_frames += 1
-                self.bus_off = self.bus_off or bool(message.arbitration_id & BUS_OFF_CLASS)
-            elif (
-                message.is_remote_frame
-                or message.is_extended_id
-                or message.is_fd
-                or message.data is None
-                or len(message.data) != message.dlc
-            ):
-                self.refused_frames += 1
-            else:
-                self.frames_in += 1
-                self.bus_off = False
-                telemetry.receive(message.arbitration_id, bytes(message.data), arrival_s)
-
-    def send(self, identifier: int, first: int, second: int) -> bool:
-        """Send a frame, in at most 20 ms, and 1 ms after a failure.
-
-        Parameters
-        ----------
-        identifier : 11 bits
-        first, second : its words
-
-        Returns
-        -------
-        whether it went out
-        """
-        if self.gone:
-            self._failures_in_a_row += 1
-            return False
-        words = struct.pack(">II", first & 0xFFFFFFFF, second & 0xFFFFFFFF)
-        timeout_s = NEXT_SEND_TIMEOUT_S if self._failures_in_a_row else SEND_TIMEOUT_S
-        try:
-            self._bus.send(can.Message(arbitration_id=identifier, data=words, is_extended_id=False), timeout=timeout_s)
-        except BUS_ERRORS as error:
-            self._error = str(error)
-            self.send_errors += 1
-            self._failures_in_a_row += 1
-            return False
-        self.frames_out += 1
-        self._failures_in_a_row = 0
-        return True
-
-    def last_error(self) -> str:
-        """The error of the newest failed call, "" before the first."""
-        return self._error
-
-
-def has_socket(interface: str, socket_factory: SocketFactory | None = None) -> bool:
-    """Whether the channels of an interface are sockets, which the cycle reads itself.
+class BusFrame(CanFrame):
+    """A frame read from and written to a python-can bus in the place of a socket, interpreted only.
 
     Parameters
     ----------
-    interface : of the robot file
-    socket_factory : opens a channel's socket in the interface's place
+    channel : with the open bus; keeps the error of the newest failed call
     """
-    return socket_factory is not None or interface == SOCKETCAN
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel, self._late = channel, False
+
+    def receive(self, descriptor: int) -> int:  # noqa: ARG002
+        """As a socket's: ``CAN_FRAME_BYTES``, another number where it is no classic frame, or an errno."""
+        try:
+            message = self._channel.line.end.recv(0.0)
+        except BUS_ERRORS as error:
+            self._channel.bus_error = str(error)
+            return -errno.EIO
+        if message is None:
+            return NOTHING_WAITS
+        data = bytes(message.data or b"")
+        if message.is_fd or (len(data) != message.dlc and not message.is_remote_frame):
+            return 1
+        flags = message.is_extended_id << 31 | message.is_remote_frame << 30 | message.is_error_frame << 29
+        self.head = int.from_bytes((flags | message.arbitration_id).to_bytes(4, "little"), "big")
+        self.length = len(data)
+        self.first, self.second = _WORDS.unpack(data.ljust(8, b"\0"))
+        return CAN_FRAME_BYTES
+
+    def send(self, descriptor: int) -> int:  # noqa: ARG002
+        """As a socket's, in at most 20 ms, and 1 ms after a failure."""
+        identifier = int.from_bytes(self.head.to_bytes(4, "big"), "little")
+        data = struct.pack(">II", self.first & 0xFFFFFFFF, self.second & 0xFFFFFFFF)
+        message = can.Message(arbitration_id=identifier, data=data, is_extended_id=False)
+        try:
+            self._channel.line.end.send(message, timeout=NEXT_SEND_TIMEOUT_S if self._late else SEND_TIMEOUT_S)
+        except BUS_ERRORS as error:
+            self._channel.bus_error, self._late = str(error), True
+            return -errno.EIO
+        self._late = False
+        return CAN_FRAME_BYTES
 
 
 class Channel:
@@ -137,11 +83,13 @@ class Channel:
     name : of the channel
     bitrate_bps : bit/s; that of SocketCAN is set with ``ip link``
     socket_factory : opens the channel's socket in the interface's place
-    port : of a socket, compiled; None: an interpreted one
+    port_type : of its port, compiled where the channel has a socket
 
     Attributes
     ----------
-    name, port : as given
+    name : as given
+    line, port : hold it, and read and write it
+    bus_error : the newest of python-can
     is_open : it was opened and not closed
     """
 
@@ -151,15 +99,15 @@ class Channel:
         name: str,
         bitrate_bps: int,
         socket_factory: SocketFactory | None = None,
-        port: FramePort | None = None,
+        port_type: Callable[..., Any] = FramePort,
     ) -> None:
-        self.name, self.is_open = name, False
+        self.name, self.bus_error, self.is_open = name, "", False
         factory = socket_factory or (can_socket if interface == SOCKETCAN else None)
         self._on_socket = factory is not None
-        self.port: Any = (port or FramePort()) if self._on_socket else BusPort()
+        self.port: Any = port_type() if self._on_socket else FramePort(lambda: BusFrame(self))
         make = None if factory is None else lambda: factory(name)
         shared = socket_factory is not None
-        self._line = CanLine(interface, name, bitrate_bps, SETTING, make=make, shared=shared)
+        self.line = CanLine(interface, name, bitrate_bps, SETTING, make=make, shared=shared)
         self._opening: threading.Thread | None = None
         self._reopened = 0
 
@@ -181,11 +129,11 @@ class Channel:
         if self._opening is not None:
             self._opening.join(JOIN_TIMEOUT_S)
         self.port.detach()
-        self._line.close()
+        self.line.close()
 
     def reopen(self) -> None:
         """Try another end where the old one is of no use any more, between two cycles; python-can's in a thread."""
-        if not self.is_open or not self.port.state()[1]:
+        if not self.is_open or not self.port.gone:
             return
         if self._on_socket:
             self._replace()
@@ -196,34 +144,21 @@ class Channel:
     def _replace(self) -> None:
         # First the port: the number of a closed socket may soon be another file's.
         self.port.detach()
-        self._line.drop()
+        self.line.drop()
         with contextlib.suppress(DeviceError):
             self._attach()
             self._reopened += 1
 
     def _attach(self) -> None:
-        end = self._line.open()
-        if self._on_socket:
-            self.port.attach(end.fileno())
-        else:
-            self.port.attach_bus(end)
-
-    @property
-    def bus_off(self) -> bool:
-        """Whether the CAN controller reported bus-off, and no sound frame came since."""
-        return bool(self.port.state()[0])
-
-    @property
-    def failed(self) -> bool:
-        """Whether frames cannot be received or sent."""
-        return bool(self.port.state()[2])
+        end = self.line.open()
+        self.port.attach(end.fileno() if self._on_socket else -1)
 
     @property
     def last_error(self) -> str:
         """The error of the newest failed call, "" before the first."""
-        return str(self.port.last_error())
+        return self.bus_error or str(self.port.last_error)
 
     @property
     def counters(self) -> dict[str, int]:
-        """What happened since it was made: see :meth:`.FramePort.counters`, and how often it was opened again."""
-        return {**self.port.counters(), "reopened": self._reopened}
+        """What happened since it was made: see :attr:`.FramePort.counters`, and how often it was opened again."""
+        return {**self.port.counters, "reopened": self._reopened}

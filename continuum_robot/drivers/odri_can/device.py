@@ -6,38 +6,36 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic
-from time import sleep as real_sleep
 from typing import Any
 
 from continuum_robot.drivers.odri_can import survey as channel_survey
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
+from continuum_robot.drivers.odri_can.emulator import FAULTS, CanWire, MotorPort, SimulatedOdriBoard
 from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.protocols import TendonActuators
-from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.survey import FOUND, MISSING, Finding, absent
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 
+CYCLE_MODULES = ("frames", "telemetry", "frame_port", "board", "motor_boards")
+BOARD_FAULTS = FAULTS
 
-def make(robot: Robot, settings: OdriCan, *, interface: str = "", form: Any = None) -> TendonActuators:
-    """The driver, not open yet."""
+
+def make(robot: Robot, settings: OdriCan, *, interface: str = "", **options: Any) -> TendonActuators:
+    """The driver, not open yet; ``options`` as of its class."""
     settings = dataclasses.replace(settings, interface=interface) if interface else settings
-    return OdriTendonActuators(robot, settings, form=form)
+    return OdriTendonActuators(robot, settings, **options)
 
 
-def simulated(
-    robot: Robot,
+def boards(
     settings: OdriCan,
-    wires: SimulatedWires,
-    time: tuple[Callable[[], float], Callable[[float], None]] | None,
-    form: Any,
-) -> TendonActuators:
-    """The driver on the wires of a simulated robot."""
-    clock, sleep = (monotonic, real_sleep) if time is None else time
-    return OdriTendonActuators(
-        robot, settings, socket_factory=wires.open_channel, clock=clock, sleep=sleep, simulated=True, form=form
-    )
+    port: Callable[[str, int], MotorPort | None],
+    wire: Callable[[], CanWire],
+    **options: Any,
+) -> dict[str, SimulatedOdriBoard]:
+    """Emulated boards by channel, each on a ``wire`` of its own; ``port`` gives the motor of a channel and a number."""
+    used = [name for name in settings.channels if any(entry.channel == name for entry in settings.motors)]
+    return {name: SimulatedOdriBoard(wire(), (port(name, 1), port(name, 2)), **options) for name in used}
 
 
 def survey(_robot: Robot, settings: OdriCan) -> list[Finding]:

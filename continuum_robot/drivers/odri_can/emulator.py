@@ -14,63 +14,57 @@ from typing import Protocol
 
 import numpy as np
 
-from continuum_robot.drivers.odri_can import codec
-from continuum_robot.drivers.odri_can.codec import Command, CommandCode, CurrentReference, ErrorCode, Status
-from continuum_robot.drivers.odri_can.frames import HIGHEST_POSITION_REV, ROLLOVER_REV
+from continuum_robot.drivers.odri_can import codec, protocol
+from continuum_robot.drivers.odri_can.protocol import (
+    HIGHEST_POSITION_REV,
+    STATUS_PERIOD_S,
+    TICK_S,
+    Command,
+    CommandCode,
+    CurrentReference,
+    ErrorCode,
+    Status,
+)
 from continuum_robot.drivers.odri_can.settings import FULL_SCALE_A
 from continuum_robot.errors import FrameError, ParameterError
 
-TICK_S = 0.001
-STATUS_PERIOD_S = 1.0
 COUNTS_PER_REV = 20000
 # Low-pass of three ticks on the speed, spintac.c.
 VELOCITY_SMOOTHING = 1 / 3
 
-LOST_FRAMES = "lost_frames"
-LATE_FRAMES = "late_frames"
-DUPLICATED_FRAMES = "duplicated_frames"
-CORRUPTED_FRAMES = "corrupted_frames"
-REORDERED_FRAMES = "reordered_frames"
-LOST_COMMANDS = "lost_commands"
-SILENT = "silent"
-WRONG_BOARD = "wrong_board"
-SECOND_BOARD = "second_board"
-OTHER_HOST = "other_host"
-BUS_OFF = "bus_off"
-NOISE = "noise"
-REBOOT = "reboot"
-ENCODER_ERROR = "encoder_error"
-ESTOP = "estop"
-STUCK_MOTOR = "stuck_motor"
-OPEN_PHASE = "open_phase"
-FROZEN_POSITION = "frozen_position"
-POSITION_JUMP = "position_jump"
-
 FAULTS: dict[str, str] = {
-    LOST_FRAMES: "frames to the host get lost with this probability (0 means 1)",
-    LATE_FRAMES: "frames to the host come later by this time, s",
-    DUPLICATED_FRAMES: "frames to the host come twice with this probability (0 means 1)",
-    CORRUPTED_FRAMES: "a bit of a frame to the host is flipped with this probability (0 means 1)",
-    REORDERED_FRAMES: "a frame to the host changes places with the next with this probability (0 means 1)",
-    LOST_COMMANDS: "frames from the host get lost with this probability (0 means 1)",
-    SILENT: "the board sends nothing, and hears nothing",
-    WRONG_BOARD: "another device is on the channel, with other identifiers",
-    SECOND_BOARD: "a second board without motors sends on the same channel",
-    OTHER_HOST: "another program sends current references of zero on the same channel",
-    BUS_OFF: "the controller of the host is bus-off: nothing passes either way",
-    NOISE: "in a tick, with this probability (0 means 1), something that is no frame is on the wire",
-    REBOOT: "the board restarts, once",
-    ENCODER_ERROR: "an encoder lost counts: motors off until power is switched off",
-    ESTOP: "the stop input is closed",
-    STUCK_MOTOR: "the rotor of a motor is blocked",
-    OPEN_PHASE: "a motor gets no current",
-    FROZEN_POSITION: "positions repeat",
-    POSITION_JUMP: "positions jump by this many revolutions, once",
+    "lost_frames": "frames to the host get lost with this probability (0 means 1)",
+    "late_frames": "frames to the host come later by this time, s",
+    "duplicated_frames": "frames to the host come twice with this probability (0 means 1)",
+    "corrupted_frames": "a bit of a frame to the host is flipped with this probability (0 means 1)",
+    "reordered_frames": "a frame to the host changes places with the next with this probability (0 means 1)",
+    "lost_commands": "frames from the host get lost with this probability (0 means 1)",
+    "full_queue": "the board's cable is off: nobody takes the host's frames, which fill its adapter's queue",
+    "silent": "the board sends nothing, and hears nothing",
+    "wrong_board": "another device is on the channel, with other identifiers",
+    "second_board": "a second board without motors sends on the same channel",
+    "other_host": "another program sends current references of zero on the same channel",
+    "bus_off": "the controller of the host is bus-off: nothing passes either way",
+    "noise": "in a tick, with this probability (0 means 1), something that is no frame is on the wire",
+    "reboot": "the board restarts, once",
+    "encoder_error": "an encoder lost counts: motors off until power is switched off",
+    "position_converter_error": "the position converter fails: motors off until power is switched off",
+    "rollover_error": "another program had the board switch off where a position rolls over, until power is off",
+    "other_board_error": "the board reports its error 7 and switches off, once",
+    "motor_off": "a motor switches off, once",
+    "estop": "the stop input is closed",
+    "stuck_motor": "the rotor of a motor is blocked",
+    "open_phase": "a motor gets no current",
+    "frozen_position": "positions repeat",
+    "position_jump": "positions jump by this many revolutions, once",
 }
 """Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
 
-_FRACTIONS = frozenset({LOST_FRAMES, DUPLICATED_FRAMES, CORRUPTED_FRAMES, REORDERED_FRAMES, LOST_COMMANDS, NOISE})
 _FOREIGN_OFFSET = 0x200
+_BREAKS = {
+    "encoder_error": ErrorCode.ENCODER,
+    "position_converter_error": ErrorCode.POSITION_CONVERTER,
+}
 
 
 class MotorPort(Protocol):
@@ -185,7 +179,7 @@ class SimulatedOdriBoard:
         self.motor_enabled, self.motor_ready = [False, False], [aligned, aligned]
         self.receive_timeout_ms = 0
         self.reference_a = (0.0, 0.0)
-        self._encoder_lost = False
+        self._broken, self._rollover_error = ErrorCode.NONE, False
         self._streams = dict.fromkeys(range(CommandCode.SEND_CURRENT, CommandCode.SEND_ENCODER_INDEX + 1), False)
         self._aligning_since_s: list[float | None] = [None, None]
         self._reference_s = 0.0
@@ -193,7 +187,7 @@ class SimulatedOdriBoard:
         self._status_s = self._tick_s = -math.inf
         self._speed = [0.0, 0.0]
         self._zero = [(0.0 if motor is None else motor.position_rev) - self._start_rev for motor in self.motors]
-        self._turn = [0, 0]
+        self._turn, self._shown = [0, 0], [0.0, 0.0]
 
     # --- faults
 
@@ -218,7 +212,7 @@ class SimulatedOdriBoard:
             raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
         if motor not in (0, 1, 2):
             raise ParameterError("motor", motor, "1 or 2, or 0 for both")
-        if not math.isfinite(magnitude) or (fault in _FRACTIONS and not 0 <= magnitude <= 1):
+        if not math.isfinite(magnitude) or ("probability" in FAULTS[fault] and not 0 <= magnitude <= 1):
             raise ParameterError("magnitude", magnitude, FAULTS[fault])
         if not 0 <= duration_s < math.inf:
             raise ParameterError("duration_s", duration_s, "a duration of at least 0 s; 0: until ended")
@@ -236,16 +230,21 @@ class SimulatedOdriBoard:
     def _begin_faults(self, now_s: float) -> None:
         for name in [name for name, injected in self._faults.items() if injected.end_s <= now_s]:
             del self._faults[name]
-        if self._faults.pop(REBOOT, None) is not None:
+        if self._faults.pop("reboot", None) is not None:
             self._boot(aligned=False)
-        jump = self._faults.pop(POSITION_JUMP, None)
-        if jump is not None:
-            for index in (0, 1):
-                if jump.motor in (0, index + 1):
-                    self._zero[index] -= jump.magnitude
-        if self._has(ENCODER_ERROR):
-            self._encoder_lost = True
-        if not self._has(FROZEN_POSITION):
+        jump, off = self._faults.pop("position_jump", None), self._faults.pop("motor_off", None)
+        for index in (0, 1):
+            if jump is not None and jump.motor in (0, index + 1):
+                self._zero[index] -= jump.magnitude
+            if off is not None and off.motor in (0, index + 1):
+                self.motor_enabled[index] = False
+        if self._faults.pop("other_board_error", None) is not None and self.system_enabled:
+            self._switch_off(ErrorCode.OTHER)
+        for name, error in _BREAKS.items():
+            if self._has(name):
+                self._broken = error
+        self._rollover_error = self._rollover_error or self._has("rollover_error")
+        if not self._has("frozen_position"):
             self._frozen = None
 
     # --- time
@@ -278,9 +277,9 @@ class SimulatedOdriBoard:
 
     def _hear(self, now_s: float) -> None:
         commands: list[Command] = []
-        deaf = self._has(SILENT) or self._has(BUS_OFF) or self._has(WRONG_BOARD)
-        for identifier, data in self.wire.receive():
-            if deaf or self._happens(LOST_COMMANDS):
+        deaf = self._has("silent") or self._has("bus_off") or self._has("wrong_board")
+        for identifier, data in () if self._has("full_queue") else self.wire.receive():
+            if deaf or self._happens("lost_commands"):
                 continue
             try:
                 frame = codec.decode(identifier, data)
@@ -312,6 +311,8 @@ class SimulatedOdriBoard:
             self._streams[code] = on
         elif code == CommandCode.RECEIVE_TIMEOUT_MS:
             self.receive_timeout_ms = command.value
+        elif code == CommandCode.ENABLE_ROLLOVER_ERROR:
+            self._rollover_error = on
 
     def _switch_off(self, error: ErrorCode) -> None:
         self.system_enabled, self.error = False, error
@@ -324,9 +325,9 @@ class SimulatedOdriBoard:
             return
         waited_s = now_s - self._reference_s
         driven = any(on and value != 0 for on, value in zip(self.motor_enabled, self.reference_a, strict=True))
-        if self._encoder_lost:
-            self._switch_off(ErrorCode.ENCODER)
-        elif self._has(ESTOP):
+        if self._broken:
+            self._switch_off(self._broken)
+        elif self._has("estop"):
             self._switch_off(ErrorCode.NONE)
         elif self.receive_timeout_ms and driven and waited_s > self.receive_timeout_ms / 1000:
             self.timeouts += 1
@@ -341,21 +342,25 @@ class SimulatedOdriBoard:
             aligning = self._aligning_since_s[index] is not None
             obeys = self.system_enabled and self.motor_enabled[index] and self.motor_ready[index]
             if motor is not None:
-                current = self.reference_a[index] if obeys and not self._has(OPEN_PHASE, index + 1) else 0.0
-                motor.drive(current, aligning or self._has(STUCK_MOTOR, index + 1))
+                current = self.reference_a[index] if obeys and not self._has("open_phase", index + 1) else 0.0
+                motor.drive(current, aligning or self._has("stuck_motor", index + 1))
 
     # --- frames to the host
 
     def _tick(self, now_s: float) -> None:
         position, velocity, current = self._snapshot()
+        steps = [now - before for now, before in zip(position, self._shown, strict=True)]
+        self._shown = position
+        if self._rollover_error and self.system_enabled and max(map(abs, steps)) > HIGHEST_POSITION_REV:
+            self._switch_off(ErrorCode.POSITION_ROLLOVER)
         if self._streams[CommandCode.SEND_CURRENT]:
-            self._send(now_s, codec.Current(current[0], current[1]))
+            self._send(now_s, protocol.Current(current[0], current[1]))
         if self._streams[CommandCode.SEND_POSITION]:
-            self._send(now_s, codec.Position(position[0], position[1]))
+            self._send(now_s, protocol.Position(position[0], position[1]))
         if self._streams[CommandCode.SEND_VELOCITY]:
-            self._send(now_s, codec.Velocity(velocity[0], velocity[1]))
+            self._send(now_s, protocol.Velocity(velocity[0], velocity[1]))
         if self._streams[CommandCode.SEND_ADC]:
-            self._send(now_s, codec.Adc(0.0, 0.0))
+            self._send(now_s, protocol.Adc(0.0, 0.0))
         if self._streams[CommandCode.SEND_ENCODER_INDEX]:
             self._send_index(now_s, position)
         # The firmware compares unsigned milliseconds with now - 1000, so that it sends at every look in the first
@@ -364,14 +369,14 @@ class SimulatedOdriBoard:
         if booting or now_s >= self._status_s + STATUS_PERIOD_S - 1e-9:
             self._status_s = now_s
             self._send(now_s, self._status())
-        if self._has(SECOND_BOARD):
-            for frame in (codec.Current(0.0, 0.0), codec.Position(0.0, 0.0), codec.Velocity(0.0, 0.0)):
+        if self._has("second_board"):
+            for frame in (protocol.Current(0.0, 0.0), protocol.Position(0.0, 0.0), protocol.Velocity(0.0, 0.0)):
                 self._send(now_s, frame)
-        if self._has(OTHER_HOST):
+        if self._has("other_host"):
             self._send(now_s, CurrentReference(0.0, 0.0))
-        if self._happens(NOISE):
+        if self._happens("noise"):
             self.wire.disturb(self._rng)
-        if self._has(BUS_OFF):
+        if self._has("bus_off"):
             self.wire.report_bus_off()
 
     def _snapshot(self) -> tuple[list[float], list[float], list[float]]:
@@ -381,12 +386,12 @@ class SimulatedOdriBoard:
                 continue
             turns = round((motor.position_rev - self._zero[index]) * COUNTS_PER_REV) / COUNTS_PER_REV
             half = HIGHEST_POSITION_REV
-            position[index] = (turns + half) % ROLLOVER_REV - half
+            position[index] = (turns + half) % (2 * half) - half
             self._speed[index] += VELOCITY_SMOOTHING * (motor.velocity_rev_per_s - self._speed[index])
             velocity[index] = self._speed[index] * 60 / 1000
             value = motor.current_a + (self._noise_a * self._rng.standard_normal() if self._noise_a else 0.0)
             current[index] = (value + FULL_SCALE_A) % (2 * FULL_SCALE_A) - FULL_SCALE_A
-        if self._has(FROZEN_POSITION):
+        if self._has("frozen_position"):
             self._frozen = position if self._frozen is None else self._frozen
             position = self._frozen
         return position, velocity, current
@@ -395,33 +400,33 @@ class SimulatedOdriBoard:
         for index, value in enumerate(position):
             turn = math.floor(value)
             if turn != self._turn[index] and self.motors[index] is not None:
-                self._send(now_s, codec.EncoderIndex(float(max(turn, self._turn[index])), index + 1))
+                self._send(now_s, protocol.EncoderIndex(float(max(turn, self._turn[index])), index + 1))
             self._turn[index] = turn
 
     def _status(self) -> Status:
         on, ready = self.motor_enabled, self.motor_ready
         return Status(self.system_enabled, on[0], ready[0], on[1], ready[1], self.error)
 
-    def _send(self, now_s: float, frame: codec.Frame) -> None:
+    def _send(self, now_s: float, frame: protocol.Frame) -> None:
         identifier, data = codec.encode(frame)
         if not self._faults:
             self._flush_held_back()
             self.wire.send(identifier, data)
             return
-        if self._has(SILENT) or self._has(BUS_OFF) or self._happens(LOST_FRAMES):
+        if any(map(self._has, ("silent", "bus_off", "full_queue"))) or self._happens("lost_frames"):
             return
-        if self._has(WRONG_BOARD):
+        if self._has("wrong_board"):
             identifier += _FOREIGN_OFFSET
-        if self._happens(CORRUPTED_FRAMES):
+        if self._happens("corrupted_frames"):
             place = int(self._rng.integers(8 * len(data)))
             changed = bytearray(data)
             changed[place // 8] ^= 1 << place % 8
             data = bytes(changed)
-        if self._held_back is None and self._happens(REORDERED_FRAMES):
+        if self._held_back is None and self._happens("reordered_frames"):
             self._held_back = identifier, data
             return
-        late = self._faults.get(LATE_FRAMES)
-        for _ in range(2 if self._happens(DUPLICATED_FRAMES) else 1):
+        late = self._faults.get("late_frames")
+        for _ in range(2 if self._happens("duplicated_frames") else 1):
             if late is not None:
                 self._late.append((now_s + late.magnitude, identifier, data))
             else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user learns of each fault of a motor board."""
+"""The faults of a motor board: the one table of their codes, names, and what a user learns of them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ FAULTS: dict[str, FaultText] = {
         ("Reset; if it comes again, switch its power off and on, then replace the board.", HOME),
     ),
     "position_rollover_error": FaultText(
-        "the board reports a rollover of its position",
-        ("a position beyond 100 revolutions that the board could not follow",),
+        "the board switched off by a rollover of its position",
+        ("another program switched the board's rollover error on, and a motor passed 100 revolutions",),
         "The board's status reports it. A rollover as such is followed and no fault.",
-        (HOME,),
+        ("Switch the board's power off and on: its rollover error is then off.", HOME),
     ),
     "other_board_error": FaultText(
         "the board reports an error without a meaning",
@@ -109,11 +109,24 @@ FAULTS: dict[str, FaultText] = {
             RESET,
         ),
     ),
+    "queue_full": FaultText(
+        "frames to the board wait in the adapter's queue, which is full",
+        ("no board acknowledges them: its cable is off, or it has no power", "the queue is short"),
+        "Three frames in a row found no place in the queue (ENOBUFS, or EAGAIN).",
+        ("Check the board's supply, the cable and its termination.", "Set `txqueuelen 1000`.", RESET),
+    ),
     "bus_error": FaultText(
         "frames can be neither sent nor received",
-        ("the adapter was unplugged", "its driver failed"),
-        "Frames can be neither sent nor received.",
-        ("Plug the adapter in: it is opened again by itself.", RESET),
+        ("the adapter was unplugged", "its network interface was set down", "its driver failed"),
+        "Reading fails, or three frames in a row could not be sent.",
+        ("Plug the adapter in, or set its interface up: it is opened again by itself.", RESET),
     ),
 }
-"""Of every fault of a board, in the order of fault_codes.py."""
+"""Of every fault. Its code is its place here; 1 to 6 are the errors of the status, which has no 6 and calls that 7."""
+CODES = {name: code for code, name in enumerate(FAULTS)}
+NAMES = tuple(FAULTS)
+
+
+def fault_of(error: int) -> str:
+    """The fault of an error of the status; without one, a board that is off had its stop input closed."""
+    return NAMES[min(error, CODES["other_board_error"])]

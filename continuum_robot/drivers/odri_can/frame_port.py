@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's end of a CAN channel on a non-blocking socket: ``struct can_frame`` in and out, without a wait.
+"""The host's end of a CAN channel in the control cycle: frames in and out, without a wait.
 
 Nothing is ever sent periodically by the operating system or a thread: a current reference comes from the control cycle
 or not at all, so that a board's receive timeout sees a cycle that stands still.
@@ -8,6 +8,8 @@ or not at all, so that a board's receive timeout sees a cycle that stands still.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import cython
 
@@ -38,15 +40,19 @@ def device_is_gone(error: cython.int) -> cython.bint:
 class FramePort:
     """Takes all frames that wait, and sends; a full queue loses the frame, as a CAN controller would.
 
+    Parameters
+    ----------
+    frame_type : makes what reads and writes frames, on a socket by default
+
     Attributes
     ----------
     bus_off : the CAN controller reported bus-off, and no sound frame came since
     gone : the socket is of no use: another one is to be attached, between two cycles
     """
 
+    bus_off = cython.declare(cython.bint, visibility="readonly")
+    gone = cython.declare(cython.bint, visibility="readonly")
     descriptor: cython.int
-    bus_off: cython.bint
-    gone: cython.bint
     frames_in: cython.longlong
     frames_out: cython.longlong
     refused_frames: cython.longlong
@@ -59,12 +65,10 @@ class FramePort:
     _frame: CanFrame
     _out: CanFrame
 
-    def __init__(self) -> None:
-        self._frame, self._out = CanFrame(), CanFrame()
+    def __init__(self, frame_type: Callable[[], Any] = CanFrame) -> None:
+        self._frame, self._out = frame_type(), frame_type()
         self.frames_in = self.frames_out = self.refused_frames = self.error_frames = 0
-        self.receive_errors = self.send_errors = 0
-        self._errno = 0
-        self.descriptor = -1
+        self.receive_errors = self.send_errors = self._errno = 0
         self.detach()
 
     # --- in the cycle
@@ -73,46 +77,34 @@ class FramePort:
     def drain(self, telemetry: Telemetry, arrival_s: cython.double) -> cython.void:
         """Hand all frames that wait to ``telemetry``, as arrived at ``arrival_s``."""
         k: cython.int
-        count: cython.int
-        taken: cython.int = 0
-        if self.gone:
-            return
         for k in indices(FRAMES_A_CYCLE):  # noqa: B007
-            count = self._frame.receive(self.descriptor)
-            if count == CAN_FRAME_BYTES:
-                if telemetry.take_usual(self._frame, arrival_s):
-                    taken += 1
-                    self.bus_off = False
-                else:
-                    self._take(telemetry, self._frame.head, arrival_s)
-            elif count == NOTHING_WAITS:
-                break
-            elif count > 0:
-                self.refused_frames += 1
-            else:
+            if self.gone:
+                return
+            count: cython.int = self._frame.receive(self.descriptor)
+            if count == NOTHING_WAITS:
+                return
+            if count <= 0:
                 self.receive_errors += 1
                 self._errors_in_a_row += 1
                 self._errno = -count
-                if count == 0 or device_is_gone(-count) or self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW:
-                    self.gone = True
-                self.frames_in += taken
-                return
-        self.frames_in += taken
-        if k > 0:
+                self.gone = count == 0 or device_is_gone(-count) or self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW
+                continue
             self._errors_in_a_row = 0
+            if count != CAN_FRAME_BYTES:
+                self.refused_frames += 1
+            elif telemetry.take_usual(self._frame, arrival_s):
+                self.frames_in += 1
+                self.bus_off = False
+            else:
+                self._take(telemetry, self._frame.head, arrival_s)
 
     @stepped
     def _take(self, telemetry: Telemetry, head: cython.longlong, arrival_s: cython.double) -> cython.void:
         if not head & NO_IDENTIFIER_BITS and self._frame.length <= 8:
             self.frames_in += 1
-            telemetry.take(
-                head >> 24 | (head >> 8 & 0x700),
-                self._frame.length,
-                self._frame.first,
-                self._frame.second,
-                arrival_s,
-            )
             self.bus_off = False
+            identifier: cython.int = head >> 24 | (head >> 8 & 0x700)
+            telemetry.take(identifier, self._frame.length, self._frame.first, self._frame.second, arrival_s)
         elif head & ERROR_FRAME_BIT:
             self.error_frames += 1
             if head & ERROR_BUS_OFF_BIT:
@@ -137,18 +129,18 @@ class FramePort:
         self.send_errors += 1
         self._failures_in_a_row += 1
         self._errno = -count if count < 0 else 0
-        if device_is_gone(self._errno):
-            self.gone = True
+        self.gone = device_is_gone(self._errno)
         return False
+
+    @stepped
+    def is_full(self) -> cython.bint:
+        """Whether frames cannot be sent since those before them still wait: EAGAIN or ENOBUFS, several times."""
+        return not self.gone and self._failures_in_a_row >= SEND_FAILURES_IN_A_ROW and self._errno in (11, 105)
 
     @stepped
     def has_failed(self) -> cython.bint:
         """Whether frames cannot be received or sent: it is gone, or errors in a row."""
-        return (
-            self.gone
-            or self._errors_in_a_row >= RECEIVE_ERRORS_IN_A_ROW
-            or self._failures_in_a_row >= SEND_FAILURES_IN_A_ROW
-        )
+        return self.gone or (self._failures_in_a_row >= SEND_FAILURES_IN_A_ROW and not self.is_full())
 
     # --- between two cycles
 
@@ -166,14 +158,15 @@ class FramePort:
 
     def detach(self) -> None:
         """Use no socket."""
-        self.descriptor = -1
-        self._errors_in_a_row = self._failures_in_a_row = 0
-        self.bus_off, self.gone = False, True
+        self.attach(-1)
+        self.gone = True
 
-    def state(self) -> tuple[bool, bool, bool]:
-        """``bus_off``, ``gone``, and whether it has failed."""
-        return bool(self.bus_off), bool(self.gone), bool(self.has_failed())
+    @property
+    def failed(self) -> bool:
+        """Whether frames cannot be received or sent."""
+        return bool(self.has_failed() or self.is_full())
 
+    @property
     def counters(self) -> dict[str, int]:
         """What happened since it was made, for the diagnostics.
 
@@ -190,6 +183,7 @@ class FramePort:
             "send_errors": self.send_errors,
         }
 
+    @property
     def last_error(self) -> str:
         """The error of the newest failed call, "" before the first."""
         if self._errno == 0:

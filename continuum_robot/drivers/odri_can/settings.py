@@ -89,6 +89,28 @@ class OdriCan:
             for tendon, (channel, motor) in enumerate(places[:tendon_count], 1)
         ]
 
+    @classmethod
+    def assumed(cls, count: int, name: str, largest_a: float, timeout_ms: int) -> OdriCan:
+        """Boards for motors that are simulated and that no file names.
+
+        Parameters
+        ----------
+        count : of motors
+        name : of what an entry drives, ``tendon`` or ``column``
+        largest_a : of the motors, A
+        timeout_ms : after which a board switches off, ms
+        """
+        channels = tuple(f"can{index}" for index in range(-(-count // 2)))
+        entries = cls.usual_motors({"channels": channels}, count)
+        return cls(
+            kind=ODRI_CAN,
+            channels=channels,
+            maximum_current_a=min(largest_a, 0.99 * FULL_SCALE_A),
+            current_mismatch_a=0.05 * min(largest_a, FULL_SCALE_A),
+            receive_timeout_ms=min(1000, max(5, timeout_ms)),
+            motors=tuple(OdriMotor(**{name: entry.pop("tendon"), **entry}) for entry in entries),
+        )
+
     def __post_init__(self) -> None:
         check_channels(self.channels)
         check_motors(self.channels, [(entry.channel, entry.motor) for entry in self.motors], "motor")

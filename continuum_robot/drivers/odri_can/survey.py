@@ -9,11 +9,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from continuum_robot.drivers.can_bus import BITRATE_BPS
-from continuum_robot.drivers.odri_can import frames
-from continuum_robot.drivers.odri_can.board_watch import ONE_BOARD_HZ
+from continuum_robot.drivers.odri_can.board import ONE_BOARD_HZ, describe
 from continuum_robot.drivers.odri_can.channel import Channel, SocketFactory
-from continuum_robot.drivers.odri_can.codec import KNOWN_IDS, Status
-from continuum_robot.drivers.odri_can.faults import describe
+from continuum_robot.drivers.odri_can.protocol import KINDS, POSITION_ID, Status
 from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.stepped.system_calls import CanFrame
 
@@ -83,8 +81,7 @@ def survey(
     ------
     DeviceError : the channel cannot be opened
     """
-    heard = _Heard()
-    listener = Channel(interface, channel, bitrate_bps, socket_factory)
+    heard, listener = _Heard(), Channel(interface, channel, bitrate_bps, socket_factory)
     listener.open()
     try:
         begin_s = clock()
@@ -93,16 +90,16 @@ def survey(
             sleep(_WAIT_S)
         listener.port.drain(heard, clock())
         elapsed_s = clock() - begin_s
-        trouble = listener.last_error or ("the adapter is bus-off" if listener.bus_off else "")
+        trouble = listener.last_error or ("the adapter is bus-off" if listener.port.bus_off else "")
     finally:
         listener.close()
-    status = None if heard.status is None else heard.status[1]
+    status = Status.of(heard.status_bits) if heard.has_status else None
     rates = {identifier: count / elapsed_s for identifier, count in sorted(heard.counts.items())}
-    unexpected = ", ".join(f"0x{identifier:03X}" for identifier in rates if identifier not in KNOWN_IDS)
+    unexpected = ", ".join(f"0x{identifier:03X}" for identifier in rates if identifier not in KINDS)
     problems = {
         "no frame at all": not rates,
         "no motor board answers": bool(rates) and status is None,
-        "more than one board on this channel, which cannot be identified apart": rates.get(frames.ID_POSITION, 0.0)
+        "more than one board on this channel, which cannot be identified apart": rates.get(POSITION_ID, 0.0)
         > ONE_BOARD_HZ,
         f"frames of something else: {unexpected}": bool(unexpected),
         f"{heard.bad_frames} frames that no such board sends": heard.bad_frames > 0,

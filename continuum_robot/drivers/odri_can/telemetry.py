@@ -3,45 +3,46 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 
-from continuum_robot.drivers.odri_can.codec import STATUSES, Status
+from continuum_robot.drivers.odri_can import protocol
 from continuum_robot.drivers.odri_can.frames import (
-    FRAME_SOUND,
-    FRAME_UNKNOWN,
-    HEAD_CURRENT,
-    HEAD_POSITION,
-    HEAD_VELOCITY,
-    HIGHEST_POSITION_REV,
     ID_COMMAND,
     ID_CURRENT_REFERENCE,
     ID_STATUS,
-    Q24_STEP,
-    ROLLOVER_REV,
     are_positions,
-    frame_problem,
+    is_possible,
 )
-from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, stepped, vector
+from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, copy_into, integers, stepped, vector
 from continuum_robot.stepped.system_calls import CanFrame, signed_word
 
+# Identifiers as the head of a frame, see CanFrame.
+HEAD_CURRENT = cython.declare(cython.longlong, protocol.CURRENT_ID << 24)
+HEAD_POSITION = cython.declare(cython.longlong, protocol.POSITION_ID << 24)
+HEAD_VELOCITY = cython.declare(cython.longlong, protocol.VELOCITY_ID << 24)
+IDENTIFIERS = cython.declare(cython.int, len(protocol.LENGTHS))
+Q24_STEP = cython.declare(cython.double, protocol.Q24)
+KRPM_REV_PER_S = cython.declare(cython.double, 1000.0 / 60.0)
+HIGHEST_REV = cython.declare(cython.double, protocol.HIGHEST_POSITION_REV)
 FASTEST_REV_PER_S = cython.declare(cython.double, 200.0)
 POSITION_JUMP_REV = cython.declare(cython.double, 0.5)
 POSITION_JUMP_SAMPLES = cython.declare(cython.int, 3)
-KRPM_REV_PER_S = cython.declare(cython.double, 1000.0 / 60.0)
-
+# Places in a sample. Positions, velocities and currents are of both motors.
+STAMP = cython.declare(cython.int, 0)
+OLDEST = cython.declare(cython.int, 1)
+POSITIONS = cython.declare(cython.int, 2)
+VELOCITIES = cython.declare(cython.int, 4)
+CURRENTS = cython.declare(cython.int, 6)
 SAMPLE_SIZE = cython.declare(cython.int, 8)
-"""Numbers of a sample: its stamp, its oldest value's stamp; positions, velocities and currents of both motors."""
 
 
 @stepped
 def shortest_turn(turns: cython.double) -> cython.double:
     """``turns``, a difference of two positions of the wire (rev), the shorter way round the rollover."""
-    if turns > HIGHEST_POSITION_REV:
-        return turns - ROLLOVER_REV
-    if turns < -HIGHEST_POSITION_REV:
-        return turns + ROLLOVER_REV
+    if turns > HIGHEST_REV:
+        return turns - 2.0 * HIGHEST_REV
+    if turns < -HIGHEST_REV:
+        return turns + 2.0 * HIGHEST_REV
     return turns
 
 
@@ -51,8 +52,8 @@ class Telemetry:
 
     Attributes
     ----------
-    samples : the newest sample, ``SAMPLE_SIZE`` numbers from ``at`` on; others have theirs in the same vector
-    at : see there
+    sample : the newest one: when its position came, when its oldest value did (-infinite before the first), and both
+        motors' positions (rev), velocities (rev/s) and currents (A)
     has_sample, has_status : whether one came
     status_s, status_bits : time of arrival of the newest status, and its byte
     positions : how many came
@@ -61,72 +62,52 @@ class Telemetry:
     other_host : somebody else sends commands on its channel since this was cleared
     """
 
-    samples: cython.double[::1]
-    at: cython.int
-    has_sample: cython.bint
-    has_status: cython.bint
+    sample: cython.double[::1]
+    has_sample = cython.declare(cython.bint, visibility="readonly")
+    has_status = cython.declare(cython.bint, visibility="readonly")
+    status_bits = cython.declare(cython.int, visibility="readonly")
+    zero_lost = cython.declare(cython.bint, visibility="public")
+    other_host = cython.declare(cython.bint, visibility="public")
+    jumped = cython.declare(cython.bint, visibility="public")
     status_s: cython.double
-    status_bits: cython.int
-    zero_lost: cython.bint
-    jumped: cython.bint
-    other_host: cython.bint
     positions: cython.longlong
     bad_frames: cython.longlong
     unknown_identifiers: cython.longlong
     incomplete_ticks: cython.longlong
     refused_positions: cython.longlong
     statuses: cython.longlong
+    _lengths: cython.int[::1]
+    _coming: cython.double[::1]
+    _raw: cython.double[::1]
+    _doubted: cython.double[::1]
+    _doubts: cython.int
     _pending: cython.bint
     _has_current: cython.bint
     _has_velocity: cython.bint
     _has_position: cython.bint
-    _current_1: cython.double
-    _current_2: cython.double
     _current_s: cython.double
-    _velocity_1: cython.double
-    _velocity_2: cython.double
     _velocity_s: cython.double
-    _raw_1: cython.double
-    _raw_2: cython.double
-    _position_1: cython.double
-    _position_2: cython.double
-    _position_s: cython.double
-    _doubts: cython.int
-    _doubted_1: cython.double
-    _doubted_2: cython.double
 
     def __init__(self) -> None:
-        self.samples, self.at = vector(SAMPLE_SIZE), 0
+        self._lengths = integers(protocol.LENGTHS)
+        self.sample, self._coming = vector(SAMPLE_SIZE), vector(SAMPLE_SIZE)
+        self._raw, self._doubted = vector(2), vector(2)
         self.positions = self.statuses = self.bad_frames = self.unknown_identifiers = 0
         self.incomplete_ticks = self.refused_positions = 0
-        self.forget()
-
-    def fraction(self, samples: Any, at: int) -> None:
-        """Put samples into a vector that others use too, from now on.
-
-        Parameters
-        ----------
-        samples : the vector
-        at : where this one begins in it
-        """
-        self.samples, self.at = samples, at
         self.forget()
 
     def forget(self) -> None:
         """Forget what was received, as before the first frame."""
         j: cython.int
         for j in range(SAMPLE_SIZE):
-            self.samples[self.at + j] = UNKNOWN
-        self.samples[self.at + 1] = -INFINITE
+            self.sample[j] = UNKNOWN
+        self.sample[OLDEST] = -INFINITE
         self.has_sample = self.has_status = False
         self.status_s, self.status_bits = 0.0, 0
         self.zero_lost = self.jumped = self.other_host = False
         self._pending = self._has_current = self._has_velocity = self._has_position = False
-        self._current_1 = self._current_2 = self._current_s = 0.0
-        self._velocity_1 = self._velocity_2 = self._velocity_s = 0.0
-        self._raw_1 = self._raw_2 = self._position_1 = self._position_2 = self._position_s = 0.0
+        self._current_s = self._velocity_s = 0.0
         self._doubts = 0
-        self._doubted_1 = self._doubted_2 = 0.0
 
     # --- in the cycle
 
@@ -143,8 +124,8 @@ class Telemetry:
             # Lowest identifier first: a new tick begins, and the velocity of the one before was lost.
             if self._pending:
                 self._finish_tick(False)
-            self._current_1 = frame.first * Q24_STEP
-            self._current_2 = frame.second * Q24_STEP
+            self._coming[CURRENTS] = frame.first * Q24_STEP
+            self._coming[CURRENTS + 1] = frame.second * Q24_STEP
             self._current_s = stamp_s
             self._has_current = True
         elif head == HEAD_POSITION and are_positions(frame.first, frame.second):
@@ -152,8 +133,8 @@ class Telemetry:
                 self._finish_tick(False)
             self._take_position(frame.first * Q24_STEP, frame.second * Q24_STEP, stamp_s)
         elif head == HEAD_VELOCITY:
-            self._velocity_1 = frame.first * Q24_STEP * KRPM_REV_PER_S
-            self._velocity_2 = frame.second * Q24_STEP * KRPM_REV_PER_S
+            self._coming[VELOCITIES] = frame.first * Q24_STEP * KRPM_REV_PER_S
+            self._coming[VELOCITIES + 1] = frame.second * Q24_STEP * KRPM_REV_PER_S
             self._velocity_s = stamp_s
             self._has_velocity = True
             if self._pending:
@@ -178,10 +159,9 @@ class Telemetry:
         """
         if length == 5:
             second = second >> 24 & 255
-        problem: cython.int = frame_problem(identifier, length, first, second)
-        if problem == FRAME_UNKNOWN:
+        if identifier >= IDENTIFIERS or self._lengths[identifier] == 0:
             self.unknown_identifiers += 1
-        elif problem != FRAME_SOUND:
+        elif length != self._lengths[identifier] or not is_possible(identifier, first, second):
             self.bad_frames += 1
         elif identifier == ID_STATUS:
             self.statuses += 1
@@ -193,45 +173,46 @@ class Telemetry:
 
     @stepped
     def _take_position(self, first: cython.double, second: cython.double, stamp_s: cython.double) -> cython.void:
+        place: cython.double[::1] = self._coming
         self.positions += 1
         if not self._has_position:
             self._has_position = True
-            self._position_1 = first
-            self._position_2 = second
+            place[POSITIONS] = first
+            place[POSITIONS + 1] = second
         else:
-            turns_1: cython.double = first - self._raw_1
-            turns_2: cython.double = second - self._raw_2
-            if not (-HIGHEST_POSITION_REV <= turns_1 <= HIGHEST_POSITION_REV >= turns_2 >= -HIGHEST_POSITION_REV):
+            turns_1: cython.double = first - self._raw[0]
+            turns_2: cython.double = second - self._raw[1]
+            if not (-HIGHEST_REV <= turns_1 <= HIGHEST_REV >= turns_2 >= -HIGHEST_REV):
                 turns_1 = shortest_turn(turns_1)
                 turns_2 = shortest_turn(turns_2)
-            reach: cython.double = POSITION_JUMP_REV + FASTEST_REV_PER_S * (stamp_s - self._position_s)
+            reach: cython.double = POSITION_JUMP_REV + FASTEST_REV_PER_S * (stamp_s - place[STAMP])
             if turns_1 > reach or turns_1 < -reach or turns_2 > reach or turns_2 < -reach:
                 if not self._is_true_jump(first, second):
                     self.refused_positions += 1
                     return
-                self._position_1 = first
-                self._position_2 = second
+                place[POSITIONS] = first
+                place[POSITIONS + 1] = second
                 self.jumped = self.zero_lost = True
             else:
-                self._position_1 = self._position_1 + turns_1
-                self._position_2 = self._position_2 + turns_2
-        self._raw_1 = first
-        self._raw_2 = second
+                place[POSITIONS] += turns_1
+                place[POSITIONS + 1] += turns_2
+        self._raw[0] = first
+        self._raw[1] = second
         self._doubts = 0
-        self._position_s = stamp_s
+        place[STAMP] = stamp_s
         self._pending = True
 
     @stepped
     def _is_true_jump(self, first: cython.double, second: cython.double) -> cython.bint:
         """Whether some positions in a row say the same, so that it was no corrupted frame."""
-        turns_1: cython.double = shortest_turn(first - self._doubted_1)
-        turns_2: cython.double = shortest_turn(second - self._doubted_2)
+        turns_1: cython.double = shortest_turn(first - self._doubted[0])
+        turns_2: cython.double = shortest_turn(second - self._doubted[1])
         same: cython.bint = (
             -POSITION_JUMP_REV <= turns_1 <= POSITION_JUMP_REV and -POSITION_JUMP_REV <= turns_2 <= POSITION_JUMP_REV
         )
         self._doubts = self._doubts + 1 if self._doubts > 0 and same else 1
-        self._doubted_1 = first
-        self._doubted_2 = second
+        self._doubted[0] = first
+        self._doubted[1] = second
         return self._doubts >= POSITION_JUMP_SAMPLES
 
     @stepped
@@ -241,21 +222,13 @@ class Telemetry:
             self.incomplete_ticks += 1
         if not (self._has_current and self._has_velocity):
             return
-        oldest_s: cython.double = self._position_s
+        oldest_s: cython.double = self._coming[STAMP]
         if self._current_s < oldest_s:
             oldest_s = self._current_s
         if self._velocity_s < oldest_s:
             oldest_s = self._velocity_s
-        samples: cython.double[::1] = self.samples
-        at: cython.int = self.at
-        samples[at] = self._position_s
-        samples[at + 1] = oldest_s
-        samples[at + 2] = self._position_1
-        samples[at + 3] = self._position_2
-        samples[at + 4] = self._velocity_1
-        samples[at + 5] = self._velocity_2
-        samples[at + 6] = self._current_1
-        samples[at + 7] = self._current_2
+        self._coming[OLDEST] = oldest_s
+        copy_into(self.sample, self._coming, SAMPLE_SIZE)
         self.has_sample = True
 
     # --- for Python code
@@ -277,11 +250,6 @@ class Telemetry:
             self.take(identifier, len(data), frame.first, frame.second, stamp_s)
 
     @property
-    def status(self) -> tuple[float, Status] | None:
-        """Time of arrival and the newest status, None before the first."""
-        return (self.status_s, STATUSES[self.status_bits]) if self.has_status else None
-
-    @property
     def counters(self) -> dict[str, int]:
         """What came since it was made, for the diagnostics.
 
@@ -297,20 +265,17 @@ class Telemetry:
             "statuses": self.statuses,
         }
 
-    def flags(self) -> tuple[bool, bool, bool]:
-        """``zero_lost``, ``jumped`` and ``other_host``."""
-        return bool(self.zero_lost), bool(self.jumped), bool(self.other_host)
-
     def missing(self) -> str:
         """What is missing for a board that answers; "" where nothing is."""
-        streams = (
-            ("current", self._has_current),
-            ("position", self._has_position),
-            ("velocity", self._has_velocity),
-        )
-        missing = [name for name, here in streams if not here] if not self.has_sample else []
-        if not self.has_status:
-            missing.append("status")
-        if len(missing) == len(streams) + 1:
+        seen = {
+            "current": self._has_current,
+            "position": self._has_position,
+            "velocity": self._has_velocity,
+            "status": self.has_status,
+        }
+        missing = [name for name, here in seen.items() if not (here or (self.has_sample and name != "status"))]
+        if len(missing) == len(seen):
             return "does not answer"
+        if missing == ["current", "position", "velocity"]:
+            return "sends its status only, so that the host's commands do not reach it"
         return f"sends no {' and no '.join(missing)}" if missing else ""

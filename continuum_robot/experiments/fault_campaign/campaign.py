@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from continuum_robot.control.references import RestToRest
-from continuum_robot.drivers.odri_can.settings import OdriCan
+from continuum_robot.drivers.backends import boards_of
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
@@ -178,7 +178,7 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, injection_time: str, se
         first_s = min((stand.found[who] for who in stand.found), default=math.nan)
         safety = [time_s for who, time_s in stand.found.items() if who.startswith("tendon_safety")]
         stopped_s = min(safety, default=begin_s) if stopped else math.nan
-        after_s = table.knowable_after_s(kind, stand.limits, _boards(stand))
+        after_s = table.knowable_after_s(kind, stand.limits, boards_of(stand.hardware.robot))
         knowable_s = (stopped_s if stopped else begin_s) if math.isnan(after_s) else begin_s + after_s
         spared = tendon if kind.spared else -1
         judgement = judge(
@@ -211,14 +211,6 @@ def run_one(robot: Robot, plant: Plant, kind: FaultKind, injection_time: str, se
 
 
 SENSORS_READY_S = 1.2
-
-
-def _boards(stand: VirtualRobot) -> OdriCan:
-    hardware = stand.hardware.robot.hardware
-    boards = None if hardware is None else hardware.tendon_actuators
-    if not isinstance(boards, OdriCan):
-        raise ParameterError("hardware.tendon_actuators", boards, "motor boards on CAN")
-    return boards
 
 
 def _move(robot: Robot) -> RestToRest:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
@@ -87,13 +87,13 @@ class FaultKind:
     rollover: bool = False
 
 
-def knowable_after_s(kind: FaultKind, limits: TensionLimits, boards: OdriCan) -> float:
+def knowable_after_s(kind: FaultKind, limits: TensionLimits, boards: Any) -> float:
     """How long after its beginning a fault can be known, s; NaN: from its detection.
 
     Parameters
     ----------
     kind : of fault
-    limits, boards : with the times
+    limits, boards : with the times; the second is the section of the robot file that :func:`.backends.boards_of` gives
     """
     return {
         AT_ONCE: 0.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.fault_campaign.families import (
+    board_errors,
     can_frames,
     commands,
     host,
@@ -25,6 +26,7 @@ KINDS: tuple[FaultKind, ...] = (
     *processes.KINDS,
     *sensors.KINDS,
     *others.KINDS,
+    *board_errors.KINDS,
 )
 """Every kind, in the order of the documentation."""
 

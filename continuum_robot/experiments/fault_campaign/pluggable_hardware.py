@@ -13,6 +13,8 @@ from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 ALIGNMENT_S = 0.3
+QUEUE_BYTES = 65536
+"""Of frames that wait in an adapter: some 160 of them, so that a queue fills up within a run."""
 
 
 class PluggableHardware(SimulatedHardware):
@@ -34,8 +36,9 @@ class PluggableHardware(SimulatedHardware):
         """As the simulated hardware's; nothing where the adapter is out."""
         if channel in self._unplugged:
             raise DeviceError(f"CAN channel {channel}", "there is no such device", "Plug the adapter in.")
-        self._hosts[channel] = super().host_socket(channel)
-        return self._hosts[channel]
+        self._hosts[channel] = made = super().host_socket(channel)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, QUEUE_BYTES)
+        return made
 
     def unplug(self, channel: str) -> None:
         """Pull an adapter out: what the host holds is dead.

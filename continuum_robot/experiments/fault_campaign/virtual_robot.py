@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import Reference, RestToRest
-from continuum_robot.drivers.odri_can.fault_texts import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.backends import device_faults, hardware_of
 from continuum_robot.drivers.protocols import ForceReading, StringReading
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE, TendonSafety
@@ -151,6 +151,7 @@ class VirtualRobot(QuietWatcher):
         self.plant = plant
         self.hardware = PluggableHardware(robot, plant, np.random.default_rng(seed), start_rev)
         self.hardware.open()
+        _, self._texts = device_faults()[hardware_of(self.hardware.robot).tendon_actuators.kind]
         self._time = VirtualPace(PERIOD_S, 1.0, self._on_step)
         self.truth = Truth()
         self.reported: list[str] = []
@@ -268,9 +269,9 @@ class VirtualRobot(QuietWatcher):
             self.tell("tendon_driver: torque off", "the torque is off: brakes are closed")
         for fault in loop.devices.device_faults:
             name = fault.rsplit(": ", 1)[-1]
-            self.tell(f"odri_can: {name}", f"{fault}: {BOARD_FAULTS[name].meaning if name in BOARD_FAULTS else name}")
+            self.tell(f"motors: {name}", f"{fault}: {self._texts[name].meaning if name in self._texts else name}")
         if loop.devices.error is not None:
-            self.tell("odri_can: bus", str(loop.devices.error))
+            self.tell("motors: bus", str(loop.devices.error))
         if self._alter is not None:
             self._answer_from_outside(self._alter)
         if self.reference is not None and loop.powered and self.control.silent_since_s is not None:

@@ -23,6 +23,7 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from continuum_robot.drivers.backends import cycle_modules
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.runtime.cycle.cache import cached_library
 
@@ -60,14 +61,8 @@ MODULES = (
     "control.inverse_dynamics",
     "control.blending",
     "drivers.tendon_currents",
-    "drivers.odri_can.frames",
-    "drivers.odri_can.telemetry",
-    "drivers.odri_can.frame_port",
-    "drivers.odri_can.fault_codes",
-    "drivers.odri_can.command_queue",
-    "drivers.odri_can.board_watch",
-    "drivers.odri_can.board",
-    "drivers.odri_can.motor_boards",
+    "drivers.cycle_device",
+    *cycle_modules(),
     "runtime.cycle.reference_input",
     "runtime.cycle.controller_cycle",
     "runtime.timing",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.cogging import CoggingCompensation
-from continuum_robot.drivers.odri_can.motor_boards import MotorBoards
+from continuum_robot.drivers.cycle_device import CycleDevice
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.cycle import STATE_ACTIVE, STATE_SAFE
@@ -38,8 +38,8 @@ class DriverCycle:
 
     Parameters
     ----------
-    actuators : what has ``read_into``, ``write_commands`` and ``switch_off``: motor boards, or a
-        :class:`~continuum_robot.runtime.cycle.actuators.CycleActuators` around other actuators
+    actuators : what has ``read_into``, ``write_commands`` and ``switch_off``: a device's own, or a
+        :class:`~continuum_robot.runtime.cycle.actuators.CycleActuators` around actuators that have none
     safety : of the robot
     tendon_count, coordinate_count : N and 2m
     controller : in the cycle; None: commands come from outside
@@ -51,7 +51,7 @@ class DriverCycle:
     cogging : feed-forward of the motors' cogging, off until somebody sets a table and switches it on
     """
 
-    actuators: MotorBoards
+    actuators: CycleDevice
     safety: TendonSafety
     controller: ControllerCycle
     cogging = cython.declare(CoggingCompensation, visibility="readonly")
@@ -85,7 +85,7 @@ class DriverCycle:
 
     def __init__(
         self,
-        actuators: MotorBoards,
+        actuators: CycleDevice,
         safety: TendonSafety,
         tendon_count: int,
         coordinate_count: int,

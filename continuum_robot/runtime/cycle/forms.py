@@ -10,11 +10,9 @@ from typing import Any
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.inverse_dynamics import InverseDynamicsController
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.protocols import RunsInCycle, TendonActuators
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
-from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.runtime.cycle.actuators import CycleActuators
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
@@ -89,44 +87,9 @@ def form_of(actuators: TendonActuators, desired: Form) -> Form:
     """
     if not desired.compiled:
         return desired
-    if isinstance(actuators, OdriTendonActuators) and actuators.compiled:
+    if isinstance(actuators, RunsInCycle) and actuators.compiled:
         return desired
     return interpreted_form(f"{type(actuators).__name__} run interpreted only")
-
-
-class BoardReports:
-    """What is known of motor boards beside their numbers; they fail by faults of theirs, never by an error.
-
-    Parameters
-    ----------
-    actuators : of the boards
-
-    Attributes
-    ----------
-    error : None
-    """
-
-    def __init__(self, actuators: OdriTendonActuators) -> None:
-        self._actuators = actuators
-        self.error: ContinuumRobotError | None = None
-
-    @property
-    def device_faults(self) -> tuple[str, ...]:
-        """Names of the faults that the boards report."""
-        return tuple(self._actuators.faults)
-
-    def needs_service(self) -> bool:
-        """Whether a channel failed and should be opened again."""
-        return bool(self._actuators.cycle.needs_service())
-
-    def service(self, now_s: float) -> None:
-        """Open failed channels again, now and then.
-
-        Parameters
-        ----------
-        now_s : s
-        """
-        self._actuators.service(now_s)
 
 
 def in_cycle(actuators: TendonActuators) -> Any:
@@ -140,7 +103,7 @@ def in_cycle(actuators: TendonActuators) -> Any:
     -------
     the part with ``read_into``, ``write_commands`` and ``switch_off``, and the one with ``error`` and ``device_faults``
     """
-    if isinstance(actuators, OdriTendonActuators):
-        return actuators.cycle, BoardReports(actuators)
+    if isinstance(actuators, RunsInCycle):
+        return actuators.cycle, actuators
     around = CycleActuators(actuators)
     return around, around

@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
-from continuum_robot.drivers.backends import device_of, joined
+from continuum_robot.drivers.backends import board_faults, device_of, joined
 from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
-from continuum_robot.drivers.odri_can import emulator as odri_emulator
-from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.emulator import SimulatedOdriBoard
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.simulated_wires import servos_name
@@ -55,7 +52,7 @@ def catalog() -> dict[str, str]:
     """Name and meaning of every fault of :meth:`SimulatedHardware.inject`."""
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
-        (BOARD, odri_emulator.FAULTS),
+        (BOARD, board_faults()),
         (SERVO, servo_emulation.FAULTS),
         (STRINGS, SimulatedStringEncoderBoard.catalog()),
         (FORCE, SimulatedRokubi.catalog()),
@@ -136,7 +133,7 @@ class SimulatedHardware:
         self._now_s: float | None = None
         self.skipped_s = 0.0
         self.motors: PlantMotors | None = None
-        self.boards: dict[str, SimulatedOdriBoard] = {}
+        self.boards: dict[str, Any] = {}
         self.lines: dict[str, ServoLine] = {}
         self._servo_of: dict[int, tuple[ServoLine, int]] = {}  # by the index of its motor
         self.string_board: EmulatedSensor | None = None
@@ -248,14 +245,15 @@ class SimulatedHardware:
         """
 
         def make(number: int, settings: Any, form: Any) -> TendonActuators:
-            options = {"clock": clock, "simulated": True, "pass_time": self.step}
-            if hasattr(device := device_of(settings.kind), "emulator"):
-                ask = self._present(self.lines.get(servos_name(number)), "servos").ask
-                made: TendonActuators = device.make(self.robot, settings, stepped=True, ask=ask, **options)
-                return made
-            return OdriTendonActuators(
-                self.robot, settings, socket_factory=self.host_socket, sleep=sleep, form=form, **options
+            device = device_of(settings.kind)
+            if hasattr(device, "emulator"):
+                own = {"ask": self._present(self.lines.get(servos_name(number)), "servos").ask, "stepped": True}
+            else:
+                own = {"socket_factory": self.host_socket, "sleep": sleep, "form": form}
+            made: TendonActuators = device.make(
+                self.robot, settings, clock=clock, simulated=True, pass_time=self.step, **own
             )
+            return made
 
         return joined(self.robot, make, (clock, sleep), form)
 
@@ -305,7 +303,7 @@ class SimulatedHardware:
             raise DeviceError("simulated hardware", "is not open", "Open it first.")
         return self._plant
 
-    def board_of(self, tendon: int) -> tuple[SimulatedOdriBoard, int]:
+    def board_of(self, tendon: int) -> tuple[Any, int]:
         """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0.
 
         Raises
@@ -418,19 +416,16 @@ class SimulatedHardware:
         line.serve()
 
     def _make_boards(self, settings: Any, motors: dict[tuple[str, int], PlantMotor]) -> None:
-        used = {channel for channel, _ in motors}
-        for channel in settings.channels:
-            if channel in used:
-                ports = (motors.get((channel, 1)), motors.get((channel, 2)))
-                self.boards[channel] = SimulatedOdriBoard(
-                    FrameSocketWire(),
-                    ports,
-                    alignment_s=self._alignment_s,
-                    aligned=self._aligned,
-                    start_rev=self._start_rev,
-                    current_noise_a=self.robot.simulation.current_noise_a,
-                    rng=self._rng,
-                )
+        self.boards |= device_of(settings.kind).boards(
+            settings,
+            lambda channel, number: motors.get((channel, number)),
+            FrameSocketWire,
+            alignment_s=self._alignment_s,
+            aligned=self._aligned,
+            start_rev=self._start_rev,
+            current_noise_a=self.robot.simulation.current_noise_a,
+            rng=self._rng,
+        )
 
     def _make_sensors(self, plant: Plant) -> None:
         encoders: Any = self._hardware.string_encoders

@@ -25,7 +25,7 @@ from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
 from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.odri_can import channel as channels
-from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can import protocol
 from continuum_robot.drivers.odri_can import survey as odri_survey
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.serial_port import SerialPort
@@ -65,7 +65,7 @@ def frames_on(channel: str) -> socket.socket:
     """A socket as of an interface: a board on can0, something else on can1, nothing on can2."""
     host, device = can_bus.frame_sockets()
     for identifier, data in {
-        "can0": [(codec.STATUS_ID, b"\0"), (codec.POSITION_ID, bytes(8))],
+        "can0": [(protocol.STATUS_ID, b"\0"), (protocol.POSITION_ID, bytes(8))],
         "can1": [(0x123, bytes(4))],
         "can2": [],
     }[channel]:

@@ -36,7 +36,7 @@ def reading(stamp_s, displacement_m):
     return TendonReading(stamp_s, np.array(displacement_m, dtype=float), zeros, ones, current, zeros, zeros)
 
 
-@pytest.mark.parametrize("kind", sorted({path.parent.name for path in DRIVERS.glob("*/device.py")} - {"odri_can"}))
+@pytest.mark.parametrize("kind", sorted(path.parent.name for path in DRIVERS.glob("*/device.py")))
 def test_nothing_outside_of_a_devices_folder_knows_its_kind(kind):
     """But what is assumed of a robot whose file names no device, and its simulation."""
     package = DRIVERS.parent

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,14 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odri_stand import METER_PER_TURN, NEWTON_PER_AMPERE, SOCKETS, OdriStand, five_tendons, wiring
 
-from continuum_robot.drivers.odri_can import codec, faults
+from continuum_robot.drivers.odri_can import codec, protocol
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.board import Board
-from continuum_robot.drivers.odri_can.codec import CommandCode, ErrorCode, Status
+from continuum_robot.drivers.odri_can.board import Board, describe
 from continuum_robot.drivers.odri_can.emulator import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.odri_can.fault_texts import FAULTS
 from continuum_robot.drivers.odri_can.frame_port import FramePort
+from continuum_robot.drivers.odri_can.protocol import CommandCode, ErrorCode, Status
 from continuum_robot.drivers.odri_can.survey import ChannelSurvey, survey
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.stepped.system_calls import NOTHING_WAITS, CanFrame
 
 
 @pytest.fixture
@@ -139,7 +144,7 @@ def test_an_abort_while_a_board_is_silent_switches_all_off_and_nothing_on(stand:
     switches = {CommandCode.ENABLE_SYSTEM, CommandCode.ENABLE_MOTOR_1, CommandCode.ENABLE_MOTOR_2}
     for identifier, data in sent:
         frame = codec.decode(identifier, data)
-        if isinstance(frame, codec.Command):
+        if isinstance(frame, protocol.Command):
             assert frame.value == 0 or frame.code not in switches
         else:
             assert data == bytes(8)
@@ -245,37 +250,37 @@ turns = st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=60)
 
 @given(st.floats(-99, 99), turns)
 def test_unwrapping_recovers_any_path_whose_steps_are_possible(start: float, steps: list[float]) -> None:
-    board = Board("can0", (1, 2), wiring(("a", "b", "c")), Silent())
+    board = Board("can0", {1: 0, 2: 1}, wiring(("a", "b", "c")), Silent())
     true, time_s = start, 0.0
     for step in [0.0, *steps]:
         true += step
         time_s += 0.001
         raw = (true + 100.0) % 200.0 - 100.0
-        for frame in (codec.Current(0, 0), codec.Position(raw, raw), codec.Velocity(0, 0)):
+        for frame in (protocol.Current(0, 0), protocol.Position(raw, raw), protocol.Velocity(0, 0)):
             board.telemetry.receive(*codec.encode(frame), time_s)
         assert board.telemetry.has_sample
         # The first position is where counting begins, and 100 and -100 are one place.
-        assert board.telemetry.samples[board.telemetry.at + 2] == pytest.approx(true, abs=1e-6)
+        assert board.telemetry.sample[2] == pytest.approx(true, abs=1e-6)
 
 
 @settings(max_examples=300)
 @given(
     st.lists(
-        st.tuples(st.one_of(st.sampled_from(sorted(codec.KNOWN_IDS)), st.integers(0, 0x7FF)), st.binary(max_size=9)),
+        st.tuples(st.one_of(st.sampled_from(sorted(protocol.KINDS)), st.integers(0, 0x7FF)), st.binary(max_size=9)),
         max_size=40,
     )
 )
 def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -> None:
-    board = Board("can0", (1,), wiring(("a", "b", "c")), Silent())
+    board = Board("can0", {1: 0}, wiring(("a", "b", "c")), Silent())
     board.begin_enable(0.0)
     for number, (identifier, data) in enumerate(frames):
         now_s = 0.001 * number
         board.telemetry.receive(identifier, data, now_s)
-        board.look(now_s, False, False)
+        board.look(now_s)
         board.write(0.1, 0.0, now_s)
         if board.telemetry.has_sample:
-            assert np.isfinite(board.telemetry.samples[board.telemetry.at :][:8]).all()
-    assert all(fault.rsplit(": ", 1)[1] in faults.FAULTS for fault in board.faults)
+            assert np.isfinite(board.telemetry.sample).all()
+    assert all(fault.rsplit(": ", 1)[1] in FAULTS for fault in board.faults)
 
 
 # --- faults
@@ -283,7 +288,6 @@ def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -
 # What is injected into board 1, the name that the driver gives it, and within which time.
 DETECTED = [
     ("silent", 0.0, "silent_board", 0.07),
-    ("lost_frames", 1.0, "silent_board", 0.07),
     ("late_frames", 0.1, "silent_board", 0.07),
     ("bus_off", 0.0, "bus_off", 0.01),
     ("estop", 0.0, "estop", 1.05),
@@ -294,6 +298,11 @@ DETECTED = [
     ("second_board", 0.0, "two_boards", 2.2),
     ("other_host", 0.0, "other_host", 0.01),
     ("wrong_board", 0.0, "silent_board", 0.07),
+    ("position_converter_error", 0.0, "position_converter_error", 1.05),
+    ("other_board_error", 0.0, "other_board_error", 1.05),
+    # A half-dead bus: the board hears nothing, and says nothing.
+    ("lost_commands", 1.0, "receive_timeout", 1.2),
+    ("lost_frames", 1.0, "silent_board", 0.07),
 ]
 
 
@@ -306,6 +315,115 @@ def test_faults_are_named_in_time(stand: OdriStand, fault: str, magnitude: float
     reading = stand.run(within_s, pull)
     assert name in names_of(reading.device_faults)
     assert all(text.startswith(stand.names[1]) for text in reading.device_faults)
+
+
+def test_a_board_that_hears_nothing_says_so_when_it_is_opened_and_enabled() -> None:
+    stand = OdriStand(alignment_timeout_s=1.5)
+    stand.boards[1].inject("lost_commands")
+    with pytest.raises(DeviceError, match=r"can1 sends its status only, so that the host's commands do not reach it"):
+        stand.actuators.open()
+    stand.boards[1].inject("")
+    stand.actuators.open()
+    stand.boards[1].inject("lost_commands")
+    with pytest.raises(DeviceError, match=r"can1: cannot be enabled: estop, .* If it is open, no command reaches"):
+        stand.actuators.enable()
+    stand.boards[1].system_enabled = True  # as after its power-on
+    with pytest.raises(DeviceError, match=r"motor 1 and 2 not ready .*motor 1 off.* It takes no commands"):
+        stand.actuators.enable()
+    stand.close()
+
+
+def test_a_cable_that_is_off_fills_the_adapters_queue(stand: OdriStand) -> None:
+    stand.up()
+    # The kernel gives twice as much; a frame takes about 800 bytes.
+    stand.actuators.channels[1].line.end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+    stand.boards[1].inject("full_queue")
+    pull = np.full(5, 0.9 * NEWTON_PER_AMPERE)
+    assert names_of(stand.run(0.2, pull).device_faults) == {"silent_board", "queue_full"}
+    assert stand.actuators.counters()["can1"]["reopened"] == 0
+    stand.boards[1].inject("")
+    stand.run(0.002, pull)
+    stand.actuators.clear_faults()
+    assert stand.run(0.05, pull).device_faults == ()
+
+
+@pytest.mark.parametrize("motor", [1, 2])
+def test_a_motor_that_is_off_alone_is_named_with_its_number(stand: OdriStand, motor: int) -> None:
+    stand.up()
+    pull = np.full(5, 0.9 * NEWTON_PER_AMPERE)
+    stand.run(0.05, pull)
+    stand.boards[1].inject("motor_off", motor=motor)
+    assert stand.run(0.04, pull).device_faults == (f"can1 motor {motor}: current_mismatch",)
+    stand.run(1.05, pull)
+    assert stand.actuators.device_faults == tuple(
+        f"can1 motor {motor}: {name}" for name in ("current_mismatch", "motor_off")
+    )
+    assert not any(stand.boards[1].motor_enabled), "the other motor is switched off with it"
+    stand.actuators.clear_faults()
+    stand.actuators.enable()
+    assert stand.run(0.1, pull).device_faults == ()
+
+
+@pytest.mark.parametrize("left_on", [False, True])
+def test_a_rollover_is_a_fault_only_of_boards_whose_error_was_left_on(left_on: bool) -> None:
+    stand = OdriStand(start_rev=99.9, aligned=True)
+    if left_on:  # by another program
+        command = protocol.Command(CommandCode.ENABLE_ROLLOVER_ERROR, 1)
+        stand.boards[0].wire.receive = lambda: [codec.encode(command)]
+        stand.boards[0].step(stand.now_s)
+    stand.up()
+    stand.motors[0][0].velocity_rev_per_s = 20.0
+    stand.run(1.1, np.full(5, 0.1))
+    names = {"position_rollover_error", "current_mismatch"} if left_on else set()
+    assert names_of(stand.actuators.device_faults) <= names
+    assert ("can0: position_rollover_error" in stand.actuators.device_faults) == left_on
+    stand.close()
+
+
+class FailingFrame(CanFrame):
+    """A socket whose interface went: errors of the kernel, once when reading, always when sending."""
+
+    def __init__(self, when_read: int, when_sent: int) -> None:
+        super().__init__()
+        self.when_read, self.when_sent = when_read, when_sent
+
+    def receive(self, _descriptor: int) -> int:
+        number, self.when_read = self.when_read, 0
+        return -number if number else NOTHING_WAITS
+
+    def send(self, _descriptor: int) -> int:
+        return -self.when_sent
+
+
+@pytest.mark.parametrize(
+    ("when_read", "when_sent", "name", "reopens"),
+    [
+        (0, errno.ENOBUFS, "queue_full", False),
+        (errno.ENETDOWN, errno.ENETDOWN, "bus_error", False),  # ip link set can1 down; it serves again when it is up
+        (errno.ENODEV, errno.ENXIO, "bus_error", True),  # the adapter was unplugged: its interface is gone
+    ],
+)
+def test_what_the_kernel_says_of_an_interface_is_named(
+    stand: OdriStand, when_read: int, when_sent: int, name: str, reopens: bool
+) -> None:
+    stand.up()
+    port = stand.actuators.channels[1].port
+    whole = port._frame, port._out
+    port._frame = port._out = FailingFrame(when_read, when_sent)
+    reading = stand.run(0.005, np.ones(5))
+    assert f"can1: {name}" in reading.device_faults
+    assert names_of(reading.device_faults) == {name}
+    assert stand.actuators.needs_service() == reopens
+    assert stand.actuators.counters()["can1"]["last_error"] == os.strerror(when_read if reopens else when_sent)
+    assert FAULTS[name].cure
+    port._frame, port._out = whole
+    stand.run(0.6)
+    assert stand.actuators.counters()["can1"]["reopened"] == reopens
+    stand.actuators.clear_faults()
+    stand.actuators.enable()
+    stand.run(0.1, np.ones(5))
+    stand.actuators.clear_faults()
+    assert stand.run(0.05, np.ones(5)).device_faults == ()
 
 
 # These change single frames: nothing false is read, and nothing stops.
@@ -456,10 +574,10 @@ def test_a_map_may_have_some_of_the_tendons_and_none_twice() -> None:
 
 
 def test_the_firmwares_expected_statuses_are_told_in_words() -> None:
-    frame = codec.decode(codec.STATUS_ID, b"\x54")
+    frame = codec.decode(protocol.STATUS_ID, b"\x54")
     assert isinstance(frame, Status)
-    assert faults.describe(frame).endswith("error 2: receive_timeout")
-    assert faults.describe(codec.decode(codec.STATUS_ID, b"\x1f")) == (
+    assert describe(frame).endswith("error 2: receive_timeout")
+    assert describe(codec.decode(protocol.STATUS_ID, b"\x1f")) == (
         "system on, motor 1 on and ready, motor 2 on and ready, no error"
     )
 
@@ -504,7 +622,7 @@ def test_a_survey_finds_a_board_and_sends_nothing(bus_stand: OdriStand) -> None:
     assert found.problem == ""
     assert "system on" in found.summary()
     sent = {message.arbitration_id for message in iter(lambda: listener.recv(0.0), None)}
-    assert sent == {codec.STATUS_ID}
+    assert sent == {protocol.STATUS_ID}
     listener.shutdown()
 
 
@@ -513,7 +631,7 @@ def test_a_survey_finds_a_board_on_every_kind_of_channel(any_stand: OdriStand) -
     assert found.problem == ""
     assert found.status is not None
     assert found.status.error is ErrorCode.NONE
-    assert set(found.frame_rates_hz) == {codec.STATUS_ID}
+    assert set(found.frame_rates_hz) == {protocol.STATUS_ID}
 
 
 def test_a_survey_names_everything_else_on_the_channel(any_stand: OdriStand) -> None:
@@ -523,23 +641,23 @@ def test_a_survey_names_everything_else_on_the_channel(any_stand: OdriStand) -> 
     foreign = heard(any_stand, 1)
     assert foreign.status is None
     assert "no motor board answers" in foreign.problem
-    assert f"0x{codec.STATUS_ID + 0x200:03X}" in foreign.problem
+    assert f"0x{protocol.STATUS_ID + 0x200:03X}" in foreign.problem
     any_stand.boards[2].inject("other_host")
     assert "another program" in heard(any_stand, 2).problem
 
 
 def test_a_survey_counts_the_frames_of_every_stream(any_stand: OdriStand) -> None:
     """Beside a host that switched the streams on; a frame of a wrong length is a bad one."""
-    streams = (codec.POSITION_ID, codec.CURRENT_ID, codec.VELOCITY_ID)
+    streams = (protocol.POSITION_ID, protocol.CURRENT_ID, protocol.VELOCITY_ID)
 
     def sleep(duration_s: float) -> None:
         for identifier in streams:
             any_stand.boards[0].wire.send(identifier, bytes(8))
-        any_stand.boards[0].wire.send(codec.ENCODER_INDEX_ID, bytes(3))
+        any_stand.boards[0].wire.send(protocol.ENCODER_INDEX_ID, bytes(3))
         any_stand.sleep(duration_s)
 
     found = heard(any_stand, 0, sleep)
-    assert set(found.frame_rates_hz) == {codec.STATUS_ID, codec.ENCODER_INDEX_ID, *streams}
+    assert set(found.frame_rates_hz) == {protocol.STATUS_ID, protocol.ENCODER_INDEX_ID, *streams}
     assert found.status is not None
     assert "frames that no such board sends" in found.problem
 
@@ -551,17 +669,17 @@ def test_of_two_commands_in_one_tick_the_board_sees_the_last(bus_stand: OdriStan
     bus = PythonCanWire(can.Bus(interface="virtual", channel=bus_stand.names[0]))
     bus_stand.sleep(0.002)
     for code in (CommandCode.SEND_CURRENT, CommandCode.SEND_POSITION):
-        bus.send(codec.COMMAND_ID, codec.encode(codec.Command(code, 1))[1])
+        bus.send(protocol.COMMAND_ID, codec.encode(protocol.Command(code, 1))[1])
     bus_stand.sleep(0.005)
     identifiers = {identifier for identifier, _ in bus.receive()}
-    assert codec.POSITION_ID in identifiers
-    assert codec.CURRENT_ID not in identifiers
+    assert protocol.POSITION_ID in identifiers
+    assert protocol.CURRENT_ID not in identifiers
     bus.close()
 
 
 def test_a_board_streams_a_thousand_ticks_a_second_and_a_status_each(bus_stand: OdriStand) -> None:
     bus = PythonCanWire(can.Bus(interface="virtual", channel=bus_stand.names[0]))
-    bus.send(codec.COMMAND_ID, codec.encode(codec.Command(CommandCode.SEND_ALL, 1))[1])
+    bus.send(protocol.COMMAND_ID, codec.encode(protocol.Command(CommandCode.SEND_ALL, 1))[1])
     bus_stand.sleep(1.5)
     while bus.receive():
         pass
@@ -569,10 +687,15 @@ def test_a_board_streams_a_thousand_ticks_a_second_and_a_status_each(bus_stand: 
     bus_stand.sleep(1.0)
     frames = [identifier for _ in range(2) for identifier, _ in bus.receive()]
     counts = {identifier: frames.count(identifier) for identifier in set(frames)}
-    for identifier in (codec.CURRENT_ID, codec.POSITION_ID, codec.VELOCITY_ID, codec.ADC_ID):
+    for identifier in (protocol.CURRENT_ID, protocol.POSITION_ID, protocol.VELOCITY_ID, protocol.ADC_ID):
         assert counts[identifier] == 1000
-    assert counts[codec.STATUS_ID] == 1
-    assert counts[codec.ENCODER_INDEX_ID] in (1, 2, 3)
-    first = frames.index(codec.CURRENT_ID)
-    assert frames[first : first + 4] == [codec.CURRENT_ID, codec.POSITION_ID, codec.VELOCITY_ID, codec.ADC_ID]
+    assert counts[protocol.STATUS_ID] == 1
+    assert counts[protocol.ENCODER_INDEX_ID] in (1, 2, 3)
+    first = frames.index(protocol.CURRENT_ID)
+    assert frames[first : first + 4] == [
+        protocol.CURRENT_ID,
+        protocol.POSITION_ID,
+        protocol.VELOCITY_ID,
+        protocol.ADC_ID,
+    ]
     bus.close()

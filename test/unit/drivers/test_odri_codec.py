@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuum_robot.drivers.odri_can import codec
-from continuum_robot.drivers.odri_can.codec import (
+from continuum_robot.drivers.odri_can import codec, protocol
+from continuum_robot.drivers.odri_can.protocol import (
     Adc,
     Command,
     CommandCode,
@@ -60,7 +60,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("frame", "identifier", "text"), GOLDEN)
-def test_exact_bytes_in_both_directions(frame: codec.Frame, identifier: int, text: str) -> None:
+def test_exact_bytes_in_both_directions(frame: protocol.Frame, identifier: int, text: str) -> None:
     data = bytes.fromhex(text)
     assert codec.encode(frame) == (identifier, data)
     decoded = codec.decode(identifier, data)
@@ -86,22 +86,22 @@ frames = st.one_of(
 
 
 @given(frames)
-def test_every_frame_survives_the_round_trip(frame: codec.Frame) -> None:
+def test_every_frame_survives_the_round_trip(frame: protocol.Frame) -> None:
     assert codec.decode(*codec.encode(frame)) == frame
 
 
 @given(st.floats(-127.9, 127.9), st.floats(-127.9, 127.9))
 def test_currents_are_rounded_to_the_nearest_step(first: float, second: float) -> None:
-    data = codec.encode(codec.CurrentReference(first, second))[1]
+    data = codec.encode(protocol.CurrentReference(first, second))[1]
     assert data == struct.pack(">ii", round(first * 2**24), round(second * 2**24))
-    decoded = codec.decode(codec.CURRENT_REFERENCE_ID, data)
+    decoded = codec.decode(protocol.CURRENT_REFERENCE_ID, data)
     assert decoded == pytest.approx((first, second), abs=LSB / 2)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 128.0, 128.0 - LSB / 4, -128.0 - LSB, 1e300])
 def test_what_the_wire_cannot_hold_is_refused(value: float) -> None:
     with pytest.raises(ParameterError, match="motor_2_a"):
-        codec.encode(codec.CurrentReference(0.0, value))[1]
+        codec.encode(protocol.CurrentReference(0.0, value))[1]
     with pytest.raises(ParameterError):
         codec.encode(Velocity(value, 0.0))
 
@@ -119,7 +119,7 @@ def test_what_the_wire_cannot_hold_is_refused(value: float) -> None:
         EncoderIndex(-101.0, 1),
     ],
 )
-def test_values_outside_of_the_protocol_are_not_encoded(frame: codec.Frame) -> None:
+def test_values_outside_of_the_protocol_are_not_encoded(frame: protocol.Frame) -> None:
     with pytest.raises(ParameterError):
         codec.encode(frame)
 
@@ -146,7 +146,7 @@ def test_frames_that_no_board_sends_are_refused_with_a_reason(identifier: int, t
         codec.decode(identifier, bytes.fromhex(text))
 
 
-@given(st.one_of(st.sampled_from(sorted(codec.KNOWN_IDS)), st.integers(0, 0x7FF)), st.binary(max_size=12))
+@given(st.one_of(st.sampled_from(sorted(protocol.KINDS)), st.integers(0, 0x7FF)), st.binary(max_size=12))
 def test_any_bytes_decode_or_are_refused_and_what_decodes_encodes_again(identifier: int, data: bytes) -> None:
     try:
         frame = codec.decode(identifier, data)
@@ -170,7 +170,7 @@ SIGNALS = {
 DATABASE = cantools.database.load_file(DBC, strict=True)
 
 
-def signals_of(frame: codec.Frame) -> dict[str, float]:
+def signals_of(frame: protocol.Frame) -> dict[str, float]:
     """The same values as the database names them."""
     if isinstance(frame, Command):
         # RECEIVE_TIMEOUT_MS is ReceiveTimeout: the unit stands beside it in the database.
@@ -182,7 +182,7 @@ def signals_of(frame: codec.Frame) -> dict[str, float]:
 
 
 @given(frames)
-def test_the_database_reads_the_same_values(frame: codec.Frame) -> None:
+def test_the_database_reads_the_same_values(frame: protocol.Frame) -> None:
     identifier, data = codec.encode(frame)
     message = DATABASE.get_message_by_frame_id(identifier)
     assert message.length == len(data)
@@ -191,13 +191,14 @@ def test_the_database_reads_the_same_values(frame: codec.Frame) -> None:
 
 
 @pytest.mark.parametrize(("frame", "identifier", "text"), GOLDEN)
-def test_the_database_writes_the_same_bytes(frame: codec.Frame, identifier: int, text: str) -> None:
+def test_the_database_writes_the_same_bytes(frame: protocol.Frame, identifier: int, text: str) -> None:
     message = DATABASE.get_message_by_frame_id(identifier)
     assert message.encode(signals_of(frame), strict=False) == bytes.fromhex(text)
 
 
 def test_the_database_has_exactly_the_frames_of_the_codec() -> None:
-    assert {message.frame_id for message in DATABASE.messages} == codec.KNOWN_IDS
+    lengths = {layout.identifier: layout.fields.size for layout in protocol.LAYOUTS.values()}
+    assert {message.frame_id: message.length for message in DATABASE.messages} == lengths
     command = DATABASE.get_message_by_name("Command")
     assert set(command.signal_tree[0]["Code"]) == {int(code) for code in CommandCode}
     names = {int(code): code.name.lower() for code in ErrorCode}

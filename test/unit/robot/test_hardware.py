@@ -90,9 +90,11 @@ def test_wiring_that_cannot_be_is_one_sentence(place, value, key, said):
 def test_what_a_motors_entry_leaves_out_is_that_of_the_actuators():
     found = changed_robot({"actuators.maximum_current_a": 2.0})
     assert found.newton_per_ampere == pytest.approx(np.full(5, found.actuators.newton_per_ampere))
-    assert OdriTendonActuators(found)._motors.largest_a.tolist() == [2.0] * 5
+    driver = OdriTendonActuators(found, found.hardware.tendon_actuators)
+    assert driver._motors.largest_a.tolist() == [2.0] * 5
+    found = changed_robot({"actuators.maximum_current_a": 30.0})
     with pytest.raises(ParameterError, match="less than 24 A"):
-        OdriTendonActuators(changed_robot({"actuators.maximum_current_a": 30.0}))
+        OdriTendonActuators(found, found.hardware.tendon_actuators)
 
 
 def servos(**changes):

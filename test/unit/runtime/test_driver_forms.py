@@ -15,7 +15,7 @@ from board_peers import FreeMotor
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
-from continuum_robot.drivers.odri_can.emulator import FAULTS, POSITION_JUMP, SimulatedOdriBoard
+from continuum_robot.drivers.odri_can.emulator import FAULTS, SimulatedOdriBoard
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import StopPolicy
@@ -67,6 +67,7 @@ class Boards(QuietWatcher):
         self.pace = VirtualPace(DT, 10.0, self._on_step)
         actuators = OdriTendonActuators(
             robot,
+            robot.hardware.tendon_actuators,
             socket_factory=self._socket,
             clock=self.pace.now_s,
             sleep=self.pace.pass_time,
@@ -148,7 +149,7 @@ def script(robot, seed, seconds):
         elif time_s > calm_s:
             if rng.random() < 0.01:
                 fault = str(rng.choice([*FAULTS, ""]))
-                size = float(rng.uniform(-2, 5)) if fault == POSITION_JUMP else float(rng.choice([0.0, 0.05, 0.9]))
+                size = float(rng.uniform(-2, 5)) if fault == "position_jump" else float(rng.choice([0.0, 0.05, 0.9]))
                 todo.append(("inject", str(rng.choice(names)), fault, size, float(rng.choice([0.005, 0.05, 0.3]))))
             if rng.random() < 0.003:
                 todo.append(("stall", float(rng.choice([0.003, 0.03, 0.2]))))

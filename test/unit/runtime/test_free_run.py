@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers.can_bus import frame_sockets
-from continuum_robot.drivers.odri_can import codec
+from continuum_robot.drivers.odri_can import codec, protocol
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
@@ -61,7 +61,12 @@ class Rig:
     def __init__(self, form):
         self.wires = {}
         actuators = OdriTendonActuators(
-            ROBOT, socket_factory=self._socket, sleep=self._speak, simulated=True, form=form.parts
+            ROBOT,
+            ROBOT.hardware.tendon_actuators,
+            socket_factory=self._socket,
+            sleep=self._speak,
+            simulated=True,
+            form=form.parts,
         )
         actuators.open()
         self.watcher = Rows()
@@ -74,10 +79,10 @@ class Rig:
 
     def _speak(self, _duration_s):
         frames = (
-            codec.Current(0, 0),
-            codec.Position(0, 0),
-            codec.Velocity(0, 0),
-            codec.decode(codec.STATUS_ID, b"\x00"),
+            protocol.Current(0, 0),
+            protocol.Position(0, 0),
+            protocol.Velocity(0, 0),
+            codec.decode(protocol.STATUS_ID, b"\x00"),
         )
         for wire, frame in itertools.product(self.wires.values(), frames):
             wire.send(*codec.encode(frame))

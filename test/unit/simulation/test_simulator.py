@@ -51,7 +51,10 @@ class Bench:
         wires = SimulatedWires(self.namespace, self.robot.name, wait_s=0.0)
         if self.simulator.hardware is not None:
             clock = {"clock": lambda: self.now_s, "sleep": self.pass_time}
-            return OdriTendonActuators(wired(self.robot), socket_factory=wires.open_channel, simulated=True, **clock)
+            robot = wired(self.robot)
+            return OdriTendonActuators(
+                robot, robot.hardware.tendon_actuators, socket_factory=wires.open_channel, simulated=True, **clock
+            )
         return SimulatedLinkActuators(N, wires.open_link, **options)
 
     def cycle(self, driver, tension=None):
@@ -92,7 +95,7 @@ def test_the_robot_moves_and_a_driver_that_leaves_leaves_it_to_its_timeout(make,
     assert reading.stamp_s == pytest.approx(bench.now_s, abs=2e-3)
     assert driver.simulated
     # Killed, not closed: nothing is reported.
-    for wire in [channel._line.end for channel in driver.channels] if level == "wire" else [driver._wire]:
+    for wire in [channel.line.end for channel in driver.channels] if level == "wire" else [driver._wire]:
         wire.shutdown(socket.SHUT_RDWR)
     bench.pass_time(1.0)
     again = bench.driver()
@@ -199,13 +202,13 @@ def test_the_boards_come_back_with_their_simulator(tmp_path):
     first.close()
     for step in range(20):
         driver.read(first.now_s + 1e-3 * step)
-    assert all(channel.failed for channel in driver.channels)
+    assert all(channel.port.failed for channel in driver.channels)
     second = Bench("wire", tmp_path.name)
     first.control = second.control  # of the time that the driver has
     first.pass_time(1.0)
     for _ in range(3):
         first.cycle(driver)
-    assert not any(channel.failed for channel in driver.channels)
+    assert not any(channel.port.failed for channel in driver.channels)
     driver.close()
     second.close()
 

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What motor boards report of themselves, and buses that are dead, whole or by half."""
+
+from __future__ import annotations
+
+from continuum_robot.experiments.fault_campaign.kind import (
+    BOARD,
+    EITHER,
+    FOUND,
+    MISMATCH,
+    POWER,
+    SAFE,
+    FaultKind,
+    injected,
+)
+
+GROUP = "Errors of motor boards, and dead buses"
+_OFF = ("motors: current_mismatch", "tendon_safety:")
+
+KINDS: tuple[FaultKind, ...] = (
+    FaultKind(
+        name="position_converter_error",
+        group=GROUP,
+        cause="a board's position converter fails (error 4)",
+        action=injected("board.position_converter_error"),
+        detectors=("motors: position_converter_error", *_OFF),
+        reaction=SAFE,
+        detectable=MISMATCH,
+        recovery=POWER,
+        seen="`device_fault`, and the channel reports `current_mismatch`, within a second `position_converter_error`",
+        cure="switch the board's power off and on; end the stack, home, start again; if it comes again, replace it",
+    ),
+    FaultKind(
+        name="position_rollover_error",
+        group=GROUP,
+        cause="another program left the board's rollover error on, and a position passes 100 revolutions (error 5)",
+        action=injected("board.rollover_error"),
+        detectors=("motors: position_rollover_error", *_OFF),
+        reaction=EITHER,
+        detectable=FOUND,
+        recovery=POWER,
+        rollover=True,
+        seen="`device_fault`, and the channel reports `current_mismatch`, within a second `position_rollover_error`",
+        cure="switch the board's power off and on; end the stack, home, start again",
+    ),
+    FaultKind(
+        name="other_board_error",
+        group=GROUP,
+        cause="a board switches off by its error 7, which has no meaning",
+        action=injected("board.other_board_error"),
+        detectors=("motors: other_board_error", *_OFF),
+        reaction=SAFE,
+        detectable=MISMATCH,
+        seen="`device_fault`, and the channel reports `current_mismatch`, within a second `other_board_error`",
+        cure="reset; if it comes again, switch the board's power off and on, home",
+    ),
+    FaultKind(
+        name="motor_off",
+        group=GROUP,
+        cause="a board switches one of its motors off, and drives the other on",
+        action=injected("board.motor_off"),
+        detectors=("motors: motor_off", *_OFF),
+        reaction=SAFE,
+        detectable=MISMATCH,
+        spared=True,
+        seen="`device_fault`, and the channel reports `current_mismatch` of the motor, within a second `motor_off`",
+        cure="look for other faults of the board, then reset",
+    ),
+    FaultKind(
+        name="queue_full",
+        group=GROUP,
+        cause="the cable of a board is off, so that nobody acknowledges frames, and the adapter's queue fills up",
+        action=injected("board.full_queue"),
+        detectors=("motors: queue_full", "motors: silent_board", "tendon_safety: reading_timeout"),
+        reaction=SAFE,
+        detectable=BOARD,
+        seen="`device_fault`, and the channel reports `silent_board`, then `queue_full`",
+        cure="check the board's supply, cable and termination; `txqueuelen 1000`; reset",
+    ),
+    FaultKind(
+        name="bus_hears_nothing",
+        group=GROUP,
+        cause="half-dead buses: nothing that the host sends reaches any board",
+        action=injected("board.lost_commands", 1.0, target=-1),
+        detectors=("motors: receive_timeout", *_OFF),
+        reaction=SAFE,
+        detectable=BOARD,
+        seen="every board switches its motors off; `current_mismatch`, within a second `receive_timeout`",
+        cure="check cables and adapters, then reset",
+    ),
+    FaultKind(
+        name="bus_says_nothing",
+        group=GROUP,
+        cause="half-dead buses: the boards obey, and nothing that they send arrives",
+        action=injected("board.lost_frames", 1.0, target=-1),
+        detectors=("motors: silent_board", "tendon_safety: reading_timeout"),
+        reaction=SAFE,
+        detectable=BOARD,
+        seen="`silent_board` of every channel; the boards still obey the ramp to the safe tension",
+        cure="check cables and adapters, then reset",
+    ),
+    FaultKind(
+        name="bus_cut",
+        group=GROUP,
+        cause="nothing passes either way on all channels: their cable, or its supply, is cut",
+        action=injected("board.silent", target=-1),
+        detectors=("motors: silent_board", "tendon_safety: reading_timeout"),
+        reaction=SAFE,
+        detectable=BOARD,
+        seen="`silent_board` of every channel; the boards switch off by their own receive timeout",
+        cure="mend the cable, then reset",
+    ),
+)
