@@ -34,7 +34,7 @@ SERVO_FAULTS: dict[str, FaultText] = {
     "silent_servo": FaultText(
         "a servo does not answer",
         ("no supply", "a loose cable in the chain", "another baud rate or number than in the robot file"),
-        "Five questions in a row without an answer, and no values for 0.1 s. A computer that stalls asks nothing.",
+        "Five questions in a row without an answer, and no values for 0.15 s. A computer that stalls asks nothing.",
         ("Check supply and cables, from the adapter on.", RESET),
     ),
     "receive_timeout": FaultText(

@@ -36,7 +36,7 @@ FASTEST_TURNS_PER_S = 5.0
 SILENT = "silent_motor"
 RECEIVE_TIMEOUT = "receive_timeout"
 POSITION_JUMP = "position_jump"
-_SILENT_AFTER_S, _SILENT_QUESTIONS = 0.1, 5
+_SILENT_AFTER_S, _SILENT_QUESTIONS = 0.15, 5
 _QUIET_ROUNDS, _QUIET_EVERY = 3, 5
 """So many rounds without an answer, and a motor is asked in each fifth only: it costs the time of an answer."""
 _STEPPED_MARGIN_S = 1.0

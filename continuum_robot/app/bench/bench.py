@@ -59,7 +59,7 @@ def run_bench(seconds: float, json_file: Path | None, console: Console | None = 
     numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}
     tables = Tables(console, numbers)
     with claimed_domain(""):
-        prepare_cycle(console)
+        prepare_cycle(robot, console)
         options = StackOptions(robot=ROBOT, simulation_level=choose_level(AUTO, robot).name, start_motion=True)
         numbers["simulation_level"] = options.simulation_level
         with StopRequest() as stop:

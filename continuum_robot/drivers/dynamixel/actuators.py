@@ -397,9 +397,13 @@ class DynamixelActuators(BusServos):
         return {index: found[self.servos[index]] for index in indices if self.servos[index] in found}
 
     def _reader(self, address: int, size: int) -> Callable[[Sequence[int]], Mapping[int, bytes]]:
+        fast = self._fast
+
         def ask(servos: Sequence[int]) -> Mapping[int, bytes]:
-            if self._fast and len(servos) > 1 and (found := self._fast_read(address, size, servos)):
+            nonlocal fast
+            if fast and len(servos) > 1 and (found := self._fast_read(address, size, servos)):
                 return found
+            fast = False  # a silent servo holds back the answer of all: not asked for again in this round
             parameters = place(address, size) + bytes(servos)
             answers = self.bus.ask(BROADCAST, protocol_2.SYNC_READ, parameters, size, servos)
             return {servo: answer.data for servo, answer in answers.items()}
