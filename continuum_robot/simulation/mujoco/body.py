@@ -71,12 +71,11 @@ class ChainBody:
     contacts : of a contact file
     links : of each segment, see :class:`Chain`
     world : what stands around it
-    substep_s : step of the integrator, s; stable for any, the robot file's belongs to another integrator
     progress : receives a line about what is simulated
 
     Attributes
     ----------
-    substep_s : as given
+    substep_s : longest step of the integrator, s; stable for any: the robot file's, or ``SUBSTEP_S`` where that is shorter
     robot : as given
     chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
     xml : the MJCF
@@ -87,7 +86,7 @@ class ChainBody:
     Raises
     ------
     ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
-    ParameterError : no rod, or tendons that stiffen with their tension
+    ParameterError : no rod, or motors behind a transmission
     """
 
     def __init__(
@@ -98,23 +97,17 @@ class ChainBody:
         *,
         links: int | Sequence[int] | None = None,
         world: PlacedWorld | None = None,
-        substep_s: float = SUBSTEP_S,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if motor is not None and robot.simulation.tendon_stiffening_per_n > 0:
-            raise ParameterError(
-                "simulation.tendon_stiffening_per_n",
-                robot.simulation.tendon_stiffening_per_n,
-                "0 with MuJoCo's chain, whose tendons are linear springs",
-            )
+        if robot.transmission is not None:
+            expected = "none with MuJoCo's chain, where each motor pulls one tendon"
+            raise ParameterError("transmission", robot.name, expected)
         self._mujoco = mujoco_library()
         self.robot, self._motor, self._world = robot, motor, world
         self.chain = Chain(robot, links)
-        self.substep_s = substep_s
+        self.substep_s = min(SUBSTEP_S, robot.simulation.substep_s)
         friction = PathFriction(robot)
-        made = compile_chain(
-            self.chain, world, self.substep_s, given_tensions=motor is None, in_pieces=friction.acts
-        )
+        made = compile_chain(self.chain, world, self.substep_s, given_tensions=motor is None, in_pieces=friction.acts)
         self.mujoco_model, self.xml, self._obstacle_of = made.model, made.xml, made.obstacle_of
         self.data = self._mujoco.MjData(self.mujoco_model)
         self._tendons, self._dof = robot.tendon_count, self.mujoco_model.nv

@@ -33,7 +33,9 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.devices.channel import gaussian
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
+from continuum_robot.simulation.devices.string_encoder_device import string_error
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
@@ -392,7 +394,8 @@ class SimulatedHardware:
 
     def _make_servos(self, plant: Plant, settings: Any) -> None:
         self._servo_of = {entry.number - 1: entry.id for entry in settings.motors}
-        self.motors = motors = PlantMotors(self.robot, settings, plant)
+        noise = gaussian(self.robot.simulation.current_noise_a, self._rng)
+        self.motors = motors = PlantMotors(self.robot, settings, plant, noise)
         ports = {entry.id: motors.port(*entry.place) for entry in settings.motors}
         emulator = device_of(settings.kind).emulator
         self.servos = ServoLine(
@@ -421,9 +424,14 @@ class SimulatedHardware:
         encoders: Any = self._hardware.string_encoders
         strings, force = (None if self._folder is None else self._folder / name for name in (STRINGS_PORT, FORCE_PORT))
         if self._has_strings:
-            emulator, extension = device_of(encoders.kind).emulator, lambda: plant.string_extension
-            self.string_board = emulator(
-                self.robot, encoders, extension, link=strings, zeroed=self._zeroed, rng=self._rng
+            error = string_error(self.robot, np.random.default_rng([self.robot.simulation.seed, 1]))
+            self.string_board = device_of(encoders.kind).emulator(
+                self.robot,
+                encoders,
+                lambda: error(plant.string_extension),
+                link=strings,
+                zeroed=self._zeroed,
+                rng=self._rng,
             )
         if self._has_force:
             settings = with_force_sensor(self.robot)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,7 @@ class PlantMotors:
     robot : with ``actuators``
     settings : the wiring; its motors have a ``place``
     plant : with motors
+    measured : what they measure of their currents, (M,), A
 
     Attributes
     ----------
@@ -73,14 +75,20 @@ class PlantMotors:
     ParameterError : a plant with ideal actuation, or a robot without actuators
     """
 
-    def __init__(self, robot: Robot, settings: MotorsSection, plant: Plant) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        settings: MotorsSection,
+        plant: Plant,
+        measured: Callable[[Vector], Vector] = np.asarray,
+    ) -> None:
         if plant.motor is None or robot.actuators is None:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
         entries = sorted(settings.motors, key=lambda entry: entry.number)
         polarity = np.array([entry.polarity for entry in entries], dtype=float)
         self._n_per_a = polarity * np.array([entry.newton_per_ampere(robot.actuators) for entry in entries])
         self._rev_per_m = polarity / np.array([entry.meter_per_turn(robot.actuators) for entry in entries])
-        self._plant_n_per_a = plant.motor.newton_per_ampere
+        self._measured, self._plant_n_per_a = measured, plant.motor.newton_per_ampere
         self._motors = [PlantMotor(robot.actuators.maximum_current_a) for _ in entries]
         self._by_place = {entry.place: motor for entry, motor in zip(entries, self._motors, strict=True)}
         self._largest_a = robot.actuators.maximum_current_a
@@ -137,6 +145,7 @@ class PlantMotors:
             speed = self._coupling.inverse @ speed / self._coupling.radius_at(turned)
             turned = self._coupling.turned(self._coupling.motors(turned))
             current = self._coupling.each_motors(current)
-        rows = turned * self._rev_per_m, speed * self._rev_per_m, current * self._plant_n_per_a / self._n_per_a
+        current = self._measured(current * self._plant_n_per_a / self._n_per_a)
+        rows = turned * self._rev_per_m, speed * self._rev_per_m, current
         for motor, turns, speed, amperes in zip(self._motors, *(row.tolist() for row in rows), strict=True):
             motor.position_rev, motor.velocity_rev_per_s, motor.current_a = turns, speed, amperes

@@ -142,7 +142,8 @@ def test_a_free_undamped_chain_keeps_its_energy():
     robot = undamped(ROBOT.changed(gravity_m_per_s2=(9.81, 0.0, 0.0)))
     errors = []
     for substep_s in (1e-4, 5e-5):
-        body = ChainBody(robot, None, links=10, substep_s=substep_s)
+        simulation = dataclasses.replace(robot.simulation, substep_s=substep_s)
+        body = ChainBody(robot.changed(simulation=simulation), None, links=10)
         body.reset(np.array([2.0, 4.0]))
         zero = np.zeros(5)
         drive = Drive(zero, np.zeros(2), zero, np.ones(5), np.ones(5), np.ones(5), 0.0, 0.0)
@@ -289,7 +290,9 @@ def test_a_tendon_that_slides_obeys_the_capstan_law_along_the_bent_chain():
     found, sense = settled(plant, *levels_n), np.array([1.0, -1.0])
     free = levels_n * radius_m * LENGTH_M / STIFFNESS_NM2 * np.exp(-sense * coefficient * turn)
     column = 1 + levels_n * (LENGTH_M / ROBOT.segments[0].disks.count) ** 2 / (12 * STIFFNESS_NM2)
-    np.testing.assert_allclose(found, column * np.log(1 + sense * coefficient * free) / (sense * coefficient), rtol=0.01)
+    np.testing.assert_allclose(
+        found, column * np.log(1 + sense * coefficient * free) / (sense * coefficient), rtol=0.01
+    )
     turned = plant.chain.rubbing.turns_rad(plant.chain.data)[0, -1]
     assert turned == pytest.approx(turn + found[1], rel=0.05)
 
