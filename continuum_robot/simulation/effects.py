@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import Coupling
 from continuum_robot.robot.description import Robot

@@ -18,6 +18,11 @@ FOLDER = "robots/truths"
 """Of the shipped truths, below ``config``."""
 
 
+def shipped_truths() -> tuple[str, ...]:
+    """Names of the shipped truths."""
+    return tuple(sorted({path.stem for folder in shipped_folders(FOLDER) for path in folder.glob("*.yaml")}))
+
+
 def truth_file(robot: Robot, given: str = "") -> str:
     """Path of the file of the true robot; empty: the robot is its own truth.
 

@@ -17,8 +17,9 @@ class Wiring:
     """Motors in the driver's order and sense, tendons in the robot's. All vectors are (N,), of motors that tendons
     share as :meth:`.Coupling.each_tendons` has them.
 
-    Motor i pulls what ``motor[i]`` should, one tendon or all that it moves; where its driver sees 1 m wound, ``ratio[i]``
-    has been, which is negative for a wrong polarity. The torque that gives a believed force of 1 N gives 1 / ``ratio[i]``.
+    Motor i pulls what motor ``motor[i]`` should, one tendon or all that it moves. Where its driver sees 1 m wound, it
+    has wound ``ratio[i]``, which is negative for a wrong polarity. The torque that gives a believed force of 1 N gives
+    1 / ``ratio[i]``.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class ChainBody:
 
     Attributes
     ----------
-    substep_s : longest step of the integrator, s; stable for any: the robot file's, or ``SUBSTEP_S`` where that is shorter
+    substep_s : longest step of the integrator, s: the robot file's, or ``SUBSTEP_S`` where that is shorter
     robot : as given
     chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
     xml : the MJCF

@@ -7,7 +7,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pytest
-import yaml
 from transmitted_robots import made, pair, pair_values, tension_values
 
 from continuum_robot.errors import ParameterError, RobotFileError
@@ -46,12 +45,13 @@ def with_tendons(robot, **values):
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.stem)
 def test_each_shipped_truth_is_that_of_a_shipped_robot(path):
     believed = load_robot(path.stem)
-    truth = true_robot(believed)
-    assert truth_file(believed) == str(path)
+    truth = true_robot(believed, path.stem)
+    assert truth_file(believed, path.stem) == str(path)
+    assert believed.simulation.truth in ("", path.stem)
     assert (truth.name, truth.simulation.seed) == (believed.name, believed.simulation.seed)
     assert truth.tendon_count == believed.tendon_count
     assert true_robot(believed, "none") is believed
-    Plant(truth).advance(np.full(truth.tendon_count, 1e-4), 0.01)
+    Plant(truth).advance(np.full(truth.tendon_count, 1e-4 if truth.takes_displacements else 5.0), 0.01)
 
 
 def test_a_robot_without_a_truth_is_its_own():
@@ -168,7 +168,7 @@ def moved(plant, motors_m):
 
 
 def test_wiring_errors_act_on_the_motors_behind_a_transmission():
-    """Swapped motors, one of them reversed, and wrong spools: the robot that the wrong motors make, as believed read."""
+    """Swapped motors, one of them reversed, with wrong spools: read as believed, moved as they are."""
     robot, asked = crossed(), np.array([2e-3, -1e-3])
     wrong = with_errors(robot, pulls_tendon=(2, 1), polarity=(1, -1), spool_ratio=(1.2, 0.9))
     bent, shown = moved(Plant(wrong), asked)
