@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.tracked_tip import TrackerSettings
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.experiments.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip
@@ -193,9 +192,7 @@ def follow(believed: Robot, truth: Robot, path: Sines, settings: TruthSettings, 
     tracker = SimulatedTracker(errors, np.random.default_rng([seed, 2]))
     try:
         stack.activate()
-        # It stamps the instant at which it sees.
-        trusted = TrackerSettings(latency_deviation_s=0.0, sigma_m=settings.marker_noise_m)
-        tracking = Tracking(tracker, settings.rate_hz, trusted=trusted) if tracked else None
+        tracking = Tracking(tracker, settings.rate_hz) if tracked else None
         return lead_tip(stack, plant, path, tracking, settings.duration_s, ENTRY_S)
     finally:
         stack.close()

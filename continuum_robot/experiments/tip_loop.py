@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.estimation.tracked_tip import TrackedTip, TrackerSettings
+from continuum_robot.estimation.tracked_tip import TrackedTip
 from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.geometry import so3
 from continuum_robot.models.making import robot_model
@@ -45,13 +45,11 @@ class Tracking:
     tracker : that sees it
     rate_hz : poses a second
     outage_s : begin and end of what it does not see, on the path's time, s
-    trusted : how the stack trusts it
     """
 
     tracker: SimulatedTracker
     rate_hz: float
     outage_s: tuple[float, float] = (0.0, 0.0)
-    trusted: TrackerSettings = field(default_factory=TrackerSettings)
 
 
 @dataclass(frozen=True)
@@ -133,8 +131,7 @@ class TipLoop:
         self._stack, self._path, self._tracking = stack, path, tracking
         self._estimator = robot_model(robot).shape_estimator(WatchSettings())
         self._manifold = clarke_manifold(robot)
-        self._fused = TrackedTip(robot, None if tracking is None else tracking.trusted)
-        self._control = TipControl(robot)
+        self._fused, self._control = TrackedTip(robot), TipControl(robot)
         self._turn, self._origin_m = _base_in_tracker(robot)
 
     def step(self, time_s: float) -> ClarkeReference:
