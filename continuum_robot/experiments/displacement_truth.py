@@ -4,7 +4,7 @@
 The simulated robot has another bending stiffness, tendons that are slack at the start, each by another length, and
 friction of the tendons in guides and disks. Three controllers follow the same path in space: by the file alone; by what
 ``identify`` fits to a recording of another motion under the first controller, of servos and a marker at the tip; and by
-the same fit with a tracker of the tip, whose error is integrated. The path is not in the recording, and nothing is
+the same fit with a tracker of the tip. Tip control leads all of them. The path is not in the recording, and nothing is
 chosen by it. The error is the distance of the true tip from the path at the same instant, once the motion has begun.
 """
 
@@ -24,8 +24,8 @@ from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
-from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack, load_controlled_robot
-from continuum_robot.geometry import so3
+from continuum_robot.experiments.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip
+from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.displaced.fit import identify_displaced
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.recordings import TendonRecording
@@ -40,11 +40,6 @@ from continuum_robot.simulation.plant import Plant
 Array = NDArray[np.float64]
 
 MODEL, IDENTIFIED, TRACKED = "model", "identified", "tracked"
-_STEP_S = 0.01
-_ITERATIONS, _LEAST_SINGULAR = 3, 0.02
-_INTEGRAL_PER_S = 4.0
-"""How fast the error of the tracked tip is corrected: a quarter of what 60 ms of tracker, bus and servos would bear."""
-_ENTRY_S = 3.0
 _MOVE_S, _REST_S = 0.8, 0.7
 """Of the recorded motion: from one place to the next, and at rest there until a sample is taken."""
 
@@ -67,47 +62,7 @@ class TruthSettings:
     seeds: int = quantity("robots that are drawn", default=2, ge=1, le=100)
 
 
-@dataclass(frozen=True)
-class Run:
-    """A run along the path.
-
-    Attributes
-    ----------
-    time_s : shape (T,), s
-    path_m, tip_m : places, shape (T, 3), m
-    """
-
-    time_s: Array
-    path_m: Array
-    tip_m: Array
-
-    @property
-    def error_m(self) -> Array:
-        """Distance of the tip from the path, shape (T,), m."""
-        return np.linalg.norm(self.tip_m - self.path_m, axis=1)
-
-
-class TipInverseAlong:
-    """Clarke coordinates that have the tip at places along a path, each next to those of the one before.
-
-    Parameters
-    ----------
-    robot : whose model has the tip
-    """
-
-    def __init__(self, robot: Robot) -> None:
-        self._kinematics, self._clarke = TipKinematics(robot), np.zeros(robot.coordinate_count)
-
-    def at(self, place: Array, velocity: Array) -> ClarkeReference:
-        """The reference at a place of the path and its velocity, shape (3,) each, m and m/s."""
-        for _ in range(_ITERATIONS):
-            here, jacobian = self._kinematics.place(self._clarke)
-            inverse = np.linalg.pinv(jacobian, rcond=_LEAST_SINGULAR)
-            self._clarke = self._clarke + inverse @ (place - here)
-        return ClarkeReference(self._clarke.copy(), inverse @ velocity, np.zeros_like(self._clarke))
-
-
-class TipPath:
+class Sines:
     """The path: what the file's model makes of sines of the Clarke coordinates, entered from the straight robot.
 
     Parameters
@@ -125,8 +80,7 @@ class TipPath:
 
     def at(self, time_s: float) -> tuple[Array, Array]:
         """Place and velocity of the path at a time, s, in the base frame, shape (3,), m and m/s."""
-        entry = min(max(time_s / _ENTRY_S, 0.0), 1.0)
-        blend, slope = entry**2 * (3 - 2 * entry), 6 * entry * (1 - entry) / _ENTRY_S
+        blend, slope = entry(time_s)
         phase = self._omega * time_s + self._phase
         clarke = self._amplitude * np.sin(phase)
         rate = self._amplitude * self._omega * np.cos(phase)
@@ -220,7 +174,7 @@ def with_forces_of(robot: Robot, fit: DisplacedFit) -> Robot:
     return with_forces(fitted, stiffest / fitted.segments[0].backbone.bending_stiffness_nm2)
 
 
-def follow(believed: Robot, truth: Robot, path: TipPath, settings: TruthSettings, seed: int, *, tracked: bool) -> Run:
+def follow(believed: Robot, truth: Robot, path: Sines, settings: TruthSettings, seed: int, *, tracked: bool) -> TipRun:
     """One run along the path.
 
     Parameters
@@ -234,43 +188,14 @@ def follow(believed: Robot, truth: Robot, path: TipPath, settings: TruthSettings
     """
     plant = Plant(truth)
     stack = VirtualStack(truth, plant, believed=believed)
-    inverse = TipInverseAlong(believed)
     errors = TrackerErrors(noise_m=settings.marker_noise_m, noise_rad=0.0, delay_s=settings.delay_s, lost=0.0)
     tracker = SimulatedTracker(errors, np.random.default_rng([seed, 2]))
-    fitted = believed.recording
-    turn, origin = np.eye(3), np.zeros(3)
-    if fitted is not None:
-        turn, origin = so3.exp(np.array(fitted.base_rotation_in_tracker_rad)), np.array(fitted.base_in_tracker_m)
-    resting = ClarkeReference.at_rest(np.zeros(believed.coordinate_count))
-    correction = np.zeros(3)
-    rows: list[tuple[float, Array, Array]] = []
-    began_s = next_pose_s = 0.0
-
-    def look(running: VirtualStack) -> None:
-        nonlocal next_pose_s
-        time_s, tip = running.now_s - began_s, plant.pose(truth.length_m)
-        if time_s >= next_pose_s:
-            next_pose_s += 1 / settings.rate_hz
-            tracker.look(running.now_s, tip)
-        rows.append((time_s, path.at(time_s)[0], tip[:3, 3].copy()))
-
-    def step(time_s: float) -> ClarkeReference:
-        place, velocity = path.at(time_s)
-        for pose in tracker.reported(stack.now_s) if tracked else []:
-            missing = path.at(pose.time_s - began_s)[0] - pose.tip[:3, 3]
-            correction[:] += missing * min(1.0, _INTEGRAL_PER_S / settings.rate_hz)
-        return inverse.at(turn.T @ (place + correction - origin), turn.T @ velocity)
-
     try:
         stack.activate()
-        stack.follow(lambda _time_s: resting, 1.5)
-        began_s = stack.now_s
-        stack.follow(SlowReference(step, _STEP_S, resting).at, settings.duration_s, look)
+        tracking = Tracking(tracker, settings.rate_hz) if tracked else None
+        return lead_tip(stack, plant, path, tracking, settings.duration_s, ENTRY_S)
     finally:
         stack.close()
-    run = Run(*(np.array(column) for column in zip(*rows, strict=True)))
-    began = run.time_s >= _ENTRY_S
-    return Run(run.time_s[began], run.path_m[began], run.tip_m[began])
 
 
 @experiment(
@@ -283,10 +208,10 @@ def displacement_truth(progress: Progress, settings: TruthSettings) -> Any:
     believed = load_controlled_robot(settings.robot)
     if not believed.takes_displacements:
         raise ParameterError("robot", settings.robot, "a robot whose actuators take displacements")
-    path = TipPath(believed, settings.amplitude_m)
+    path = Sines(believed, settings.amplitude_m)
     rmse_m: dict[str, list[float]] = {MODEL: [], IDENTIFIED: [], TRACKED: []}
     left_m: list[float] = []
-    runs: dict[str, Run] = {}
+    runs: dict[str, TipRun] = {}
     for seed in range(1, settings.seeds + 1):
         rng = np.random.default_rng(seed)
         truth = true_robot_of(believed, settings, rng)
@@ -302,7 +227,7 @@ def displacement_truth(progress: Progress, settings: TruthSettings) -> Any:
         for name, robot, tracked in ((MODEL, believed, False), (IDENTIFIED, fitted, False), (TRACKED, fitted, True)):
             progress(f"robot {seed}: {name}")
             runs[name] = follow(robot, truth, path, settings, seed, tracked=tracked)
-            rmse_m[name].append(float(np.sqrt(np.mean(runs[name].error_m ** 2))))
+            rmse_m[name].append(runs[name].rmse_m)
     numbers: dict[str, object] = {
         f"tip_rmse_{name}_mm": 1e3 * float(np.sqrt(np.mean(np.square(found)))) for name, found in rmse_m.items()
     }
@@ -317,7 +242,7 @@ def displacement_truth(progress: Progress, settings: TruthSettings) -> Any:
     return numbers, partial(_draw, runs)
 
 
-def _draw(runs: dict[str, Run], figure: Figures) -> None:
+def _draw(runs: dict[str, TipRun], figure: Figures) -> None:
     with figure("A path of the tip by servos, on a robot that is not as its file states", 1, 2) as (
         drawing,
         axes,

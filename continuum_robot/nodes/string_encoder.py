@@ -23,12 +23,14 @@ from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
+from continuum_robot.nodes.simulated.truth import TRUE_ROBOT, declare_true_robot
 from continuum_robot.nodes.stack.choices import HOMING_POLICIES, ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.truth import true_robot
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault
 
@@ -60,6 +62,7 @@ class StringEncoder(SensorNode[StringReading]):
             rules=Quantity("", choices=HOMING_POLICIES),
             read_only=True,
         )
+        declare_true_robot(self.parameters)
         declare_record_folder(self.parameters)
         declare("serial_port", "", "port of the board instead of the robot file's, empty: that", read_only=True)
         self._device: LinkedStringBoard | None = None
@@ -118,12 +121,13 @@ class StringEncoder(SensorNode[StringReading]):
         get = self.parameters.get
         if not self.simulated:
             return backends.string_encoders(robot, str(get("serial_port")))
+        truth = true_robot(robot, str(get(TRUE_ROBOT)))
         source = PlantLinkReader(link_path(self.get_namespace(), robot.name))
         if get("simulation_level") in ON_WIRES and LinkedStringBoard.can_read(robot):
-            self._device = LinkedStringBoard(robot, source, self.clock)
+            self._device = LinkedStringBoard(robot, truth, source, self.clock)
             self._device.start()
             return self._device.string_encoders()
-        return SimulatedStringEncoders(robot, source)
+        return SimulatedStringEncoders(truth, source)
 
     # Homing
 

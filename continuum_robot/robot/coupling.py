@@ -145,6 +145,27 @@ class Coupling:
             )
         return np.asarray(self.inverse @ (displacement_m - self.offset_m))
 
+    def goals(self, displacement_m: Vector, here_m: Vector) -> Vector:
+        """As :meth:`motors`, with NaN for motors of which any tendon is to be let go.
+
+        The others keep to what the other tendons ask of them, whatever happens to tendons that they share.
+
+        Parameters
+        ----------
+        displacement_m : (N,), m; NaN: let go
+        here_m : where the tendons are, (N,), m
+
+        Raises
+        ------
+        ParameterError : no tendon is let go, and no motion of the motors makes the displacements
+        """
+        off = np.isnan(displacement_m)
+        if not off.any():
+            return self.motors(displacement_m)
+        goal = self.inverse @ (np.where(off, here_m, displacement_m) - self.offset_m)
+        goal[self.moves[off].any(axis=0)] = np.nan
+        return np.asarray(goal)
+
     def nearest(self, begin_m: Vector, goal_m: Vector) -> Vector:
         """Of all displacements that motors can go to from ``begin_m`` that nearest to ``goal_m``, (N,), m."""
         return np.asarray(begin_m + self.reach @ (goal_m - begin_m))
@@ -158,6 +179,11 @@ class Coupling:
     def each_motors(self, values: Vector) -> Vector:
         """The inverse of :meth:`each_tendons`, (M,)."""
         return np.asarray(self._sense[self._tendon] * values[self._tendon])
+
+    def each_motors_least(self, values: Vector) -> Vector:
+        """The least value of the tendons, (N,), for each motor whose current stands for theirs, (M,)."""
+        own = self.motor == np.arange(self.matrix.shape[1])[:, None]
+        return np.asarray(np.where(own, values, np.inf).min(axis=1))
 
     def forces(self, tension_n: Vector) -> Vector:
         """Forces of the motors that tensions (N,) ask for, T^T F, (M,), N at what they wind."""

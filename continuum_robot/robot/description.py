@@ -150,13 +150,18 @@ class Robot:
             raise refuse(f"stop.{self.stop.braking}", BRAKE, expected)
 
     def _check_lists(self, section: str) -> None:
-        """Refuse lists of a section that do not have one value for each tendon; where it may be left out, none."""
+        """Refuse lists of a section that do not have one value for each tendon; where it may be left out, none.
+
+        What the motors do otherwise has a value for each of those that a transmission has.
+        """
         stated = attrgetter(section)(self)
         for one in () if stated is None else fields(stated):
             value = getattr(stated, one.name)
             of_tendons = isinstance(value, tuple) and quantity_of(one).length is None
-            if of_tendons and len(value) != self.tendon_count and (value or one.default is MISSING):
-                raise refuse(f"{section}.{one.name}", value, f"{self.tendon_count} values, one a tendon")
+            of_motors = self.shares_motors and section == "simulation.wiring_errors" and one.name != "slack_m"
+            count, what = (self.motor_count, "motor") if of_motors else (self.tendon_count, "tendon")
+            if of_tendons and len(value) != count and (value or one.default is MISSING):
+                raise refuse(f"{section}.{one.name}", value, f"{count} values, one a {what}")
 
     def _check_own(self) -> None:
         """Refuse values of single tendons that are not there, or whose motors cannot differ."""

@@ -12,11 +12,14 @@ from continuum_robot.robot.schema import quantity, refuse
 class WiringErrors:
     """What is otherwise on a simulated robot than its driver believes; lists in the order of the driver's tendons.
 
-    An empty list: as believed.
+    With a transmission the motors' lists are in the order of its columns. An empty list: as believed.
     """
 
     pulls_tendon: tuple[int, ...] = quantity(
-        "number from 1 of the tendon that each motor really pulls; each once", default=(), ge=1, le=1000
+        "number from 1 of the tendon that each motor really pulls, or of the motor whose tendons it pulls; each once",
+        default=(),
+        ge=1,
+        le=1000,
     )
     polarity: tuple[int, ...] = quantity("-1 where a motor turns the other way, else 1", default=(), ge=-1, le=1)
     spool_ratio: tuple[float, ...] = quantity(

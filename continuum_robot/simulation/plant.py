@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.coupling import Coupling, coupling_of
+from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
 from continuum_robot.simulation.bodies.rod_body import RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
+from continuum_robot.simulation.effects import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.wiring import Wiring
 
@@ -84,6 +85,8 @@ class Plant:
     ContinuumRobotError : the kernel's library was not built
     """
 
+    LEVEL = DYNAMICS
+
     def __init__(
         self,
         robot: Robot,
@@ -100,13 +103,14 @@ class Plant:
         self.robot, self.actuation = robot, actuation
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._contacts = PlantContacts(robot, contacts)
-        self._wiring = Wiring(robot)
-        self._wired = actuation == "motors" and not self._wiring.right
-        if self._wired and robot.transmission is not None:
-            expected = "none with a transmission"
-            raise ParameterError("simulation.wiring_errors", robot.simulation.wiring_errors, expected)
         self._no_force, self._coupling = np.zeros(self._size), coupling_of(robot)
-        self._fastest_m_per_s = _fastest_m_per_s(robot, self._coupling)
+        self._wiring = Wiring(robot, self._coupling)
+        self._wired = actuation == "motors" and not self._wiring.right
+        check_plant_settings(robot, self.LEVEL, self._coupling)
+        self._fastest_m_per_s = np.zeros(self._tendons)  # without such a limit
+        if robot.actuators is not None:
+            winds = robot.actuators.each("motor_rad_per_m", self._tendons)
+            self._fastest_m_per_s = robot.simulation.no_load_speed_rad_per_s / winds
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
@@ -267,9 +271,9 @@ class Plant:
             self.limited = command < 0
             return np.maximum(command, 0.0)  # a tendon cannot push
         if self.has_servos:
-            return self._wiring.pulled(command) if self._wired else command
+            return self._wiring.pulled(command, self.displacement) if self._wired else command
         if self._coupling is not None:
-            radius = self._coupling.radius_at(self._body.spools[0])
+            radius = self._coupling.radius_at(self.displacement)
             command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
         current, least, most = command / self.newton_per_ampere, -self.current_limit_a, self.current_limit_a
         if self._fastest_m_per_s.any():
@@ -314,15 +318,18 @@ class Plant:
     @property
     def displacement(self) -> Vector:
         """Displacement of the tendons at the spools, which the motors' encoders see, shape (N,), m."""
-        return self._body.rod_displacement if self.motor is None else self._seen(self._body.spools[0])
+        if self.motor is None:
+            return self._body.rod_displacement
+        spooled: Vector = self._body.spools[0]
+        return self._wiring.seen(spooled) if self._wired else spooled
 
     @property
     def velocity(self) -> Vector:
         """Its rate, shape (N,), m/s."""
-        return self._body.rod_velocity if self.motor is None else self._seen(self._body.spools[1])
-
-    def _seen(self, displacement: Vector) -> Vector:
-        return self._wiring.seen(displacement) if self._wired else displacement
+        if self.motor is None:
+            return self._body.rod_velocity
+        rate: Vector = self._body.spools[1]
+        return self._wiring.seen_rate(rate) if self._wired else rate
 
     @property
     def current(self) -> Vector:
@@ -379,24 +386,3 @@ def largest_currents_a(robot: Robot) -> Vector:
     if robot.actuators is None:
         return np.full(robot.tendon_count, math.inf)
     return robot.actuators.each("maximum_current_a", robot.tendon_count)
-
-
-def _fastest_m_per_s(robot: Robot, coupling: Coupling | None) -> Vector:
-    """Tendon that motors wind at their no-load speed, (N,), m/s; 0: without such a limit.
-
-    Raises
-    ------
-    ParameterError : a setting without effect on this robot
-    """
-    settings, actuators = robot.simulation, robot.actuators
-    servos = actuators is None or actuators.servo is not None
-    if settings.no_load_speed_rad_per_s and (servos or coupling is not None):
-        known = "for servos, which have actuators.servo.maximum_speed_rad_per_s" if servos else "with a transmission"
-        raise ParameterError("simulation.no_load_speed_rad_per_s", settings.no_load_speed_rad_per_s, f"0 {known}")
-    against = coupling is not None and ((coupling.matrix > 0).any(axis=0) & (coupling.matrix < 0).any(axis=0)).any()
-    if settings.backlash_m and not against:
-        expected = "0 without motors that pull tendons against each other: one tendon keeps its gear on one flank"
-        raise ParameterError("simulation.backlash_m", settings.backlash_m, expected)
-    if actuators is None:
-        return np.zeros(robot.tendon_count)
-    return settings.no_load_speed_rad_per_s / actuators.each("motor_rad_per_m", robot.tendon_count)

@@ -54,7 +54,7 @@ class SharedMotors:
         motors = coupling.matrix.shape[1]
         self._coupling, self._motor, self._stiffness = coupling, motor.first(motors), stiffness_n_per_m
         self._wires = coupling.matrix.T @ wires
-        self._own, self._unmoving = coupling.motor == np.arange(motors)[:, None], np.zeros((0, motors))
+        self._unmoving = np.zeros((0, motors))
         self.wound_m, self.speed_m_per_s, self.force_n, self.current_a, self._behind_m = np.zeros((5, motors))
         self._play_m = backlash_m / 2
 
@@ -102,8 +102,8 @@ class SharedMotors:
         """
         coupling, motor, h = self._coupling, self._motor, duration_s
         newton_per_ampere = motor.newton_per_ampere / coupling.radius_at(coupling.tendons(self.wound_m))
-        free = np.where(self._own, drive.motor_free, 1.0).min(axis=1) > 0
-        largest_n = np.where(self._own, drive.current_limit_a, np.inf).min(axis=1) * newton_per_ampere
+        free = coupling.each_motors_least(drive.motor_free) > 0
+        largest_n = coupling.each_motors_least(drive.current_limit_a) * newton_per_ampere
         driving = self._driving(drive.desired, largest_n, newton_per_ampere, h)
         taut = coupling.matrix * (self._stiffness * (tension_n > 0))[:, None]
         springs = h**2 * coupling.matrix.T @ taut
@@ -159,10 +159,5 @@ class SharedMotors:
             force = newton_per_ampere * (asked + away * (1 - np.exp(-lag)) / lag)
             self.current_a = asked + away * np.exp(-lag)
             return lambda _place, _speed: (force, 0.0)
-        off = np.isnan(desired)
-        if off.any():  # the others' goals are those of before, whatever the tendons beside them do
-            goal = coupling.inverse @ (np.where(off, coupling.tendons(self.wound_m), desired) - coupling.offset_m)
-            goal[coupling.moves[off].any(axis=0)] = np.nan
-        else:
-            goal = coupling.motors(desired)
+        goal = coupling.goals(desired, coupling.tendons(self.wound_m))
         return lambda place, speed: servo.force(goal, place, speed, largest_n, h)

@@ -20,7 +20,8 @@ from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.link_server import LinkServer
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
-from continuum_robot.simulation.devices.tendon_actuators import LATE, SimulatedTendonActuators
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.effects import LEVELS, MUJOCO, WIRE, check_device_settings
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
@@ -28,7 +29,6 @@ from continuum_robot.simulation.wire.frame_sockets import BoardSockets
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
 
-WIRE, DYNAMICS, MUJOCO = LEVELS = "wire", "dynamics", "mujoco"
 STEP_NS = 1_000_000
 """Longest step in lock-step, ns."""
 
@@ -95,9 +95,7 @@ class Simulator:
     ) -> None:
         if level not in LEVELS:
             raise ParameterError("level", level, ", ".join(LEVELS))
-        for key in LATE if level in (WIRE, MUJOCO) else ():
-            if late_s := getattr(robot.simulation, key):
-                raise ParameterError(f"simulation.{key}", late_s, f"0 at level {level}, whose wires take time")
+        check_device_settings(robot, level)
         if world is not None and level != MUJOCO:
             raise ParameterError("world", f"at level {level}", f"level {MUJOCO}: no other has obstacles")
         self.robot, self.level = robot, level

@@ -11,10 +11,16 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import refuse
+from continuum_robot.robot.simulation_settings import SimulationSettings
 
 NO_TRUTH = "none"
 FOLDER = "robots/truths"
 """Of the shipped truths, below ``config``."""
+
+
+def shipped_truths() -> tuple[str, ...]:
+    """Names of the shipped truths."""
+    return tuple(sorted({path.stem for folder in shipped_folders(FOLDER) for path in folder.glob("*.yaml")}))
 
 
 def truth_file(robot: Robot, given: str = "") -> str:
@@ -59,6 +65,7 @@ def true_robot(robot: Robot, given: str = "") -> Robot:
     truth = load_robot(file)
     found = {
         "segments": (truth.tendon_count, robot.tendon_count, "tendons"),
+        "transmission.matrix": (truth.motor_count, robot.motor_count, "motors"),
         "strings": (len(truth.strings), len(robot.strings), "strings"),
         "fiber.gratings_m": (len(truth.gratings_m), len(robot.gratings_m), "gratings of a fibre"),
     }
@@ -72,6 +79,12 @@ def true_robot(robot: Robot, given: str = "") -> Robot:
         raise _of(file, "actuators.command", truth.actuators.command, expected)
     if truth.simulation.truth:
         raise _of(file, "simulation.truth", truth.simulation.truth, "none: this file is the truth of another")
+    if truth.simulation.seed not in (SimulationSettings().seed, robot.simulation.seed):
+        raise _of(file, "simulation.seed", truth.simulation.seed, "none: that of the believed robot counts")
+    if truth.base_stage not in (None, robot.base_stage):
+        raise _of(
+            file, "base_stage", "another stage", f"none, or that of the robot {robot.name}: it is simulated as it is"
+        )
     if truth.hardware is not None and robot.hardware is not None:
         kinds = [one.hardware.tendon_actuators.kind for one in (truth, robot) if one.hardware is not None]
         if kinds[0] != kinds[1]:

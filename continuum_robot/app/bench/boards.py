@@ -18,7 +18,8 @@ from continuum_robot.runtime.periodic import (
     simulator_settings,
     use_exact_timers,
 )
-from continuum_robot.simulation.simulator import STEP_NS, WIRE, Simulator
+from continuum_robot.simulation.effects import WIRE
+from continuum_robot.simulation.simulator import STEP_NS, Simulator
 
 START_TIMEOUT_S = 120.0
 """The plant may have to be compiled."""

@@ -25,7 +25,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.simulation.mujoco.world import load_world
-from continuum_robot.simulation.truth import NO_TRUTH, true_robot, truth_file
+from continuum_robot.simulation.truth import NO_TRUTH, shipped_truths, true_robot, truth_file
 
 SUPERVISOR = "supervisor"
 STOP_S = 2 * BRING_DOWN_S
@@ -59,7 +59,7 @@ def load_for_stack(options: StackOptions) -> Robot:
 
 
 def tell_truth(options: StackOptions, robot: Robot, console: Console) -> str:
-    """Say which robot is simulated in place of the robot file's, if another one is.
+    """Say which robot is simulated, the robot file's or another one.
 
     Parameters
     ----------
@@ -75,10 +75,14 @@ def tell_truth(options: StackOptions, robot: Robot, console: Console) -> str:
     ------
     ContinuumRobotError : a file that cannot be used
     """
-    if not options.simulated or true_robot(robot, options.truth) is robot:
+    if not options.simulated:
         return NO_TRUTH
-    file = truth_file(robot, options.truth)
+    file = truth_file(robot, options.truth) if true_robot(robot, options.truth) is not robot else NO_TRUTH
     line = f"simulated is {file}, which driver and controller do not know"
+    if file == NO_TRUTH:
+        shipped = robot.name in shipped_truths()
+        other = f"; --truth {robot.name}: one with errors of the size of a real robot's" if shipped else ""
+        line = f"simulated is the robot file itself{other}"
     console.print(line, markup=False, highlight=False, soft_wrap=True)
     return file
 

@@ -132,7 +132,7 @@ class StackOptions(StackFields):
             }
             | ({} if robot.actuators is None else {"rate_hz": robot.actuators.cycle_hz})
             | self._of_foreign_commands(robot),
-            "string_encoder": {"simulation_level": self.simulation_level},
+            "string_encoder": {"simulation_level": self.simulation_level, "true_robot": self.truth},
             "force_sensor": {"simulation_level": self.simulation_level},
             "shape_estimator": {"base_frame": base_frame},
             "tip_tracker": {"base_frame": base_frame} | ({} if traits.tip_nodes else TRACKER),

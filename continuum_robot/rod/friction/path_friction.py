@@ -28,16 +28,18 @@ class PathFriction:
     Attributes
     ----------
     acts : whether any tendon rubs
+    coefficient : of each tendon, (N,)
+    guide_rad : turn of its guide, (N,), rad
     """
 
     def __init__(self, robot: Robot) -> None:
         tendons = [segment.tendons for segment in robot.segments for _ in range(segment.tendons.count)]
         each: list[Tendons | RoutedTendon] = [*tendons, *robot.routed_tendons]
         fitted = robot.displaced_tendons
-        self._coefficient = np.array([one.friction_coefficient for one in each])
-        self._guide_rad = np.array([one.guide_turn_rad for one in each])
+        self.coefficient = np.array([one.friction_coefficient for one in each])
+        self.guide_rad = np.array([one.guide_turn_rad for one in each])
         self._found = np.zeros(len(each)) if fitted is None else np.array(fitted.friction_fraction)
-        self._turns = bool(self._coefficient.any())
+        self._turns = bool(self.coefficient.any())
         self.acts = self._turns or bool(self._found.any())
         self._rod = Rod(robot, paths=())
         even = [
@@ -64,10 +66,10 @@ class PathFriction:
         turns = np.arccos(np.clip(cosine, -1.0, 1.0)) * (self._used[:, 1:] & self._used[:, :-1])
         comes = poses[self._first[1], :3, 2]  # along the backbone
         enters = np.arccos(np.clip(np.einsum("ni,ni->n", comes, ways[self._first]), -1.0, 1.0))
-        return np.asarray(self._guide_rad + enters + turns.sum(axis=1))
+        return np.asarray(self.guide_rad + enters + turns.sum(axis=1))
 
     def fraction(self, c: ArrayLike) -> Vector:
         """Fraction of each tendon's tension that friction takes up before it slides at coefficients (n,), (N,)."""
         if not self._turns:
             return self._found
-        return np.asarray(1 - (1 - self._found) * np.exp(-self._coefficient * self.turn_rad(c)))
+        return np.asarray(1 - (1 - self._found) * np.exp(-self.coefficient * self.turn_rad(c)))

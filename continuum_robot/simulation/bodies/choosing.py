@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.simulation.devices.plant_link import TIP_VALUES
+from continuum_robot.simulation.effects import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.modulation_plant import ModulationPlant
 from continuum_robot.simulation.rolling_plant import RollingPlant
 
@@ -119,7 +119,5 @@ def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant | None:
         return None
     if robot.takes_displacements:
         raise ParameterError("actuators.command", DISPLACEMENT, f"{TENSION}: the simulated {robot.name} has no servos")
-    for key in ("wiring_errors", "no_load_speed_rad_per_s", "backlash_m"):
-        if (value := getattr(robot.simulation, key)) != getattr(SimulationSettings(), key):
-            raise ParameterError(f"simulation.{key}", value, f"its default: {robot.name} is a mechanism")
+    check_plant_settings(robot, DYNAMICS)
     return _MECHANISMS[kind](robot)

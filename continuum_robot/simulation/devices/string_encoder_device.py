@@ -60,7 +60,7 @@ class SimulatedStringEncoders:
         self._source, self._stale_after_s = source, stale_after_s
         # The actuators draw from the seed itself.
         rng = np.random.default_rng([robot.simulation.seed, 1]) if rng is None else rng
-        self._channel = Channel(corrupt=_string_error(robot, rng), memory_s=faults.LONGEST_DELAY_S)
+        self._channel = Channel(corrupt=string_error(robot, rng), memory_s=faults.LONGEST_DELAY_S)
         known = tuple(name for name, kind in faults.FAULTS.items() if kind.sensor)
         self._faults = faults.FaultBoard(self.string_count, "string", known)
         self._is_open = False
@@ -129,8 +129,14 @@ class SimulatedStringEncoders:
         self._faults.inject(fault, string, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
 
 
-def _string_error(robot: Robot, rng: np.random.Generator) -> Corruption:
-    """What the encoders make of true extensions: noise and resolution, and systematic errors where the file has any."""
+def string_error(robot: Robot, rng: np.random.Generator) -> Corruption:
+    """What the encoders make of true extensions: noise and resolution, and systematic errors where the file has any.
+
+    Parameters
+    ----------
+    robot : with strings, as it is simulated
+    rng : draws the errors
+    """
     settings = robot.simulation
     if settings.string_mean_error_m == 0:
         return in_sequence(gaussian(settings.string_noise_m, rng), quantised(settings.string_resolution_m))

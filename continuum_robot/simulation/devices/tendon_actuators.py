@@ -27,8 +27,6 @@ from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]
 
-LATE = ("reading_delay_s", "reading_jitter_s", "command_delay_s", "command_jitter_s")
-"""Settings of the simulation that devices on wires do not have."""
 RECEIVE_TIMEOUT_S = 0.1
 LONGEST_CATCH_UP_S = 0.05
 VELOCITY_FILTER_S = 0.001

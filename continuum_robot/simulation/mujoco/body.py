@@ -31,6 +31,7 @@ from continuum_robot.simulation.mujoco.equilibrium import at_rest
 from continuum_robot.simulation.mujoco.kinematics import ChainKinematics
 from continuum_robot.simulation.mujoco.library import mujoco_library
 from continuum_robot.simulation.mujoco.mjcf import compile_chain
+from continuum_robot.simulation.mujoco.rubbing import ChainRubbing
 from continuum_robot.simulation.mujoco.spools import spool_step
 from continuum_robot.simulation.mujoco.triangles import geometry_triangles
 from continuum_robot.simulation.mujoco.world import PlacedWorld
@@ -70,22 +71,22 @@ class ChainBody:
     contacts : of a contact file
     links : of each segment, see :class:`Chain`
     world : what stands around it
-    substep_s : step of the integrator, s; stable for any, the robot file's belongs to another integrator
     progress : receives a line about what is simulated
 
     Attributes
     ----------
-    substep_s : as given
+    substep_s : longest step of the integrator, s: the robot file's, or ``SUBSTEP_S`` where that is shorter
     robot : as given
     chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
     xml : the MJCF
+    rubbing : friction of the tendons along it; None: they slide freely
     push : arc length (m) and force in the base frame (3,), N, of a hand; None: no hand
     world_loads : of the contacts with the world at the end of the latest step
 
     Raises
     ------
     ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
-    ParameterError : no rod, or tendons that stiffen with their tension
+    ParameterError : no rod, or motors behind a transmission
     """
 
     def __init__(
@@ -96,26 +97,22 @@ class ChainBody:
         *,
         links: int | Sequence[int] | None = None,
         world: PlacedWorld | None = None,
-        substep_s: float = SUBSTEP_S,
         progress: Callable[[str], None] | None = None,
     ) -> None:
-        if motor is not None and robot.simulation.tendon_stiffening_per_n > 0:
-            raise ParameterError(
-                "simulation.tendon_stiffening_per_n",
-                robot.simulation.tendon_stiffening_per_n,
-                "0 with MuJoCo's chain, whose tendons are linear springs",
-            )
-        if PathFriction(robot).acts:
-            expected = "none with MuJoCo's chain, whose tendons slide freely"
-            raise ParameterError("friction of tendons", robot.name, expected)
+        if robot.transmission is not None:
+            expected = "none with MuJoCo's chain, where each motor pulls one tendon"
+            raise ParameterError("transmission", robot.name, expected)
         self._mujoco = mujoco_library()
         self.robot, self._motor, self._world = robot, motor, world
         self.chain = Chain(robot, links)
-        self.substep_s = substep_s
-        made = compile_chain(self.chain, world, self.substep_s, given_tensions=motor is None)
+        self.substep_s = min(SUBSTEP_S, robot.simulation.substep_s)
+        friction = PathFriction(robot)
+        made = compile_chain(self.chain, world, self.substep_s, given_tensions=motor is None, in_pieces=friction.acts)
         self.mujoco_model, self.xml, self._obstacle_of = made.model, made.xml, made.obstacle_of
         self.data = self._mujoco.MjData(self.mujoco_model)
         self._tendons, self._dof = robot.tendon_count, self.mujoco_model.nv
+        self._measured = self._tendons + len(robot.strings)
+        self.rubbing = ChainRubbing(robot, friction, self.mujoco_model) if friction.acts else None
         self.kinematics: Kinematics = ChainKinematics(self.chain, made, self.data)
         self.contacts = PlantContacts(robot, contacts, size=self._dof)
         self._fit = self.chain.strain_fit
@@ -163,6 +160,8 @@ class ChainBody:
         self._resisting = np.zeros(self._friction.capstan_count)
         self._slip = None if self._motor is None else self._motor.slip(self._spooled)
         self._hysteresis.reset(self.c)
+        if self.rubbing is not None:
+            self.rubbing.reset()
         self.world_loads = ()
 
     def advance(self, drive: Drive, duration_s: float) -> None:
@@ -197,9 +196,13 @@ class ChainBody:
             force += self._pushed(*self.push)
         if self.contacts.size:
             force += self._touch(rows, contact_time_s, h)
+        pulls = -self._lengths_jacobian()
+        given_n = drive.stiffness_fraction * np.maximum(drive.desired, 0.0) if self._motor is None else self._tension
+        if self.rubbing is not None:
+            self.rubbing.add(rows, data, pulls[self._measured :], given_n, h)
         if self._motor is None:
-            tension = drive.stiffness_fraction * np.maximum(drive.desired, 0.0)
-            force += self.pull_directions().T @ tension
+            tension = given_n
+            force += pulls[: self._tendons].T @ tension
             if self._capstans:
                 speed = self._per_rate @ (self._fit @ data.qvel)
                 self._resisting = self._resistance(speed, tension)
@@ -220,7 +223,7 @@ class ChainBody:
         self._current, level, slope, yielding, loose_speed = spool_step(
             self.robot, self._motor, state, faults, anchors, h
         )
-        rows.add(self.pull_directions(), level, slope, yielding)
+        rows.add(pulls[: self._tendons], level, slope, yielding)
         self._tension = self._apply(rows, force, h)[-self._tendons :]
         self._speed = loose_speed - yielding * self._tension
         self._spooled = self._spooled + h * self._speed
@@ -287,7 +290,7 @@ class ChainBody:
         return -self._lengths_jacobian()[: self._tendons]
 
     def _lengths_jacobian(self) -> Vector:
-        """Gradient of the length of every tendon and string, (N + strings, dof), m; MuJoCo holds it row by row."""
+        """Gradient of the length of every tendon, string and piece, (..., dof), m; MuJoCo holds it row by row."""
         dense = np.zeros((self.mujoco_model.ntendon, self._dof))
         dense[self._rows_of_lengths, self.mujoco_model.ten_J_colind] = self.data.ten_J
         return dense
@@ -322,7 +325,7 @@ class ChainBody:
     @property
     def string_extension(self) -> Vector:
         """Extension of every string: shortening of its path, (strings,), m."""
-        return np.asarray((self.straight_lengths_m - self.data.ten_length)[self._tendons :])
+        return np.asarray((self.straight_lengths_m - self.data.ten_length)[self._tendons : self._measured])
 
     @property
     def fiber_curvature(self) -> Vector:

@@ -112,7 +112,7 @@ class Chain:
             if one.backbone.taper or any(one.backbone.rest_curvature_per_m):
                 raise ParameterError("backbone", one.name, "no taper and no rest curvature in MuJoCo")
         if robot.displaced_tendons is not None:
-            expected = "none in MuJoCo, whose tendons are alike, run straight and rub nowhere in the robot"
+            expected = "none in MuJoCo, whose tendons are alike and run straight from disk to disk"
             raise ParameterError("displaced_tendons", robot.name, expected)
         self.robot = robot
         if links is None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -35,7 +36,7 @@ class ChainModel:
 
     Attributes
     ----------
-    model : mujoco.MjModel; tendons first in its tendons, then strings
+    model : mujoco.MjModel; tendons first in its tendons, then strings, then pieces of tendons
     bodies : index in MuJoCo of each link, (links,)
     hinges : degree of freedom of each hinge of the chain, in the chain's order: 0, 1, ...
     obstacle_of : the index of its obstacle for each geometry of MuJoCo, -1 for the robot, (geometries,)
@@ -64,7 +65,12 @@ def hinge_armature(stiffness: Vector, damping: Vector, substep_s: float) -> Vect
 
 
 def compile_chain(
-    chain: Chain, world: PlacedWorld | None, substep_s: float, *, given_tensions: bool = False
+    chain: Chain,
+    world: PlacedWorld | None,
+    substep_s: float,
+    *,
+    given_tensions: bool = False,
+    in_pieces: bool = False,
 ) -> ChainModel:
     """The MuJoCo model of a chain.
 
@@ -74,6 +80,7 @@ def compile_chain(
     world : what stands around it
     substep_s : step of the integrator, s
     given_tensions : no motors pull, so that the inertia of capstans is the tendons'
+    in_pieces : the pieces of each tendon from guide to guide follow as tendons of their own, tendon by tendon
 
     Raises
     ------
@@ -95,6 +102,11 @@ def compile_chain(
     for index, path in enumerate(paths):
         spatial = ElementTree.SubElement(tendons, "spatial", name=f"path_{index}", armature=_text(masses[index]))
         _path(chain, path, spatial, (worldbody, *bodies))
+    for spatial in list(tendons)[: chain.robot.tendon_count if in_pieces else 0]:
+        for ends in pairwise([site.attrib for site in spatial]):
+            piece = ElementTree.SubElement(tendons, "spatial")
+            for end in ends:
+                ElementTree.SubElement(piece, "site", end)
     text = ElementTree.tostring(root, encoding="unicode")
     try:
         model = mujoco.MjModel.from_xml_string(text)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.contact import Contact, ContactLoad
+from continuum_robot.simulation.effects import MUJOCO
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
@@ -36,6 +37,7 @@ class MujocoPlant(Plant):
     ParameterError : no rod, no actuators, a contact or obstacle where it cannot be
     """
 
+    LEVEL = MUJOCO
     _body: ChainBody
 
     def __init__(

@@ -29,7 +29,9 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Hardware
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
+from continuum_robot.simulation.devices.channel import gaussian
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
+from continuum_robot.simulation.devices.string_encoder_device import string_error
 from continuum_robot.simulation.plant import Plant, largest_currents_a
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.plant_motors import PlantMotor, PlantMotors
@@ -396,7 +398,7 @@ class SimulatedHardware:
         return next(iter(self.lines.values()), None)
 
     def _make_devices(self, plant: Plant) -> None:
-        self.motors = PlantMotors(self.robot, self._hardware.tendon_actuators, plant)
+        self.motors = PlantMotors(self.robot, self._hardware.tendon_actuators, plant, self._noise)
         for number, settings in enumerate(self._hardware.motor_sections.values()):
             motors = self.motors.at(settings)
             if hasattr(device_of(settings.kind), "emulator"):
@@ -404,6 +406,12 @@ class SimulatedHardware:
             else:
                 self._make_boards(settings, motors)
         self._make_sensors(plant)
+
+    def _noise(self, current_a: Vector) -> Vector:
+        """What servos measure of their motors' currents; boards have noise of their own."""
+        noise = gaussian(self.robot.simulation.current_noise_a, self._rng)
+        servos = [index in self._servo_of for index in range(len(current_a))]
+        return np.where(servos, noise(current_a), current_a) if any(servos) else current_a
 
     def _make_servos(self, settings: Any, motors: dict[tuple[str, int], PlantMotor], name: str) -> None:
         emulator = device_of(settings.kind).emulator
@@ -431,9 +439,14 @@ class SimulatedHardware:
         encoders: Any = self._hardware.string_encoders
         strings, force = (None if self._folder is None else self._folder / name for name in (STRINGS_PORT, FORCE_PORT))
         if self._has_strings:
-            emulator, extension = device_of(encoders.kind).emulator, lambda: plant.string_extension
-            self.string_board = emulator(
-                self.robot, encoders, extension, link=strings, zeroed=self._zeroed, rng=self._rng
+            error = string_error(self.robot, np.random.default_rng([self.robot.simulation.seed, 1]))
+            self.string_board = device_of(encoders.kind).emulator(
+                self.robot,
+                encoders,
+                lambda: error(plant.string_extension),
+                link=strings,
+                zeroed=self._zeroed,
+                rng=self._rng,
             )
         if self._has_force:
             settings = with_force_sensor(self.robot)

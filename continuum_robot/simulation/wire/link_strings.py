@@ -14,6 +14,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
+from continuum_robot.simulation.devices.string_encoder_device import string_error
 from continuum_robot.simulation.wire.pacing import Pacer
 
 Vector = NDArray[np.float64]
@@ -27,7 +28,8 @@ class LinkedStringBoard:
 
     Parameters
     ----------
-    robot : with strings
+    robot : with strings, as its driver believes it
+    truth : as it is simulated
     source : of the true extensions
     clock : of the driver
 
@@ -36,14 +38,15 @@ class LinkedStringBoard:
     ParameterError : more strings than a board reads, or none
     """
 
-    def __init__(self, robot: Robot, source: StringSource, clock: Clock) -> None:
+    def __init__(self, robot: Robot, truth: Robot, source: StringSource, clock: Clock) -> None:
         if not self.can_read(robot):
             raise ParameterError("robot.strings", len(robot.strings), "1 to 4 strings, which a board reads")
         self._robot, self._source = robot, source
         self._settings: Any = hardware_of(wired(robot)).string_encoders
         self._kind = device_of(self._settings.kind)
         self._unknown = np.full(len(robot.strings), np.nan)
-        rng = np.random.default_rng([robot.simulation.seed, 1])
+        rng = np.random.default_rng([truth.simulation.seed, 1])
+        self._error = string_error(truth, rng)
         self._board = self._kind.emulator(robot, self._settings, self._extension, rng=rng)
         self._clock = clock
         self._pacer = None if clock.stepped else Pacer(self._board.step, PERIOD_S)
@@ -98,4 +101,6 @@ class LinkedStringBoard:
 
     def _extension(self) -> Vector:
         sample = self._source.read()
-        return self._unknown if sample is None else sample.extension_m[: self._unknown.size]
+        if sample is None:
+            return self._unknown
+        return np.asarray(self._error(sample.extension_m[: self._unknown.size]))

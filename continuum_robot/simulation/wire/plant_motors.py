@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ class PlantMotors:
     robot : with ``actuators``
     settings : the wiring of all motors, which have a ``place``
     plant : with motors
+    measured : what they measure of their currents, (M,), A
 
     Attributes
     ----------
@@ -74,7 +76,13 @@ class PlantMotors:
     ParameterError : a plant with ideal actuation, or a robot without actuators
     """
 
-    def __init__(self, robot: Robot, settings: MotorsSection, plant: Plant) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        settings: MotorsSection,
+        plant: Plant,
+        measured: Callable[[Vector], Vector] = np.asarray,
+    ) -> None:
         if plant.motor is None or robot.actuators is None:
             raise ParameterError("plant", plant, 'a plant with actuation="motors"')
         entries = sorted(settings.motors, key=lambda entry: entry.number)
@@ -82,7 +90,7 @@ class PlantMotors:
         driven = [(entry, robot.actuators.of(entry.number)) for entry in entries]
         self._n_per_a = polarity * np.array([entry.newton_per_ampere(own) for entry, own in driven])
         self._rev_per_m = polarity / np.array([entry.meter_per_turn(own) for entry, own in driven])
-        self._plant_n_per_a = plant.newton_per_ampere[: len(entries)]
+        self._measured, self._plant_n_per_a = measured, plant.newton_per_ampere[: len(entries)]
         self._motors = [PlantMotor(own.maximum_current_a) for _, own in driven]
         self._largest_a = robot.actuators.each("maximum_current_a", robot.tendon_count)
         self.current_limit_a = np.full(robot.tendon_count, math.inf)
@@ -132,6 +140,7 @@ class PlantMotors:
             speed = self._coupling.inverse @ speed / self._coupling.radius_at(turned)
             turned = self._coupling.turned(self._coupling.motors(turned))
             current = self._coupling.each_motors(current)
-        rows = turned * self._rev_per_m, speed * self._rev_per_m, current * self._plant_n_per_a / self._n_per_a
+        current = self._measured(current * self._plant_n_per_a / self._n_per_a)
+        rows = turned * self._rev_per_m, speed * self._rev_per_m, current
         for motor, turns, speed, amperes in zip(self._motors, *(row.tolist() for row in rows), strict=True):
             motor.position_rev, motor.velocity_rev_per_s, motor.current_a = turns, speed, amperes

@@ -142,7 +142,8 @@ def test_a_free_undamped_chain_keeps_its_energy():
     robot = undamped(ROBOT.changed(gravity_m_per_s2=(9.81, 0.0, 0.0)))
     errors = []
     for substep_s in (1e-4, 5e-5):
-        body = ChainBody(robot, None, links=10, substep_s=substep_s)
+        simulation = dataclasses.replace(robot.simulation, substep_s=substep_s)
+        body = ChainBody(robot.changed(simulation=simulation), None, links=10)
         body.reset(np.array([2.0, 4.0]))
         zero = np.zeros(5)
         drive = Drive(zero, np.zeros(2), zero, np.ones(5), np.ones(5), np.ones(5), 0.0, 0.0)
@@ -253,6 +254,71 @@ def test_capstans_rub():
     plant.advance(np.array([300.0, 208, 116, 208]), 0.1)
     assert (plant.friction_torque[0] > 0).all()
     assert plant.chain.chain.dof_count == 12
+
+
+def rubbing(robot, damping_nms, **tendons):
+    def other(one):
+        return dataclasses.replace(
+            one, bending_damping_nms=damping_nms, tendons=dataclasses.replace(one.tendons, **tendons)
+        )
+
+    return robot.changed(segments=tuple(other(one) for one in robot.segments))
+
+
+def settled(plant, *tensions_n):
+    """Bends of the tip after the first tendon alone was pulled by these tensions, one after the other, rad."""
+    before, bends = 0.0, []
+    for tension_n in tensions_n:
+        for level in (*np.linspace(before, tension_n, 30), *np.full(25, tension_n)):
+            plant.advance(np.array([level, 0.0, 0.0, 0.0, 0.0]), 0.02)
+        before = tension_n
+        bends.append(float(np.arccos(plant.pose(LENGTH_M)[2, 2])))
+    return bends
+
+
+def test_a_tendon_that_slides_obeys_the_capstan_law_along_the_bent_chain():
+    """Of a moment E I theta' = r T exp(-mu (turn + theta)) along the rod: exp(mu theta) = 1 + mu a, a as without mu.
+
+    Pulled in, and let out again beyond where it sticks, where the tension grows along it. Between disks, h apart, the
+    chain is a column, which bends by T h^2 / (12 E I) more.
+    """
+    coefficient, turn = 0.3, 0.5
+    radius_m = ROBOT.segments[0].tendons.pitch_radius_m
+    levels_n = np.array([1.0, 0.35]) * STIFFNESS_NM2 / radius_m / LENGTH_M
+    robot = rubbing(WEIGHTLESS, 1e-3, friction_coefficient=coefficient, guide_turn_rad=turn)
+    plant = MujocoPlant(robot, actuation="ideal", links=20)
+    found, sense = settled(plant, *levels_n), np.array([1.0, -1.0])
+    free = levels_n * radius_m * LENGTH_M / STIFFNESS_NM2 * np.exp(-sense * coefficient * turn)
+    column = 1 + levels_n * (LENGTH_M / ROBOT.segments[0].disks.count) ** 2 / (12 * STIFFNESS_NM2)
+    np.testing.assert_allclose(
+        found, column * np.log(1 + sense * coefficient * free) / (sense * coefficient), rtol=0.01
+    )
+    turned = plant.chain.rubbing.turns_rad(plant.chain.data)[0, -1]
+    assert turned == pytest.approx(turn + found[1], rel=0.05)
+
+
+def test_a_tendon_loses_in_its_guide_what_it_loses_on_the_rod():
+    """Two plants with nothing of their friction in common: the rod's tendon has the tension of its end everywhere."""
+    robot = rubbing(WEIGHTLESS, 1.5e-3, friction_coefficient=0.05, guide_turn_rad=8.0)
+    levels_n = np.array([2.0, 1.6])
+    plants = Plant(robot, actuation="ideal"), MujocoPlant(robot, actuation="ideal", links=10)
+    rod, chain = (settled(plant, *levels_n) for plant in plants)
+    np.testing.assert_allclose(chain, rod, rtol=0.04)
+    assert chain[1] == pytest.approx(chain[0], rel=0.01)  # it sticks
+    free = levels_n * ROBOT.segments[0].tendons.pitch_radius_m * LENGTH_M / STIFFNESS_NM2
+    assert chain[0] < 0.75 * free[0]
+
+
+def test_motors_hold_tendons_that_rub_at_rest():
+    robot = rubbing(smooth(ROBOT), 2e-3, friction_coefficient=0.2, guide_turn_rad=0.5)
+    plant, command = MujocoPlant(robot, links=10), np.array([4.0, 2.0, 2.0, 2.0, 2.5])
+    plant.advance(command, 1.5)
+    angles = plant.chain.data.qpos.copy()
+    plant.advance(command, 0.1)
+    np.testing.assert_allclose(plant.chain.data.qpos, angles, atol=1e-5)
+    np.testing.assert_allclose(plant.tension, command, rtol=2e-3)
+    assert plant.chain.rubbing.acting[0] > 0.9
+    assert (np.abs(plant.chain.rubbing.acting) <= 1 + 1e-9).all()
 
 
 def test_a_mechanism_has_no_chain():

@@ -3,20 +3,26 @@
 
 import dataclasses
 import math
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
-from transmitted_robots import pair
+from transmitted_robots import made, pair, pair_values, tension_values
 
 from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.robot.coupling import Coupling
 from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.simulation_settings import WiringErrors
+from continuum_robot.robot.simulation_settings import SimulationSettings, WiringErrors
 from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.simulation.devices.tendon_actuators import LATE, SimulatedTendonActuators
+from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.effects import DYNAMICS, LEVELS, MUJOCO, WIRE
+from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.truth import true_robot, truth_file
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 SERVOS = load_robot("three_segment_servo")
 MOTORS = load_robot("opencr_five_tendon")
@@ -39,12 +45,13 @@ def with_tendons(robot, **values):
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.stem)
 def test_each_shipped_truth_is_that_of_a_shipped_robot(path):
     believed = load_robot(path.stem)
-    truth = true_robot(believed)
-    assert truth_file(believed) == str(path)
+    truth = true_robot(believed, path.stem)
+    assert truth_file(believed, path.stem) == str(path)
+    assert believed.simulation.truth in ("", path.stem)
     assert (truth.name, truth.simulation.seed) == (believed.name, believed.simulation.seed)
     assert truth.tendon_count == believed.tendon_count
     assert true_robot(believed, "none") is believed
-    Plant(truth).advance(np.full(truth.tendon_count, 1e-4), 0.01)
+    Plant(truth).advance(np.full(truth.tendon_count, 1e-4 if truth.takes_displacements else 5.0), 0.01)
 
 
 def test_a_robot_without_a_truth_is_its_own():
@@ -136,6 +143,80 @@ def test_what_has_no_wiring_refuses_its_errors():
     for settings in ({"no_load_speed_rad_per_s": 5.0}, {"wiring_errors": WiringErrors(polarity=(-1, 1))}):
         with pytest.raises(ParameterError, match=next(iter(settings))):
             SimulatedTendonActuators(with_settings(mechanism, **settings))
+
+
+TWO_MOTORS = [[1, 0], [0, 1], [-1, 0], [0, -1]]
+"""Of two capstans, as johnston has them."""
+
+
+def crossed():
+    """Four tendons on two motors that take displacements."""
+    values = pair_values(TWO_MOTORS)
+    segment = values["segments"][0]
+    segment["tendons"] = {"count": 4, "pitch_radius_m": segment["tendons"]["pitch_radius_m"]}
+    segment["basis"] = {"kind": "constant_bending"}
+    values["reference"] |= {"amplitude_m": [0.004, 0.0], "frequency_hz": [0.3, 0.3]}
+    return made(values)
+
+
+def moved(plant, motors_m):
+    """Where the plant goes when its driver asks for what the motors wind, (2,), m; and its offset at their zero."""
+    coupling = Coupling(plant.robot)
+    for _ in range(80):
+        plant.advance(coupling.tendons(np.array(motors_m)), 5e-3)
+    return plant.rod_displacement, coupling.inverse @ (plant.displacement - coupling.offset_m)
+
+
+def test_wiring_errors_act_on_the_motors_behind_a_transmission():
+    """Swapped motors, one of them reversed, with wrong spools: read as believed, moved as they are."""
+    robot, asked = crossed(), np.array([2e-3, -1e-3])
+    wrong = with_errors(robot, pulls_tendon=(2, 1), polarity=(1, -1), spool_ratio=(1.2, 0.9))
+    bent, shown = moved(Plant(wrong), asked)
+    np.testing.assert_allclose(shown, asked, atol=2e-4)  # friction and load keep servos from their place
+    expected, _ = moved(Plant(robot), [-0.9 * asked[1], 1.2 * asked[0]])
+    np.testing.assert_allclose(bent, expected, atol=5e-5)
+    with pytest.raises(RobotFileError, match="2 values, one a motor"):
+        with_errors(robot, polarity=(1, 1, 1, -1))
+
+
+def test_slack_and_currents_err_behind_a_transmission():
+    robot = crossed()
+    right, wrong = Plant(robot), Plant(with_errors(robot, current_gain=(1.1, 0.9), current_offset_a=(0.02, 0.0)))
+    loose = Plant(with_errors(robot, slack_m=(3e-3, 3e-3, 3e-3, 3e-3)))
+    for plant in (right, wrong, loose):
+        moved(plant, [1e-3, 5e-4])
+    np.testing.assert_allclose(wrong.tension, right.tension, rtol=1e-9)
+    own = [Coupling(robot).each_motors(plant.current) for plant in (wrong, right)]
+    np.testing.assert_allclose(own[0], np.array([1.1, 0.9]) * own[1] + np.array([0.02, 0.0]), atol=1e-9)
+    assert loose.tension.max() < 0.5 * right.tension.max()
+
+
+def test_a_motor_of_wrong_polarity_bends_a_robot_that_shares_motors_the_other_way():
+    """With motors that take tensions."""
+    robot = made(tension_values())
+    right, wrong = Plant(robot), Plant(with_errors(robot, polarity=(-1,)))
+    for plant in (right, wrong):
+        for _ in range(200):
+            plant.advance(np.array([10.0, 6.0]), 5e-3)
+    assert right.displacement[0] > 5e-4
+    np.testing.assert_allclose(wrong.rod_displacement, right.rod_displacement[::-1], atol=1e-4)
+    np.testing.assert_allclose(
+        wrong.displacement - wrong.displacement.mean(), right.displacement - right.displacement.mean(), atol=1e-4
+    )
+
+
+def test_a_servo_whose_torque_is_off_lets_the_tendons_go_that_it_really_pulls():
+    robot = with_errors(crossed(), pulls_tendon=(2, 1))
+    plant = Plant(robot)
+    goal = Coupling(robot).tendons(np.array([2e-3, 1e-3]))
+    for _ in range(100):
+        plant.advance(goal, 5e-3)
+    held = plant.displacement
+    goal[[0, 2]] = np.nan  # of the motor that the driver takes for the first
+    for _ in range(200):
+        plant.advance(goal, 5e-3)
+    assert abs(plant.displacement[0] - held[0]) > 2e-4
+    np.testing.assert_allclose(plant.displacement[[1, 3]], held[[1, 3]], atol=1e-4)
 
 
 def test_late_commands_keep_their_order():
@@ -243,15 +324,137 @@ def test_readings_come_late_by_another_time_each_and_in_order():
     assert np.diff(age).max() <= 0.001 + 1e-9  # never an older one than before
 
 
+# --- nothing is ignored
+
+CHANGED = {
+    "seed": 2,
+    "tendon_stiffening_per_n": 0.05,
+    "tendon_damping_ns_per_m": 200.0,
+    "method": "midpoint",
+    "substep_s": 2e-4,
+    "current_noise_a": 0.05,
+    "string_noise_m": 2e-4,
+    "string_resolution_m": 1e-3,
+    "string_mean_error_m": 1e-4,
+    "string_largest_error_m": 4e-4,
+    "string_stroke_m": 0.008,
+    "string_counts_per_turn": 1024,
+    "no_load_speed_rad_per_s": 1.0,
+    "backlash_m": 1e-3,
+    "reading_delay_s": 0.01,
+    "reading_jitter_s": 0.02,
+    "command_delay_s": 0.01,
+    "command_jitter_s": 0.02,
+    "pulls_tendon": lambda motors: (2, 1, *range(3, motors + 1)),
+    "polarity": lambda motors: (-1, *(1,) * (motors - 1)),
+    "spool_ratio": lambda motors: (1.2,) * motors,
+    "current_gain": lambda motors: (1.2,) * motors,
+    "current_offset_a": lambda motors: (0.05,) * motors,
+    "slack_m": lambda motors: (1e-4,) * motors,
+}
+OF_ENCODERS = ("string_largest_error_m", "string_stroke_m", "string_counts_per_turn")
+
+
+def lived(robot, level):
+    """All that drivers read of a simulated robot that is pulled for a while, as the level's devices give it."""
+    Simulator(robot, level, namespace="refused")
+    now_s, found = 0.0, []
+
+    def sleep(duration_s):
+        nonlocal now_s
+        now_s += duration_s
+
+    strings, hardware = None, None
+    if level == DYNAMICS:
+        actuators = SimulatedTendonActuators(robot)
+        step = actuators.read
+    else:
+        maker = partial(MujocoPlant, links=2) if level == MUJOCO else Plant
+        hardware = SimulatedHardware(robot, plant_maker=maker, strings=bool(robot.strings))
+        hardware.open()
+        actuators, step = hardware.tendon_actuators(clock=lambda: now_s, sleep=sleep), hardware.step
+    try:
+        actuators.open()
+        if robot.strings and hardware is not None:
+            strings = hardware.string_encoders(answer_timeout_s=0.0)
+        elif robot.strings:
+            strings = SimulatedStringEncoders(robot, actuators.string_source)
+        if strings is not None:
+            strings.open()
+        actuators.read(now_s)
+        actuators.enable()
+        for k in range(15):
+            sleep(0.005)
+            step(now_s)
+            reading = actuators.read(now_s)
+            rows = [reading.displacement_m, reading.tension_n, reading.current_a]
+            found.append(np.concatenate([*rows, [] if strings is None else strings.read(now_s).extension_m]))
+            wave = 1 + 0.5 * np.sin(0.2 * k + np.arange(robot.tendon_count))
+            actuators.write((5e-4 if robot.takes_displacements else 4.0) * wave, now_s)
+    finally:
+        for device in (strings, actuators, hardware):
+            if device is not None:
+                device.close()
+    return np.array(found)
+
+
+ERRING = {"string_mean_error_m": 1e-4, "string_stroke_m": 0.005}
+"""With which the other settings of strings' encoders act, on the short way that they go here."""
+
+
+@lru_cache
+def lived_as_it_is(robot, level, *, encoders):
+    return lived(with_settings(robot, **ERRING) if encoders else robot, level)
+
+
+def test_each_key_of_the_simulation_is_known_here():
+    stated = {one.name for one in dataclasses.fields(SimulationSettings)}
+    assert set(CHANGED) == (stated - {"truth", "wiring_errors"}) | {
+        one.name for one in dataclasses.fields(WiringErrors)
+    }
+
+
+@pytest.mark.parametrize("key", CHANGED)
 @pytest.mark.parametrize(
-    ("robot", "level", "settings"),
+    ("robot", "level"),
+    [*((MOTORS, level) for level in LEVELS), (SERVOS, WIRE), (SERVOS, DYNAMICS)],
+    ids=[*(f"tensions-{level}" for level in LEVELS), "displacements-wire", "displacements-dynamics"],
+)
+def test_each_key_of_a_truth_acts_or_is_refused_at_each_level(robot, key, level):
+    if key == "seed" and robot is SERVOS:
+        pytest.skip("its servos have no cogging, and it has no noise: nothing is drawn")
+    encoders = key in OF_ENCODERS and bool(robot.strings)
+    believed = robot.changed(simulation=dataclasses.replace(robot.simulation, truth=""))
+    value = CHANGED[key]
+    if callable(value):
+        changed = with_errors(believed, **{key: value(robot.tendon_count)})
+    else:
+        changed = with_settings(believed, **{**(ERRING if encoders else {}), key: value})
+    try:
+        found = lived(changed, level)
+    except ParameterError as error:
+        assert error.name == f"simulation.{key}"  # noqa: PT017
+        return
+    assert not np.array_equal(found, lived_as_it_is(believed, level, encoders=encoders), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("robot", "settings"),
     [
-        *((MOTORS, "wire", {key: 0.001}) for key in LATE),
-        (SERVOS, "dynamics", {"no_load_speed_rad_per_s": 5.0}),
-        (SERVOS, "dynamics", {"backlash_m": 1e-4}),
-        (MOTORS, "dynamics", {"backlash_m": 1e-4}),
+        (SERVOS, {"no_load_speed_rad_per_s": 5.0}),
+        (SERVOS, {"backlash_m": 1e-4}),
+        (SERVOS, {"string_noise_m": 1e-3}),
+        (MOTORS, {"string_stroke_m": 0.2}),
+        (MOTORS, {"backlash_m": 1e-4}),
     ],
 )
-def test_what_would_have_no_effect_is_refused_by_its_key(robot, level, settings):
+def test_what_would_have_no_effect_is_refused_by_its_key(robot, settings):
     with pytest.raises(ParameterError, match=next(iter(settings))):
-        Simulator(with_settings(robot, **settings), level, namespace="refused").open()
+        Simulator(with_settings(robot, **settings), DYNAMICS, namespace="refused").open()
+
+
+@pytest.mark.parametrize("level", [WIRE, MUJOCO])
+@pytest.mark.parametrize("key", ["reading_delay_s", "command_jitter_s"])
+def test_devices_on_wires_refuse_what_late_readings_stand_for(key, level):
+    with pytest.raises(ParameterError, match=key):
+        Simulator(with_settings(MOTORS, **{key: 0.001}), level, namespace="refused")

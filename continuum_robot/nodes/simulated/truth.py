@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter that names the robot which is simulated in place of the one that nodes believe to have."""
+
+from __future__ import annotations
+
+from continuum_robot.nodes.base.parameters import ParameterServer
+
+TRUE_ROBOT = "true_robot"
+
+
+def declare_true_robot(parameters: ParameterServer) -> None:
+    """Declare the parameter.
+
+    Parameters
+    ----------
+    parameters : of the node
+    """
+    meaning = (
+        "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth;"
+        " empty: simulation.truth of the robot file; none: the robot itself"
+    )
+    parameters.declare(TRUE_ROBOT, "", meaning, read_only=True)
