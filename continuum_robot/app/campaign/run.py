@@ -65,7 +65,9 @@ def run_faults(
     chosen: list[FaultKind] = []
     if not loaded.takes_displacements:
         chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
-    total = len([*chosen, *servo_kinds]) * len(injection_times(injection_time_count))
+    times = len(injection_times(injection_time_count))
+    on_servos = servos.virtual_runs(loaded, servo_kinds, times, seed) if servo_kinds else []
+    total = len(chosen) * times + len(on_servos)
     records: list[FaultRecord] = []
     with counting_bar(console) as progress:
         task = progress.add_task("faults", total=total)
@@ -83,8 +85,7 @@ def run_faults(
             if chosen:
                 runs = campaign.virtual_runs(loaded, chosen, injection_time_count, seed)
                 records += runner.run(campaign.run_virtual, runs, lambda _, record: finished(record))
-            if servo_kinds:
-                on_servos = servos.virtual_runs(loaded, servo_kinds, injection_time_count, seed)
+            if on_servos:
                 records += runner.run(servos.run_virtual, on_servos, lambda _, record: finished(record))
         for record in _in_real_time(robot, chosen, injection_time_count, seed):
             records.append(record)

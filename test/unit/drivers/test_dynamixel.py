@@ -726,11 +726,22 @@ def test_a_goal_beyond_the_turn_is_held_at_its_end_and_latches() -> None:
 
 def test_drive_modes_that_would_move_by_themselves_are_mended() -> None:
     servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
-    servos.servos[3].set(registers.DRIVE_MODE, 1, registers.TIME_PROFILE | registers.ON_BY_GOAL | 1)
+    servos.servos[3].set(registers.DRIVE_MODE, 1, registers.TIME_PROFILE | registers.ON_BY_GOAL)
     actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
     actuators.open()
-    assert servos.register(3, registers.DRIVE_MODE, 1) == 1
-    assert "servo 3: drive 13 -> 1" in actuators.written
+    assert servos.register(3, registers.DRIVE_MODE, 1) == 0
+    assert "servo 3: drive 12 -> 0" in actuators.written
+
+
+def test_a_servo_that_turns_the_other_way_round_is_refused() -> None:
+    """A stop that pays out would wind its tendon in."""
+    servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
+    servos.inject(servo_emulation.DRIVE_REVERSED, 3)
+    actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
+    with pytest.raises(DeviceError, match=r"servo 3 .* turns the other way round: bit 0 of its Drive Mode \(1\)"):
+        actuators.open()
+    servos.inject("", 3)
+    actuators.open()
 
 
 def test_servos_that_answer_reading_only_are_told_to_answer_all() -> None:
