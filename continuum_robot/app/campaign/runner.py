@@ -114,7 +114,9 @@ class CampaignStand(Stand, Protocol):
         """What an operator does; why the stack is not up then, "" where it is."""
 
 
-StandT = TypeVar("StandT", bound=CampaignStand)
+StandT = TypeVar("StandT")
+KindT = TypeVar("KindT")
+CampaignStandT = TypeVar("CampaignStandT", bound=CampaignStand)
 
 
 def boards_of(robot: Robot) -> OdriCan:
@@ -188,13 +190,18 @@ class Notices:
 
 
 def run_one(
-    stand: StandT, kind: FaultKind, act: Callable[[StandT, Rng], Effect], injection_time: str, seed: int, rng: Rng
+    actions: Mapping[str, Callable[[CampaignStandT, Rng], Effect]],
+    stand: CampaignStandT,
+    kind: FaultKind,
+    injection_time: str,
+    seed: int,
+    rng: Rng,
 ) -> FaultRecord:
     """Move, let it happen, watch, judge, recover.
 
     Parameters
     ----------
-    act : makes it happen
+    actions : make it happen, by the kind's name
     injection_time : a key of ``INJECTION_TIMES``
     seed : of the campaign
 
@@ -207,7 +214,7 @@ def run_one(
     after_s = stand.knowable_after_s(kind)
     with Notices(stand.link) as notices:
         begin_s = time.monotonic()
-        effect = act(stand, rng)
+        effect = actions[kind.name](stand, rng)
         begin_s = next((one for one in (effect.begin_s, effect.known_s) if math.isfinite(one)), begin_s)
         stand.watch(begin_s, after_s)
         truth = stand.judged_truth(begin_s)
@@ -258,8 +265,8 @@ def _recovery(stand: CampaignStand, effect: Effect) -> str:
 
 def run_on_stacks(
     running: Callable[[], AbstractContextManager[StandT]],
-    kinds: Sequence[FaultKind],
-    actions: Mapping[str, Callable[[StandT, Rng], Effect]],
+    kinds: Sequence[KindT],
+    run: Callable[[StandT, KindT, str, int, Rng], FaultRecord],
     injection_time_count: int,
     seed: int,
 ) -> Iterator[FaultRecord]:
@@ -268,7 +275,7 @@ def run_on_stacks(
     Parameters
     ----------
     running : brings a stack up, while a block lasts
-    actions : by the kind's name
+    run : one run on a stack, by kind, injection time, seed and what draws
     injection_time_count : of ``INJECTION_TIMES``, the first ones
     seed : of noise and of what is drawn
 
@@ -289,7 +296,7 @@ def run_on_stacks(
                 while waiting and recovered:
                     kind, injection_time = waiting.pop(0)
                     try:
-                        record = run_one(stand, kind, actions[kind.name], injection_time, seed, rng)
+                        record = run(stand, kind, injection_time, seed, rng)
                     except ContinuumRobotError as error:
                         record = record_of(kind, injection_time, seed, None, problems=[str(error)])
                     recovered = record.recovered_without_restart

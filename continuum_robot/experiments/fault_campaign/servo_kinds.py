@@ -165,9 +165,7 @@ _WHILE_ON = {"moments": (MOVING, STOPPING)}
 _SILENT = {"before": SILENCE, "lasts": True, "spared": True}
 _BUS = (
     _on_bus("silent", emulated.SILENT, "the data wire of a servo is loose", "fasten it, reset", **_SILENT),
-    _on_bus(
-        "mute", emulated.MUTE, "a servo obeys, and its answers do not arrive", "replace it, reset", **_SILENT
-    ),
+    _on_bus("mute", emulated.MUTE, "a servo obeys, and its answers do not arrive", "replace it, reset", **_SILENT),
     _on_bus(
         "other_baud",
         emulated.OTHER_BAUD,
@@ -477,7 +475,7 @@ KINDS: tuple[ServoFault, ...] = (
     ),
     ServoFault(
         name="brake_stays_open",
-        cause=f"as `estop_brakes`, and the brake of a servo does not close",
+        cause="as `estop_brakes`, and the brake of a servo does not close",
         action=_estop_with(faults.BRAKE_OPEN),
         found=("estop",),
         robot=_braking,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A servo robot under control in virtual time: the shipped cycle, safety logic and controller, and the robot's truth."""
+"""A servo robot under control in virtual time: the shipped cycle, safety logic and controller, and the truth."""
 
 from __future__ import annotations
 
@@ -176,6 +176,7 @@ class VirtualServos(VirtualStack):
         """Home the robot, and switch off. Raises :class:`ContinuumRobotError`."""
         self.drive(homing_of(self.robot))
         self.loop.safety.positions_known = True
+        self.run(self.period_s)  # what is read counts from the new zero then
 
     def on_row(self, row: list[float]) -> None:
         """Note the truth, then as :class:`VirtualStack`.

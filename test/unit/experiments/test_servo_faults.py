@@ -8,7 +8,6 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
-
 from robot_files import made, robot_values
 
 from continuum_robot.app.campaign import run as command
