@@ -16,9 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from continuum_robot.app.campaign.runner import WATCH_S, Notices, Rng, killed, run_on_stacks
+from continuum_robot.app.campaign.runner import WATCH_S, Notices, Rng, run_on_stacks
 from continuum_robot.app.soak.stand import StackStand
-from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.experiments.fault_campaign import servos
 from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, record_of
 from continuum_robot.experiments.fault_campaign.kind import SAFE, STACK, TOLERATED
@@ -26,10 +25,9 @@ from continuum_robot.experiments.fault_campaign.servo_kinds import ServoFault
 from continuum_robot.experiments.fault_campaign.servo_stand import Seen
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.runtime.cycle.assembly import cycle_period_s
-from continuum_robot.srv import InjectFault, ManageStack
+from continuum_robot.srv import InjectFault
 
 LONGEST_WATCH_S, MOVE_S = 60.0, 2.0
-RESET_S = 20.0
 
 
 class ServoStack(StackStand):
@@ -49,12 +47,6 @@ class ServoStack(StackStand):
         """The simulated robot's time, s."""
         return float(self.truth(-math.inf)["time_s"][-1])
 
-    def refuses_reset(self) -> bool:
-        """Whether the stack does not come up by a reset."""
-        with contextlib.suppress(ContinuumRobotError):
-            self.link.manage(ManageStack.Request.RESET)
-        return not self.wait_until_up(RESET_S)
-
     def seen(self, begin_s: float) -> Seen:
         """The robot's truth since a time of its own."""
         truth = self.truth(begin_s)
@@ -69,29 +61,11 @@ class ServoStack(StackStand):
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StackFault(ServoFault):
-    """A kind of the processes alone."""
-
-    runs: str = STACK
-
-
-DRIVER_KILLED = StackFault(
-    name="driver_killed",
-    cause="the process that drives the servos is killed by SIGKILL",
-    action=lambda stand, _tendon: killed(stand, "control_loop"),
-    cure="reset, once `up` has started it again",
-    found=("node_lost",),
-    holds=True,
-)
-NAMES = ("bus_silent", "bus_other_baud", "bus_unplugged", "bus_says_nothing", "bus_watchdog")
-"""Of the kinds in virtual time, those that run in processes too: none of them costs a servo its zero."""
-
-
 def run_one(stand: ServoStack, kind: ServoFault, injection_time: str, seed: int, rng: Rng) -> FaultRecord:
     """Move, let it happen, watch, judge the end, recover; arguments as of :func:`.runner.run_one`.
 
-    How long the servos took is not judged: that is the run's in virtual time.
+    How long the servos took is not judged, nor that a reset before the cure is refused, since it makes the simulated
+    devices anew: that is the run's in virtual time.
     """
     robot, tendon = stand.robot, int(rng.integers(stand.robot.tendon_count))
     stand.link.restart()
@@ -113,8 +87,6 @@ def run_one(stand: ServoStack, kind: ServoFault, injection_time: str, seed: int,
     reaction = SAFE if stopped else TOLERATED
     if kind.reaction == SAFE and not stopped:
         problems.append("it was tolerated")
-    if kind.lasts and stopped and not stand.refuses_reset():
-        problems.append("it started before the cure")
     stand.inject("")
     recovery = stand.recover()
     ended_safe = not problems
@@ -128,7 +100,7 @@ def run_one(stand: ServoStack, kind: ServoFault, injection_time: str, seed: int,
 
 
 def run_campaign(robot_file: str, kinds: Sequence[ServoFault], seed: int = 0) -> Iterator[FaultRecord]:
-    """One run of each of the kinds that run in processes, and of :data:`DRIVER_KILLED`.
+    """One run of each of the kinds that run in processes.
 
     Parameters
     ----------
@@ -136,7 +108,7 @@ def run_campaign(robot_file: str, kinds: Sequence[ServoFault], seed: int = 0) ->
     kinds : others are left out
     seed : of what is drawn
     """
-    chosen = [kind for kind in kinds if kind.name in NAMES] + [DRIVER_KILLED]
+    chosen = [kind for kind in kinds if kind.stack]
     yield from run_on_stacks(partial(_running, robot_file), chosen, run_one, 1, seed)
 
 

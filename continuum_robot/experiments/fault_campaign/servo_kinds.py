@@ -52,6 +52,7 @@ class ServoFault:
     fault : of the emulated servos, by their bytes; "": the devices are simulated in the process
     before : pattern of the refusal where it is there before the start; "": a start is not refused
     lasts : as long as the cause is there, no start succeeds
+    stack : runs in the processes of ``up`` too, where no servo may lose its zero
     runs : in virtual time
     """
 
@@ -69,6 +70,7 @@ class ServoFault:
     fault: str = ""
     before: str = ""
     lasts: bool = False
+    stack: bool = False
     runs: str = VIRTUAL
 
 
@@ -164,7 +166,7 @@ def _on_bus(
 _WHILE_ON = {"moments": (MOVING, STOPPING)}
 _SILENT = {"before": SILENCE, "lasts": True, "spared": True}
 _BUS = (
-    _on_bus("silent", emulated.SILENT, "the data wire of a servo is loose", "fasten it, reset", **_SILENT),
+    _on_bus("silent", emulated.SILENT, "the data wire of a servo is loose", "fasten it, reset", stack=True, **_SILENT),
     _on_bus("mute", emulated.MUTE, "a servo obeys, and its answers do not arrive", "replace it, reset", **_SILENT),
     _on_bus(
         "other_baud",
@@ -172,6 +174,7 @@ _BUS = (
         "a servo is at another baud rate, as the one before left it",
         "set it to the baud rate of the robot file with the maker's program, reset",
         magnitude=57600.0,
+        stack=True,
         **_SILENT,
     ),
     _on_bus(
@@ -201,6 +204,7 @@ _BUS = (
         who=ALL,
         before=SILENCE,
         lasts=True,
+        stack=True,
     ),
     _on_bus(
         "unplugged",
@@ -210,6 +214,7 @@ _BUS = (
         before="unplugged",
         lasts=True,
         holds=True,
+        stack=True,
     ),
     _on_bus(
         "corrupted_frames",
@@ -218,6 +223,7 @@ _BUS = (
         "check cables and termination",
         magnitude=20.0,
         found=(),
+        stack=True,
     ),
     _on_bus(
         "noise",
@@ -284,6 +290,7 @@ _BUS = (
         emulated.WATCHDOG,
         "the own watchdog of one servo strikes",
         "check its cable, reset",
+        stack=True,
         **_WHILE_ON,
     ),
     _on_bus(
