@@ -369,9 +369,9 @@ class EmulatedServos:
                 break
             self.answer(number, data(servo))
 
-    def send(self, framed: bytes, servos: Sequence[EmulatedServo]) -> None:
-        """Send what servos answer together, as their faults leave it."""
-        self._answers += 1
+    def send(self, framed: bytes, servos: Sequence[EmulatedServo] = ()) -> None:
+        """Send what servos answer together, as their faults leave it; without servos: what their adapter answers."""
+        self._answers += bool(servos)
         if any(self._struck_by(servo, LOST_FRAMES) for servo in servos):
             return
         data = bytearray(framed)

@@ -122,15 +122,18 @@ def _servos() -> list[str]:
         f" than {1e3 * servos.HELD_M:g} mm. A robot that goes on is within"
         f" {1e3 * DEVIATION_M:g} mm and the servos' lag of its reference. A fault that is there before the start, and"
         " of those that last each reset before the cure, is refused in a sentence that names it. Where a servo's zero"
-        " is lost the robot is homed.",
+        " is lost the robot is homed. Some kinds run in the processes of `up` as well, in lock-step, with the driver at"
+        " a pseudo-terminal: there the end is judged, and no time.",
         "",
         "| fault | cause | begins | becomes | found as | cure |",
         "|---|---|---|---|---|---|",
         *(
-            f"| `{kind.name}` | {kind.cause} | {', '.join(kind.moments)} | {kind.reaction}{_held(kind)} |"
-            f" {', '.join(f'`{name}`' for name in kind.found)} | {kind.cure} |"
+            f"| `{kind.name}`{' *' * kind.stack} | {kind.cause} | {', '.join(kind.moments)} |"
+            f" {kind.reaction}{_held(kind)} | {', '.join(f'`{name}`' for name in kind.found)} | {kind.cure} |"
             for kind in servos.KINDS
         ),
+        "",
+        "\\* in the processes of `up` too",
         "",
     ]
 

@@ -30,6 +30,7 @@ from continuum_robot.experiments.fault_campaign.campaign import (
 from continuum_robot.experiments.fault_campaign.judgement import (
     DEVIATION_M,
     REST_S,
+    SLACK_N,
     TIME_TO_SAFE_S,
     TORQUE_MARGIN_N,
     Judgement,
@@ -112,8 +113,8 @@ def judge(
             problems.append(f"the robot went on, {1e3 * deviation_m:.1f} mm away from its reference")
     else:
         commanded = np.array(seen.commanded_m)
-        # A release may begin where a servo is, further out: that pulls nothing.
-        pulls = (np.diff(commanded, axis=0) > PULL_IN_M).any(axis=1)
+        # A release may begin where a servo is, further out: that pulls nothing, nor does what winds in slack.
+        pulls = ((np.diff(commanded, axis=0) > PULL_IN_M) & (tension[1:] > SLACK_N)).any(axis=1)
         last_s = float(time_s[1:][pulls][-1]) if pulls.any() else -math.inf
         safe_s = max(0.0, max(last_s, stopped_s) - knowable_s)
         allowed_s = TIME_TO_SAFE_S + limits.speed_m_per_s / limits.acceleration_m_per_s2
