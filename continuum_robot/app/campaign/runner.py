@@ -30,7 +30,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import INJECTION_TIMES, FaultRecord, injection_times, record_of
 from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
-from continuum_robot.experiments.fault_campaign.kind import FaultKind
+from continuum_robot.experiments.fault_campaign.kind import FaultKind, NamedKind
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
@@ -85,8 +85,11 @@ class Stand(Protocol):
     """What faults need of the stack under test."""
 
     robot: Robot
-    limits: TensionLimits
     link: StackLink
+
+    @property
+    def limits(self) -> TensionLimits:
+        """Of the robot."""
 
     def pid(self, process: str) -> int:
         """Process id of a part of the stack."""
@@ -115,7 +118,7 @@ class CampaignStand(Stand, Protocol):
 
 
 StandT = TypeVar("StandT")
-KindT = TypeVar("KindT")
+KindT = TypeVar("KindT", bound=NamedKind)
 CampaignStandT = TypeVar("CampaignStandT", bound=CampaignStand)
 
 

@@ -74,7 +74,7 @@ def run_one(stand: ServoStack, kind: ServoFault, injection_time: str, seed: int,
     stand.lived(stand.now_s, MOVE_S, LONGEST_WATCH_S)
     with Notices(stand.link) as notices:
         begin_s = stand.now_s
-        kind.action(stand, tendon)
+        kind.action(stand, tendon)  # type: ignore[arg-type]  # kinds of a bus take its robot and inject
         if kind.reaction == SAFE:
             late_s = begin_s + NOTICE_S
             wait_for(lambda: bool(notices.first_s) or stand.now_s > late_s, LONGEST_WATCH_S, 0.1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
@@ -37,6 +38,18 @@ DETECTABLE: dict[str, str] = {
 """From when on a fault can be known at all; the time to the safe state counts from there."""
 
 Action = Callable[[VirtualRobot, int], float | None]
+
+
+class NamedKind(Protocol):
+    """A kind as a record names it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def runs(self) -> str:
+        """Where it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
