@@ -264,7 +264,7 @@ class PolledActuators:
                     if not self.stepped:  # many motors take longer than a reading may be old
                         self._poll()
             except DeviceError:
-                self.switch_off()
+                self._let_go()
                 raise
             self.enabled = self._aligned = True
 
@@ -347,7 +347,14 @@ class PolledActuators:
         with self.lock:
             self.enabled, self._command = False, None
             if self._is_open:
-                self.switch_off()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Switch off whom the bus still reaches: one that is gone is no reason not to end."""
+        try:
+            self.switch_off()
+        except DeviceError as error:
+            self.last_error = str(error)
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""

@@ -7,6 +7,7 @@ An emulator knows bytes and time; on which port it is, and what its motors move,
 from __future__ import annotations
 
 import math
+import random
 import struct
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -20,33 +21,53 @@ QUIET_S = 0.02
 """Without a packet for so long, watchdogs may strike: every servo is then looked at in each step."""
 
 SILENT = "silent"
+MUTE = "mute"
+NO_SUPPLY = "no_supply"
+OTHER_BAUD = "other_baud"
 LOST_FRAMES = "lost_frames"
 CORRUPTED_FRAMES = "corrupted_frames"
 NOISE = "noise"
+GARBAGE = "garbage"
 REBOOT = "reboot"
 OVERHEATING = "overheating"
 OVERLOAD = "overload"
 INPUT_VOLTAGE = "input_voltage"
 ENCODER = "encoder"
+ELECTRICAL_SHOCK = "electrical_shock"
+WATCHDOG = "watchdog"
+WRONG_MODEL = "wrong_model"
+DRIVE_REVERSED = "drive_reversed"
+NARROW_LIMITS = "narrow_limits"
 STUCK_MOTOR = "stuck_motor"
 POSITION_JUMP = "position_jump"
 
 FAULTS: dict[str, str] = {
-    SILENT: "the servo answers nothing",
+    SILENT: "nothing reaches the servo, and it answers nothing",
+    MUTE: "the servo obeys, and nothing of what it answers arrives",
+    NO_SUPPLY: "the servo has no supply; it restarts when the fault ends",
+    OTHER_BAUD: "the servo listens at this baud rate, bit/s",
     LOST_FRAMES: "each nth answer gets lost",
     CORRUPTED_FRAMES: "each nth answer has a flipped bit",
     NOISE: "bytes that are no packet come before each nth answer",
+    GARBAGE: "random bytes come instead of its answers",
     REBOOT: "the servo restarts, once",
     OVERHEATING: "the servo is too hot and switched off, until it restarts",
     OVERLOAD: "the servo switches off by overload, once",
     INPUT_VOLTAGE: "the servo switches off by a supply out of its range, once",
     ENCODER: "the servo switches off since its encoder fails, once",
+    ELECTRICAL_SHOCK: "the servo switches off by a short circuit of its motor, once",
+    WATCHDOG: "the servo's own watchdog strikes, once",
+    WRONG_MODEL: "another model has the servo's number",
+    DRIVE_REVERSED: "an earlier use left the direction of the servo reversed",
+    NARROW_LIMITS: "an earlier use left narrow limits in the servo",
     STUCK_MOTOR: "the horn is blocked",
     POSITION_JUMP: "the position jumps by this many turns, once",
 }
 """Name and meaning of every fault that can be injected, with the meaning of the magnitude."""
 
-_SWITCHED_OFF = (OVERLOAD, OVERHEATING, INPUT_VOLTAGE, ENCODER)
+_SWITCHED_OFF = (OVERLOAD, OVERHEATING, INPUT_VOLTAGE, ENCODER, ELECTRICAL_SHOCK)
+LEFT_BEHIND = (WRONG_MODEL, DRIVE_REVERSED, NARROW_LIMITS)
+"""What lies in a servo's lasting memory."""
 
 
 class MotorPort(Protocol):
@@ -88,6 +109,7 @@ class EmulatedServo:
     silent_until_s : while it restarts, s
     heard_s : time of the newest packet on the bus, s
     faults : magnitudes by name
+    replaced : what stood in lasting registers before a fault, by address
     """
 
     motor: MotorPort
@@ -98,6 +120,7 @@ class EmulatedServo:
     silent_until_s: float = -math.inf
     heard_s: float = 0.0
     faults: dict[str, float] = field(default_factory=dict)
+    replaced: dict[int, bytes] = field(default_factory=dict)
 
     def get(self, address: int, size: int, *, signed: bool = False) -> int:
         """A register."""
@@ -135,7 +158,7 @@ class EmulatedServos:
     Attributes
     ----------
     servos : by number
-    bad_packets : packets with a wrong checksum
+    host_bps : at which the host talks, bit/s
     """
 
     title = "servos"
@@ -143,10 +166,13 @@ class EmulatedServos:
     """Bit or code by which a servo of this kind says why it switched off."""
     talks: ClassVar[bool] = False
     """Whether it sends without being asked: then it measures in every step."""
+    left_behind: ClassVar[Mapping[str, tuple[int, bytes]]] = {}
+    """Address and bytes of the lasting registers of each of :data:`LEFT_BEHIND` that servos of this kind have."""
+    has_watchdog = False
 
     def __init__(self, servos: Mapping[int, MotorPort], table_size: int, baud_bps: int) -> None:
         self.servos = {number: EmulatedServo(motor, bytearray(table_size)) for number, motor in servos.items()}
-        self.baud_bps = baud_bps
+        self.baud_bps = self.host_bps = baud_bps
         self.now_s = 0.0
         self._buffer, self._answered, self._answers = bytearray(), bytearray(), 0
         self._measured, self._changed, self._heard_s = False, True, 0.0
@@ -189,7 +215,17 @@ class EmulatedServos:
     def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
         """Lowest and highest position within its turn, rev."""
 
+    def strike(self, servo: EmulatedServo) -> None:
+        """Have the servo's own watchdog strike."""
+
     # --- from outside
+
+    @property
+    def known_faults(self) -> set[str]:
+        """Names of :data:`FAULTS` that servos of this kind can have."""
+        lacking = {fault for fault in _SWITCHED_OFF if fault not in self.own_faults}
+        lacking |= {fault for fault in LEFT_BEHIND if fault not in self.left_behind}
+        return set(FAULTS) - lacking - (set() if self.has_watchdog else {WATCHDOG})
 
     def centre(self) -> EmulatedServos:
         """Screw the spools on so that all are in the middle of their turn; gives itself."""
@@ -216,15 +252,26 @@ class EmulatedServos:
         """
         if number not in self.servos:
             raise ParameterError("number", number, f"one of the servos {', '.join(map(str, self.servos))}")
-        if fault and fault not in FAULTS:
-            raise ParameterError("fault", fault, "one of " + ", ".join(FAULTS) + ", or empty to end all")
-        if fault in _SWITCHED_OFF and fault not in self.own_faults:
-            raise ParameterError("fault", fault, f"{', '.join(self.own_faults)}, by which these servos switch off")
+        known = [one for one in FAULTS if one in self.known_faults]
+        if fault and fault not in known:
+            raise ParameterError("fault", fault, f"one of {', '.join(known)} of {self.title}, or empty to end all")
         self._changed = True
-        if fault:
-            self.servos[number].faults[fault] = magnitude
-        else:
-            self.servos[number].faults.clear()
+        servo = self.servos[number]
+        if not fault:
+            if NO_SUPPLY in servo.faults:
+                self.reboot(servo)
+            servo.faults.clear()
+            for address, data in servo.replaced.items():
+                servo.table[address : address + len(data)] = data
+            servo.replaced.clear()
+            return
+        servo.faults[fault] = magnitude
+        if fault in self.left_behind:
+            address, data = self.left_behind[fault]
+            servo.replaced.setdefault(address, bytes(servo.table[address : address + len(data)]))
+            servo.table[address : address + len(data)] = data
+        if fault == NO_SUPPLY:
+            self.reboot(servo)
 
     def hear(self, now_s: float) -> None:
         """A packet has come by ``now_s`` (s), and is taken in the step of then: no watchdog strikes before."""
@@ -264,8 +311,8 @@ class EmulatedServos:
         self._answered = bytearray()
         while (found := self.take_packet(self._buffer)) is not None:
             self._measure()
-            for servo in self.servos.values():
-                servo.heard_s = self.now_s
+            for number in filter(self.present, self.servos):
+                self.servos[number].heard_s = self.now_s
             self._changed, self._heard_s = True, self.now_s
             self.obey(*found)
         return bytes(self._answered)
@@ -324,25 +371,41 @@ class EmulatedServos:
     def present(self, number: int) -> EmulatedServo | None:
         """The servo of a number, if it listens."""
         servo = self.servos.get(number)
-        if servo is None or self.now_s < servo.silent_until_s or SILENT in servo.faults:
+        if servo is None or self.now_s < servo.silent_until_s or SILENT in servo.faults or NO_SUPPLY in servo.faults:
             return None
-        return servo
+        return servo if servo.faults.get(OTHER_BAUD, self.baud_bps) == self.host_bps else None
+
+    def answering(self, number: int) -> EmulatedServo | None:
+        """The servo of a number, if it listens and its answers arrive."""
+        servo = self.present(number)
+        return None if servo is None or MUTE in servo.faults else servo
 
     def answer(self, number: int, data: bytes, error: int = 0) -> None:
         """Have a servo answer, if it listens."""
-        if (servo := self.present(number)) is not None and (framed := self._damaged(number, servo, error, data)):
-            self._answered += framed
+        if (servo := self.answering(number)) is not None:
+            self.send(self.framed(number, servo, error, data), [servo])
 
     def answer_in_turn(self, numbers: Sequence[int], data: Callable[[EmulatedServo], bytes]) -> None:
         """Have servos answer in a chain: each waits for the one before it, so behind a silent one nobody does."""
         for number in numbers:
-            servo = self.present(number)
+            servo = self.answering(number)
             if servo is None:
                 break
             self.answer(number, data(servo))
 
-    def send(self, data: bytes) -> None:
-        """Send bytes as they are."""
+    def send(self, framed: bytes, servos: Sequence[EmulatedServo] = ()) -> None:
+        """Send what servos answer together, as their faults leave it; without servos: what their adapter answers."""
+        self._answers += bool(servos)
+        if any(self._struck_by(servo, LOST_FRAMES) for servo in servos):
+            return
+        data = bytearray(framed)
+        for servo in servos:
+            if self._struck_by(servo, CORRUPTED_FRAMES):
+                data[len(data) // 2] ^= 0x10
+            if self._struck_by(servo, NOISE):
+                data[:0] = b"\xff\xff\x00\xfd\xff"
+            if GARBAGE in servo.faults:
+                data[:] = random.Random(self._answers).randbytes(len(data))
         self._answered += data
 
     def reboot(self, servo: EmulatedServo) -> None:
@@ -350,17 +413,6 @@ class EmulatedServos:
         self.boot(servo)
         servo.reference_rev = math.nan
         servo.silent_until_s = self.now_s + BOOT_S
-
-    def _damaged(self, number: int, servo: EmulatedServo, error: int, data: bytes) -> bytes:
-        self._answers += 1
-        if self._struck_by(servo, LOST_FRAMES):
-            return b""
-        framed = bytearray(self.framed(number, servo, error, data))
-        if self._struck_by(servo, CORRUPTED_FRAMES):
-            framed[len(framed) // 2] ^= 0x10
-        if self._struck_by(servo, NOISE):
-            framed[:0] = b"\xff\xff\x00\xfd\xff"
-        return bytes(framed)
 
     def _struck_by(self, servo: EmulatedServo, fault: str) -> bool:
         return fault in servo.faults and self._answers % max(1, int(servo.faults[fault])) == 0
@@ -375,6 +427,8 @@ class EmulatedServos:
     def _strike(self, servo: EmulatedServo) -> None:
         if servo.faults.pop(REBOOT, None) is not None:
             self.reboot(servo)
+        if servo.faults.pop(WATCHDOG, None) is not None and self.is_on(servo):
+            self.strike(servo)
         jump = servo.faults.pop(POSITION_JUMP, None)
         if jump is not None:
             servo.zero_rev -= jump

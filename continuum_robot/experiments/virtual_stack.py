@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
+from continuum_robot.identification.procedures.homing import Homed
 from continuum_robot.identification.procedures.procedure import Procedure
 from continuum_robot.identification.procedures.run import ProcedureRun
 from continuum_robot.models.making import robot_model
@@ -141,7 +142,7 @@ class VirtualStack(QuietWatcher):
         return np.full(self.robot.tendon_count, np.nan) if reading is None else reading.tension_n
 
     def drive(self, procedure: Procedure[Any]) -> None:
-        """Run a procedure to its end, then switch the torque off.
+        """Run a procedure to its end, then switch the torque off; after a homing displacements count from its zero.
 
         Parameters
         ----------
@@ -156,8 +157,10 @@ class VirtualStack(QuietWatcher):
         self._pace.run(0.05)  # the currents of a procedure before fade
         self.loop.begin_procedure(run)
         self._pace.wait(lambda: run.finished, LONGEST_PROCEDURE_S)
-        self.loop.end_procedure(run, [0.0] * self.robot.tendon_count)
-        if run.conclude() is None:
+        found = run.conclude()
+        zero_m = found.zero_m.tolist() if isinstance(found, Homed) else [0.0] * self.robot.tendon_count
+        self.loop.end_procedure(run, zero_m)
+        if found is None:
             raise ContinuumRobotError(f"the procedure ended early: {run.problem}")
 
     def calibrate_cogging(self, progress: Callable[[str], None]) -> CoggingCalibration:

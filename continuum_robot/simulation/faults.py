@@ -20,9 +20,12 @@ SATURATE_CURRENT = "saturate_current"
 SLACK_TENDON = "slack_tendon"
 STUCK_MOTOR = "stuck_motor"
 SNAPPED_TENDON = "snapped_tendon"
+BRAKE_OPEN = "brake_open"
+BRAKE_SHUT = "brake_shut"
 DEVICE_FAULT = "device_fault"
 HOT_MOTOR = "hot_motor"
 
+BRAKES = (BRAKE_OPEN, BRAKE_SHUT)
 LONGEST_DELAY_S = 1.0
 
 
@@ -59,6 +62,8 @@ FAULTS: dict[str, FaultKind] = {
     SLACK_TENDON: FaultKind("the tendon is longer by this length", "m", -0.1, 1, mechanical=True),
     STUCK_MOTOR: FaultKind("the motor does not turn; no magnitude", mechanical=True),
     SNAPPED_TENDON: FaultKind("the tendon transmits nothing; no magnitude", mechanical=True),
+    BRAKE_OPEN: FaultKind("the brake of the motor does not close; no magnitude", mechanical=True),
+    BRAKE_SHUT: FaultKind("the brake of the motor does not open; no magnitude", mechanical=True),
     DEVICE_FAULT: FaultKind(
         "the motor board reports a fault and gives no current, until its faults are cleared; no magnitude"
     ),

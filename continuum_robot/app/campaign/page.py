@@ -113,21 +113,33 @@ def _servos() -> list[str]:
         "",
         "    continuum-robot faults --robot three_segment_servo",
         "",
-        f"The robot moves to {100 * servos.DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m`; its devices"
-        " are simulated in the process. In a safe robot no servo pulls in any more"
+        f"The robot moves to {100 * servos.DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m`. Kinds whose"
+        " name begins with `bus_` run on emulated servos, by their bytes, and those that the robot's servos can have;"
+        " the others on devices that are simulated in the process. In a safe robot no servo pulls in any more"
         f" {1e3 * TIME_TO_SAFE_S:.0f} ms and `speed_m_per_s` / `acceleration_m_per_s2` after the fault can be known."
         " No tendon ever has more than a servo at `limits.maximum_n` may measure, and in the end none has more than a"
-        " motor without current holds by its friction. A robot that goes on is within"
-        f" {1e3 * DEVIATION_M:g} mm and the servos' lag of its reference.",
+        " motor without current holds by its friction; where the stop can only hold the robot, no spool winds in more"
+        f" than {1e3 * servos.HELD_M:g} mm. A robot that goes on is within"
+        f" {1e3 * DEVIATION_M:g} mm and the servos' lag of its reference. A fault that is there before the start, and"
+        " of those that last each reset before the cure, is refused in a sentence that names it. Where a servo's zero"
+        " is lost the robot is homed. Some kinds run in the processes of `up` as well, in lock-step, with the driver at"
+        " a pseudo-terminal: there the end is judged, and no time.",
         "",
-        "| fault | cause | becomes | found as |",
-        "|---|---|---|---|",
+        "| fault | cause | begins | becomes | found as | cure |",
+        "|---|---|---|---|---|---|",
         *(
-            f"| `{kind.name}` | {kind.cause} | {kind.reaction} | {', '.join(f'`{name}`' for name in kind.found)} |"
+            f"| `{kind.name}`{' *' * kind.stack} | {kind.cause} | {', '.join(kind.moments)} |"
+            f" {kind.reaction}{_held(kind)} | {', '.join(f'`{name}`' for name in kind.found)} | {kind.cure} |"
             for kind in servos.KINDS
         ),
         "",
+        "\\* in the processes of `up` too",
+        "",
     ]
+
+
+def _held(kind: servos.ServoFault) -> str:
+    return ", holds its place" if kind.holds else ""
 
 
 def _soak() -> list[str]:

@@ -39,6 +39,7 @@ from continuum_robot.app.campaign.runner import (
     Rng,
     killed,
     run_on_stacks,
+    run_one,
     stopped_for,
 )
 from continuum_robot.app.client.stack_link import DIAGNOSTICS, REFERENCE_PERIOD_S, StackLink
@@ -405,7 +406,9 @@ def run_campaign(
     injection_time_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
     """
     chosen = [kind for kind in kinds if kind.runs == PROCESSES]
-    yield from run_on_stacks(partial(_running, robot_file, seed), chosen, ACTIONS, injection_time_count, seed)
+    yield from run_on_stacks(
+        partial(_running, robot_file, seed), chosen, partial(run_one, ACTIONS), injection_time_count, seed
+    )
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from continuum_robot.experiments.fault_campaign import campaign, servos
 from continuum_robot.experiments.fault_campaign.campaign import FaultRecord, as_mapping, injection_times, summary
 from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL, FaultKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
+from continuum_robot.experiments.fault_campaign.servo_kinds import ServoFault
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
 from continuum_robot.workers import HERE, WorkerOptions, tasks
@@ -65,7 +66,9 @@ def run_faults(
     chosen: list[FaultKind] = []
     if not loaded.takes_displacements:
         chosen = [kind for kind in kinds_by_name(kinds) if processes or kind.runs == VIRTUAL]
-    total = len([*chosen, *servo_kinds]) * len(injection_times(injection_time_count))
+    times = len(injection_times(injection_time_count))
+    on_servos = servos.virtual_runs(loaded, servo_kinds, times, seed) if servo_kinds else []
+    total = len(chosen) * times + len(on_servos) + (sum(kind.stack for kind in servo_kinds) if processes else 0)
     records: list[FaultRecord] = []
     with counting_bar(console) as progress:
         task = progress.add_task("faults", total=total)
@@ -83,10 +86,10 @@ def run_faults(
             if chosen:
                 runs = campaign.virtual_runs(loaded, chosen, injection_time_count, seed)
                 records += runner.run(campaign.run_virtual, runs, lambda _, record: finished(record))
-            if servo_kinds:
-                on_servos = servos.virtual_runs(loaded, servo_kinds, injection_time_count, seed)
+            if on_servos:
                 records += runner.run(servos.run_virtual, on_servos, lambda _, record: finished(record))
-        for record in _in_real_time(robot, chosen, injection_time_count, seed):
+        in_processes = servo_kinds if processes else ()
+        for record in _in_processes(robot, chosen, in_processes, injection_time_count, seed):
             records.append(record)
             finished(record)
     numbers = summary(records)
@@ -129,12 +132,13 @@ def print_kinds(console: Console | None = None) -> None:
     for kind in KINDS:
         table.add_row(kind.name, kind.runs, kind.reaction, kind.cause)
     for servo_kind in servos.KINDS:
-        table.add_row(servo_kind.name, "virtual time, servos", servo_kind.reaction, servo_kind.cause)
+        where = ", processes of up" if servo_kind.stack else ""
+        table.add_row(servo_kind.name, f"virtual time{where}: servos", servo_kind.reaction, servo_kind.cause)
     console.print(table)
 
 
-def _in_real_time(
-    robot: str, kinds: Sequence[FaultKind], injection_time_count: int, seed: int
+def _in_processes(
+    robot: str, kinds: Sequence[FaultKind], servo_kinds: Sequence[ServoFault], injection_time_count: int, seed: int
 ) -> Iterator[FaultRecord]:
     """Runs of the kinds that need processes, one after the other: several stacks at once would make each other late."""
     # Only here: the rest of the campaign runs where there is no ROS.
@@ -147,6 +151,10 @@ def _in_real_time(
     if any(kind.runs == STACK for kind in kinds):  # the stack claims the domain itself
         yield from importlib.import_module("continuum_robot.app.campaign.stack").run_campaign(
             robot, kinds, injection_time_count, seed
+        )
+    if any(kind.stack for kind in servo_kinds):
+        yield from importlib.import_module("continuum_robot.app.campaign.servo_stack").run_campaign(
+            robot, servo_kinds, seed
         )
 
 

@@ -29,7 +29,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.campaign import INJECTION_TIMES, FaultRecord, injection_times, record_of
 from continuum_robot.experiments.fault_campaign.judgement import TORQUE_MARGIN_N, judge
-from continuum_robot.experiments.fault_campaign.kind import FaultKind
+from continuum_robot.experiments.fault_campaign.kind import FaultKind, NamedKind
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
@@ -84,8 +84,11 @@ class Stand(Protocol):
     """What faults need of the stack under test."""
 
     robot: Robot
-    limits: TensionLimits
     link: StackLink
+
+    @property
+    def limits(self) -> TensionLimits:
+        """Of the robot."""
 
     def pid(self, process: str) -> int:
         """Process id of a part of the stack."""
@@ -113,7 +116,9 @@ class CampaignStand(Stand, Protocol):
         """What an operator does; why the stack is not up then, "" where it is."""
 
 
-StandT = TypeVar("StandT", bound=CampaignStand)
+StandT = TypeVar("StandT")
+KindT = TypeVar("KindT", bound=NamedKind)
+CampaignStandT = TypeVar("CampaignStandT", bound=CampaignStand)
 
 
 def killed(stand: Stand, process: str) -> Callable[[], None]:
@@ -179,13 +184,18 @@ class Notices:
 
 
 def run_one(
-    stand: StandT, kind: FaultKind, act: Callable[[StandT, Rng], Effect], injection_time: str, seed: int, rng: Rng
+    actions: Mapping[str, Callable[[CampaignStandT, Rng], Effect]],
+    stand: CampaignStandT,
+    kind: FaultKind,
+    injection_time: str,
+    seed: int,
+    rng: Rng,
 ) -> FaultRecord:
     """Move, let it happen, watch, judge, recover.
 
     Parameters
     ----------
-    act : makes it happen
+    actions : make it happen, by the kind's name
     injection_time : a key of ``INJECTION_TIMES``
     seed : of the campaign
 
@@ -198,7 +208,7 @@ def run_one(
     after_s = stand.knowable_after_s(kind)
     with Notices(stand.link) as notices:
         begin_s = time.monotonic()
-        effect = act(stand, rng)
+        effect = actions[kind.name](stand, rng)
         begin_s = next((one for one in (effect.begin_s, effect.known_s) if math.isfinite(one)), begin_s)
         stand.watch(begin_s, after_s)
         truth = stand.judged_truth(begin_s)
@@ -249,8 +259,8 @@ def _recovery(stand: CampaignStand, effect: Effect) -> str:
 
 def run_on_stacks(
     running: Callable[[], AbstractContextManager[StandT]],
-    kinds: Sequence[FaultKind],
-    actions: Mapping[str, Callable[[StandT, Rng], Effect]],
+    kinds: Sequence[KindT],
+    run: Callable[[StandT, KindT, str, int, Rng], FaultRecord],
     injection_time_count: int,
     seed: int,
 ) -> Iterator[FaultRecord]:
@@ -259,7 +269,7 @@ def run_on_stacks(
     Parameters
     ----------
     running : brings a stack up, while a block lasts
-    actions : by the kind's name
+    run : one run on a stack, by kind, injection time, seed and what draws
     injection_time_count : of ``INJECTION_TIMES``, the first ones
     seed : of noise and of what is drawn
 
@@ -280,7 +290,7 @@ def run_on_stacks(
                 while waiting and recovered:
                     kind, injection_time = waiting.pop(0)
                     try:
-                        record = run_one(stand, kind, actions[kind.name], injection_time, seed, rng)
+                        record = run(stand, kind, injection_time, seed, rng)
                     except ContinuumRobotError as error:
                         record = record_of(kind, injection_time, seed, None, problems=[str(error)])
                     recovered = record.recovered_without_restart

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import Float64
 
 from continuum_robot.action import CheckTendons
-from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, killed, run_on_stacks, stopped_for
+from continuum_robot.app.campaign.runner import WATCH_S, Effect, Rng, killed, run_on_stacks, run_one, stopped_for
 from continuum_robot.app.client.stack_link import SOURCE
 from continuum_robot.app.client.trajectories import source_parameters
 from continuum_robot.app.soak.faults import (
@@ -515,7 +515,9 @@ def run_campaign(
     """
     for controller in ("clarke", "topic", "own"):
         chosen = [k for k in kinds if k.runs == STACK and CONTROLLERS.get(k.name, "clarke") == controller]
-        yield from run_on_stacks(partial(_running, robot_file, controller), chosen, ACTIONS, injection_time_count, seed)
+        yield from run_on_stacks(
+            partial(_running, robot_file, controller), chosen, partial(run_one, ACTIONS), injection_time_count, seed
+        )
 
 
 @contextlib.contextmanager

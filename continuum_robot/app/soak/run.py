@@ -27,7 +27,7 @@ from continuum_robot.app.soak.report import draw_soak, print_soak, write_soak
 from continuum_robot.app.soak.stand import CLIENT, StackStand
 from continuum_robot.app.soak.usage import QUANTITIES, UsageLog
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, TIME_TO_SAFE_S, TORQUE_MARGIN_N
+from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, REST_S, TIME_TO_SAFE_S, TORQUE_MARGIN_N
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot
@@ -37,7 +37,6 @@ Vector = NDArray[np.float64]
 WATCH_S = 1.5
 LONGEST_WATCH_S = 30.0
 RAMP_S = 0.3
-REST_S = 0.1
 HOLD_S = 0.5
 MOTION_PROBABILITY = 0.8
 LONGEST_MOTION_S = 4.0
@@ -303,7 +302,7 @@ def time_to_safe(
 
     Returns
     -------
-    whether the last :data:`REST_S` are safe; time from then to the last unsafe instant, s, on the robot's own clock:
+    whether the last :data:`.REST_S` are safe; time from then to the last unsafe instant, s, on the robot's own clock:
     what it did not live through, since this machine was busy, does not count. NaN where they are not safe, or it is
     not known when
     """

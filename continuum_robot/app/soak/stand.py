@@ -25,6 +25,7 @@ from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.soak.stack import PIDS, TRUTH
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.truth_ring import TruthRingReader
@@ -90,7 +91,7 @@ class StackStand:
 
     Attributes
     ----------
-    robot, limits : of the robot file
+    robot : of the robot file
     link : a client's
     peak_n : largest true tension so far, N
     lived_s : how long the robot was watched, on its own clock, s
@@ -108,7 +109,8 @@ class StackStand:
         look: Callable[[Mapping[str, int]], None] = lambda _pids: None,
     ) -> None:
         self.robot = load_robot(robot)
-        self.limits = self.robot.tension_limits
+        robot_limits = self.robot.displacement_limits if self.robot.takes_displacements else self.limits
+        self._maximum_n = robot_limits.maximum_n
         self.peak_n = self.lived_s = 0.0
         self._overloads: list[Overload] = []
         self._robot_name, self._folder = robot, folder
@@ -122,6 +124,11 @@ class StackStand:
         self._program: subprocess.Popen[bytes] | None = None
         self.link: StackLink = None  # type: ignore[assignment]
         self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+
+    @property
+    def limits(self) -> TensionLimits:
+        """Those of a robot that takes tensions. Raises :class:`ParameterError` for another one."""
+        return self.robot.tension_limits
 
     def start(self) -> None:
         """Start the stack, wait until it is up, and watch it.
@@ -259,7 +266,7 @@ class StackStand:
     def _note(self, truth: dict[str, Vector]) -> None:
         peak_n = float(truth["tension_n"].max())
         self.peak_n = max(self.peak_n, peak_n)
-        if peak_n > self.limits.maximum_n:
+        if peak_n > self._maximum_n:
             at_s = float(truth["time_s"][int(truth["tension_n"].max(axis=1).argmax())]) - self._begin_s
             self._overloads.append(Overload(at_s, peak_n, float(truth["motor_n"].max())))
         self.lived_s += float(np.clip(np.diff(truth["lived_s"]), 0.0, None).sum())

@@ -20,7 +20,7 @@ from continuum_robot.drivers.dynamixel import models, protocol_2, registers
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, place, sync_write
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
-from continuum_robot.drivers.polled import POSITION_JUMP, Sample
+from continuum_robot.drivers.polled import POSITION_JUMP, RECEIVE_TIMEOUT, Sample
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
@@ -104,6 +104,13 @@ class DynamixelActuators(BusServos):
                 aligned &= self.get(servo, servo.mark, 2) == registers.KNOWN_MARK
             self._keep(servo, registers.RETURN_DELAY, 0, "return delay")
             drive = self.get(servo, registers.DRIVE_MODE, 1)
+            if drive & registers.REVERSED:
+                # Which way was meant nobody can tell, and the wrong one winds a tendon in.
+                raise DeviceError(
+                    self.device_of(self.servos.index(servo.id)),
+                    f"turns the other way round: bit 0 of its Drive Mode ({drive}) is set",
+                    "Clear the bit with the maker's wizard, then check polarity of this motor with check-tendons.",
+                )
             self._keep(servo, registers.DRIVE_MODE, drive & ~(registers.TIME_PROFILE | registers.ON_BY_GOAL), "drive")
             self._keep(servo, registers.OPERATING_MODE, MODES[servo.mode], "operating mode")
             self._limit(servo)
@@ -185,8 +192,7 @@ class DynamixelActuators(BusServos):
             self._prepare_position(index, servo)
         self.put(servo, servo.mark, 2, registers.KNOWN_MARK)
         self.put(servo, servo.at(registers.TORQUE_ENABLE), 1, 1)
-        watchdog = registers.watchdog_counts(self.settings.receive_timeout_ms)
-        self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, watchdog)
+        watchdog = self._arm(servo)
         if self.get(servo, servo.at(registers.BUS_WATCHDOG), 1) != watchdog:
             remedy = "Try again; firmware before version 38 has none: update it with the maker's wizard."
             raise DeviceError(device, "did not take its watchdog", remedy)
@@ -321,6 +327,22 @@ class DynamixelActuators(BusServos):
                 self.latch(index, TORQUE_OFF)
                 if servo.mode != POSITION:
                     self.lose_zero([index])
+        if self.enabled:
+            self._watch_watchdogs()
+
+    def _watch_watchdogs(self) -> None:
+        """Where a servo's own watchdog struck though the bus lives, have it take goals again: a stop needs them."""
+        for index, data in self._read_all(registers.BUS_WATCHDOG, 1, self.heard()).items():
+            if data[0] == registers.WATCHDOG_STRUCK:
+                self.latch(index, RECEIVE_TIMEOUT)
+                self._arm(self._table[index])
+
+    def _arm(self, servo: _Servo) -> int:
+        """Set a servo's watchdog by way of 0, since one that struck refuses goals until then; what it was set to."""
+        counts = registers.watchdog_counts(self.settings.receive_timeout_ms)
+        for value in (0, counts):
+            self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, value)
+        return counts
 
     # --- overload
 

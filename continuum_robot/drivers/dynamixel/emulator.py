@@ -13,10 +13,14 @@ from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSI
 from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, HEADER, REBOOT, STATUS, Protocol2, crc_16
 from continuum_robot.drivers.servo_bus import BROADCAST
 from continuum_robot.drivers.servo_emulation import (
+    DRIVE_REVERSED,
+    ELECTRICAL_SHOCK,
     ENCODER,
     INPUT_VOLTAGE,
+    NARROW_LIMITS,
     OVERHEATING,
     OVERLOAD,
+    WRONG_MODEL,
     EmulatedServo,
     EmulatedServos,
     MotorPort,
@@ -29,6 +33,8 @@ _SIZE = 147
 _NEW_RETURN_DELAY = 250
 _DEFAULT_GAIN = 1920
 _FULL_PWM = 885
+_NARROW_PWM = 100
+_XL320 = 350
 _LARGEST_REV_PER_S = 1.0
 _VOLATILE = registers.TORQUE_ENABLE
 _GOALS = (registers.GOAL_PWM, registers.GOAL_CURRENT, registers.GOAL_VELOCITY, registers.GOAL_POSITION)
@@ -47,7 +53,19 @@ class EmulatedDynamixels(EmulatedServos):
     """
 
     title = "Dynamixel servos"
-    own_faults: ClassVar = {INPUT_VOLTAGE: 0, OVERHEATING: 2, ENCODER: 3, OVERLOAD: registers.OVERLOAD}
+    own_faults: ClassVar = {
+        INPUT_VOLTAGE: 0,
+        OVERHEATING: 2,
+        ENCODER: 3,
+        ELECTRICAL_SHOCK: 4,
+        OVERLOAD: registers.OVERLOAD,
+    }
+    left_behind: ClassVar = {
+        WRONG_MODEL: (registers.MODEL_NUMBER, _XL320.to_bytes(2, "little")),
+        DRIVE_REVERSED: (registers.DRIVE_MODE, bytes([registers.REVERSED])),
+        NARROW_LIMITS: (registers.PWM_LIMIT, _NARROW_PWM.to_bytes(2, "little")),
+    }
+    has_watchdog = True
 
     def __init__(
         self,
@@ -115,17 +133,18 @@ class EmulatedDynamixels(EmulatedServos):
 
     def _answer_together(self, numbers: bytes, address: int, size: int) -> None:
         """One packet: each adds its error, number, registers and the checksum of all so far, the first the header."""
-        if any(self.present(number) is None for number in numbers):
+        servos = [servo for number in numbers if (servo := self.answering(number)) is not None]
+        if len(servos) < len(numbers):
             return
-        begin = HEADER + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS)
-        remainder = crc_16(begin)
-        self.send(begin)
-        for number in numbers:
-            part = bytes([0, number]) + self.servos[number].table[address : address + size]
+        packet = bytearray(HEADER + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS))
+        remainder = crc_16(packet)
+        for number, servo in zip(numbers, servos, strict=True):
+            part = bytes([0, number]) + servo.table[address : address + size]
             remainder = crc_16(part, remainder)
             ending = remainder.to_bytes(2, "little")
             remainder = crc_16(ending, remainder)
-            self.send(part + ending)
+            packet += part + ending
+        self.send(packet, servos)
 
     def write(self, number: int, address: int, data: bytes) -> int:
         """Set registers, unless it refuses."""
@@ -185,13 +204,17 @@ class EmulatedDynamixels(EmulatedServos):
         servo.table[self._at(registers.HARDWARE_ERROR)] |= 1 << self.own_faults[fault]
         servo.table[self._at(registers.TORQUE_ENABLE)] = 0
 
+    @staticmethod
+    def _direction(servo: EmulatedServo) -> int:
+        return -1 if servo.get(registers.DRIVE_MODE, 1) & registers.REVERSED else 1
+
     def measure(self, servo: EmulatedServo) -> None:
         """Current or load, speed, place, voltage, temperature."""
-        motor, unit_a = servo.motor, self.model.current_unit_a
+        motor, unit_a, direction = servo.motor, self.model.current_unit_a, self._direction(servo)
         state = registers.ServoState(
-            round(motor.current_a / unit_a if unit_a else motor.load_fraction / registers.LOAD_UNIT),
-            motor.velocity_rev_per_s,
-            motor.position_rev - servo.zero_rev,
+            direction * round(motor.current_a / unit_a if unit_a else motor.load_fraction / registers.LOAD_UNIT),
+            direction * motor.velocity_rev_per_s,
+            direction * (motor.position_rev - servo.zero_rev),
             12.0,
             85.0 if OVERHEATING in servo.faults else 31.0,
         )
@@ -204,23 +227,30 @@ class EmulatedDynamixels(EmulatedServos):
         waited_ms = 1000 * (self.now_s - servo.heard_s)
         if self.is_on(servo) and 0 < watchdog < registers.WATCHDOG_STRUCK:
             if waited_ms > watchdog * registers.WATCHDOG_UNIT_MS:
-                servo.set(self._at(registers.BUS_WATCHDOG), 1, registers.WATCHDOG_STRUCK)
-                if mode == MODES[CURRENT]:
-                    servo.set(self._at(registers.GOAL_CURRENT), 2, 0)
-                elif mode == MODES[VELOCITY]:
-                    servo.set(self._at(registers.GOAL_VELOCITY), 4, 0)
-                else:
-                    self.measure(servo)
-                    present = servo.get(self._at(registers.PRESENT_POSITION), 4, signed=True)
-                    servo.set(self._at(registers.GOAL_POSITION), 4, present)
+                self.strike(servo)
         if not self.is_on(servo):
             servo.let_go()
         elif mode == MODES[CURRENT]:
-            servo.let_go(servo.get(self._at(registers.GOAL_CURRENT), 2, signed=True) * self.model.current_unit_a)
+            goal = servo.get(self._at(registers.GOAL_CURRENT), 2, signed=True) * self.model.current_unit_a
+            servo.let_go(self._direction(servo) * goal)
         else:
             self._hold(servo, mode, duration_s)
 
+    def strike(self, servo: EmulatedServo) -> None:
+        """No current, no speed, or its present place; it takes no goals until the watchdog is set to 0."""
+        mode = servo.get(registers.OPERATING_MODE, 1)
+        servo.set(self._at(registers.BUS_WATCHDOG), 1, registers.WATCHDOG_STRUCK)
+        if mode == MODES[CURRENT]:
+            servo.set(self._at(registers.GOAL_CURRENT), 2, 0)
+        elif mode == MODES[VELOCITY]:
+            servo.set(self._at(registers.GOAL_VELOCITY), 4, 0)
+        else:
+            self.measure(servo)
+            present = servo.get(self._at(registers.PRESENT_POSITION), 4, signed=True)
+            servo.set(self._at(registers.GOAL_POSITION), 4, present)
+
     def _hold(self, servo: EmulatedServo, mode: int, duration_s: float) -> None:
+        direction = self._direction(servo)
         goal = servo.get(self._at(registers.GOAL_POSITION), 4, signed=True) / self.model.counts_per_turn
         unit = self.model.velocity_unit_rev_per_s
         speed = servo.get(self._at(registers.PROFILE_VELOCITY), 4) * unit
@@ -229,9 +259,9 @@ class EmulatedDynamixels(EmulatedServos):
             largest = servo.get(registers.CURRENT_LIMIT, 2)
             fraction = servo.get(self._at(registers.GOAL_CURRENT), 2, signed=True) / largest if largest else 0.0
         if mode == MODES[VELOCITY]:
-            turns_per_s = servo.get(self._at(registers.GOAL_VELOCITY), 4, signed=True) * unit
+            turns_per_s = direction * servo.get(self._at(registers.GOAL_VELOCITY), 4, signed=True) * unit
             begin = servo.motor.position_rev if math.isnan(servo.reference_rev) else servo.reference_rev
             servo.follow(begin + turns_per_s * duration_s, 0.0, min(1.0, fraction), duration_s)
             servo.moves = True
             return
-        servo.follow(goal + servo.zero_rev, speed, min(1.0, fraction), duration_s)
+        servo.follow(direction * goal + servo.zero_rev, speed, min(1.0, fraction), duration_s)

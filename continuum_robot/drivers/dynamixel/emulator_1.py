@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -10,12 +11,20 @@ from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.dynamixel import models
 from continuum_robot.drivers.dynamixel.models import Model
 from continuum_robot.drivers.dynamixel.protocol_1 import DIRECTION, FULL_TORQUE, OVERLOAD, TABLE, TEMPERATURE
-from continuum_robot.drivers.servo_emulation import INPUT_VOLTAGE, OVERHEATING, EmulatedServo, MotorPort
+from continuum_robot.drivers.servo_emulation import (
+    INPUT_VOLTAGE,
+    NARROW_LIMITS,
+    OVERHEATING,
+    WRONG_MODEL,
+    EmulatedServo,
+    MotorPort,
+)
 from continuum_robot.drivers.short_emulation import EmulatedShortServos
 
 _SIZE, _ID, _BAUD = 74, 3, 4
 _MAXIMUM_TORQUE, _VOLATILE = 14, 24
 _NEW_RETURN_DELAY = 250
+_XL320 = 350
 _ERROR = 73
 """Where the emulator keeps the error: no register of these servos."""
 
@@ -37,6 +46,10 @@ class EmulatedProtocol1(EmulatedShortServos):
 
     title = "Dynamixel servos"
     own_faults: ClassVar = {INPUT_VOLTAGE: 0, OVERHEATING: 2, servo_emulation.OVERLOAD: OVERLOAD}
+    left_behind: ClassVar = {
+        WRONG_MODEL: (TABLE.model, _XL320.to_bytes(2, "little")),
+        NARROW_LIMITS: (TABLE.low, struct.pack("<2H", 500, 520)),
+    }
 
     def __init__(
         self, servos: Mapping[int, MotorPort], model: Model | None = None, *, baud_bps: int = 1_000_000

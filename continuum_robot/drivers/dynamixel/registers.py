@@ -43,8 +43,8 @@ its turns as it did then."""
 BAUD_CODES = {57600: 1, 115200: 2, 1_000_000: 3, 2_000_000: 4, 3_000_000: 5, 4_000_000: 6, 9600: 0}
 ANSWERS_ALL = 2
 """Status return level of a servo that answers what is written too."""
-TIME_PROFILE, ON_BY_GOAL = 4, 8
-"""Bits of the drive mode: profiles in time instead of speed; a goal switches the torque on."""
+REVERSED, TIME_PROFILE, ON_BY_GOAL = 1, 4, 8
+"""Bits of the drive mode: it turns the other way round; profiles in time instead of speed; a goal switches it on."""
 WATCHDOG_UNIT_MS = 20
 WATCHDOG_STRUCK = 0xFF
 LOAD_UNIT = 1e-3

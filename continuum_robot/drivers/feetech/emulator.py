@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import ClassVar
 
 from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.feetech.actuators import (
     COUNTS_PER_TURN,
+    ENDIAN,
     FULL_TORQUE,
     LOAD_SIGN,
     LOCK,
@@ -19,7 +21,16 @@ from continuum_robot.drivers.feetech.actuators import (
     TEMPERATURE,
 )
 from continuum_robot.drivers.feetech.settings import BAUD_CODES, SPEED_UNIT_REV_PER_S
-from continuum_robot.drivers.servo_emulation import ENCODER, INPUT_VOLTAGE, OVERHEATING, EmulatedServo, MotorPort
+from continuum_robot.drivers.servo_emulation import (
+    ELECTRICAL_SHOCK,
+    ENCODER,
+    INPUT_VOLTAGE,
+    NARROW_LIMITS,
+    OVERHEATING,
+    WRONG_MODEL,
+    EmulatedServo,
+    MotorPort,
+)
 from continuum_robot.drivers.short_emulation import EmulatedShortServos
 
 STS3215 = 777
@@ -42,7 +53,17 @@ class EmulatedFeetech(EmulatedShortServos):
     """
 
     title = "Feetech servos"
-    own_faults: ClassVar = {INPUT_VOLTAGE: 0, ENCODER: 1, OVERHEATING: 2, servo_emulation.OVERLOAD: OVERLOAD}
+    own_faults: ClassVar = {
+        INPUT_VOLTAGE: 0,
+        ENCODER: 1,
+        OVERHEATING: 2,
+        ELECTRICAL_SHOCK: 3,
+        servo_emulation.OVERLOAD: OVERLOAD,
+    }
+    left_behind: ClassVar = {
+        WRONG_MODEL: (ENDIAN, b"\x01"),
+        NARROW_LIMITS: (TABLE.low, struct.pack("<2H", 2000, 2100)),
+    }
 
     def __init__(self, servos: Mapping[int, MotorPort], *, baud_bps: int = 1_000_000) -> None:
         super().__init__(

@@ -17,7 +17,7 @@ from continuum_robot.drivers.safety.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.fault_campaign import kind as table
 from continuum_robot.experiments.fault_campaign.judgement import DEVIATION_M, Judgement, judge
-from continuum_robot.experiments.fault_campaign.kind import FaultKind
+from continuum_robot.experiments.fault_campaign.kind import FaultKind, NamedKind
 from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot, make_plant
 from continuum_robot.robot.description import Robot
@@ -77,7 +77,7 @@ class FaultRecord:
 
 
 def record_of(
-    kind: FaultKind,
+    kind: NamedKind,
     injection_time: str,
     seed: int,
     judgement: Judgement | None,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
 from continuum_robot.robot.actuation import TensionLimits
@@ -37,6 +37,18 @@ DETECTABLE: dict[str, str] = {
 """From when on a fault can be known at all; the time to the safe state counts from there."""
 
 Action = Callable[[VirtualRobot, int], float | None]
+
+
+class NamedKind(Protocol):
+    """A kind as a record names it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def runs(self) -> str:
+        """Where it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

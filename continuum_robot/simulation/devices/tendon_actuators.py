@@ -42,7 +42,8 @@ class SimulatedTendonActuators:
 
     Readings are those of the motors' encoders, quantised and differentiated by the board; the tension is the measured
     current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
-    simulated and therefore NaN, except where a fault gives one.
+    simulated and therefore NaN, except where a fault gives one. Where ``actuators.brake_holds_n`` states brakes, they
+    close at once with the torque, and hold any load.
 
     Parameters
     ----------
@@ -100,7 +101,12 @@ class SimulatedTendonActuators:
         self._contacts = tuple(contacts)
         self._link = link
         self._progress = progress
-        known = tuple(name for name, kind in faults.FAULTS.items() if self._mechanism is None or not kind.mechanical)
+        self._has_brakes = self._mechanism is None and self._actuators.brake_holds_n is not None
+        known = tuple(
+            name
+            for name, kind in faults.FAULTS.items()
+            if (self._mechanism is None or not kind.mechanical) and (self._has_brakes or name not in faults.BRAKES)
+        )
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped = np.zeros(self.tendon_count, dtype=bool)
         self._coupling = coupling_of(robot)
@@ -342,7 +348,7 @@ class SimulatedTendonActuators:
     def _advance(self, time_s: float, duration_s: float) -> None:
         body = self._body()
         command = self._command if self._is_enabled else self._nothing
-        if not self._faults.empty or self._tripped.any() or self._is_altered:
+        if not self._faults.empty or self._tripped.any() or self._is_altered or self._has_brakes:
             command = self._with_faults(body, command, time_s)
         body.advance(command, duration_s)
 
@@ -358,12 +364,19 @@ class SimulatedTendonActuators:
             slack = board.magnitude(faults.SLACK_TENDON, time_s)
             plant.tendon_offset_m = np.where(np.isnan(slack), 0.0, slack)
             plant.stiffness_fraction = np.where(board.mask(faults.SNAPPED_TENDON, time_s), 0.0, 1.0)
-            plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s), 0.0, 1.0)
+            plant.motor_free = np.where(board.mask(faults.STUCK_MOTOR, time_s) | self._braked(time_s), 0.0, 1.0)
         off = self._tripped
         if self._coupling is not None:  # with all tendons of its motors
             moves = self._coupling.moves
             off = (moves[:, moves[off].any(axis=0)]).any(axis=1)
         return np.where(off, self._nothing, command)
+
+    def _braked(self, time_s: float) -> NDArray[np.bool_]:
+        """Motors that a brake keeps: where the torque is off, whatever the load."""
+        if not self._has_brakes:
+            return np.zeros(self.tendon_count, dtype=bool)
+        shut = self._faults.mask(faults.BRAKE_SHUT, time_s) | self._tripped | (not self._is_enabled)
+        return shut & ~self._faults.mask(faults.BRAKE_OPEN, time_s)
 
     # --- readings
 

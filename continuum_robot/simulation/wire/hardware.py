@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers import servo_emulation
 from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
 from continuum_robot.drivers.backends import board_faults, device_of, joined
 from continuum_robot.drivers.can_bus import frame_sockets
@@ -35,7 +34,7 @@ from continuum_robot.simulation.devices.string_encoder_device import string_erro
 from continuum_robot.simulation.plant import Plant, largest_currents_a
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 from continuum_robot.simulation.wire.plant_motors import PlantMotor, PlantMotors
-from continuum_robot.simulation.wire.servo_line import ServoLine
+from continuum_robot.simulation.wire.servo_line import LINE_FAULTS, ServoLine
 
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
@@ -55,7 +54,7 @@ def catalog() -> dict[str, str]:
     named = {name: faults.FAULTS[name].meaning for name in MECHANICAL}
     for prefix, kinds in (
         (BOARD, board_faults()),
-        (SERVO, servo_emulation.FAULTS),
+        (SERVO, LINE_FAULTS),
         (STRINGS, SimulatedStringEncoderBoard.catalog()),
         (FORCE, SimulatedRokubi.catalog()),
     ):

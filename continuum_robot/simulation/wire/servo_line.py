@@ -9,16 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from continuum_robot.drivers.pty import Pty, serve
-from continuum_robot.drivers.servo_emulation import EmulatedServos
+from continuum_robot.drivers.servo_emulation import FAULTS, EmulatedServos
 from continuum_robot.drivers.urgency import Urgency
+from continuum_robot.errors import DeviceError
 
+UNPLUGGED = "unplugged"
+LINE_FAULTS = FAULTS | {UNPLUGGED: "the adapter of the bus is pulled out"}
+"""Name and meaning of every fault of the servos and of their line."""
 _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if name[0] == "B" and name[1:].isdigit()}
 
 
 class ServoLine:
     """The serial bus of emulated servos.
 
-    A pseudo-terminal has no baud rate: where the host's differs from the servos', its bytes are lost here.
+    A pseudo-terminal has no baud rate: the servos are given the host's.
 
     Parameters
     ----------
@@ -30,6 +34,7 @@ class ServoLine:
     ----------
     servos : as given; to be used with ``lock`` held while :meth:`serve` is on
     pty : the line, which can hang up and be plugged in
+    unplugged : the adapter is out
     wrong_speed : reads that came at another baud rate than the servos'
     """
 
@@ -38,7 +43,7 @@ class ServoLine:
     ) -> None:
         self.servos, self.pty, self._catch_up = servos, Pty(link), catch_up
         self._waiting, self._urgency = b"", Urgency()
-        self.wrong_speed = 0
+        self.wrong_speed, self.unplugged = 0, False
         self.lock = threading.RLock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -75,14 +80,28 @@ class ServoLine:
             self._thread.start()
 
     def ask(self, data: bytes) -> bytes:
-        """What the servos answer to bytes of a host in this process, at the time of the latest step."""
+        """What the servos answer to bytes of a host in this process, at the time of the latest step.
+
+        Raises
+        ------
+        DeviceError : the adapter is out
+        """
         with self.lock:
+            if self.unplugged:
+                raise DeviceError("simulated servos", "are gone: the adapter is unplugged", "Plug it in.")
             return self.servos.take(data)
 
     def inject(self, fault: str, number: int, magnitude: float = 1.0) -> None:
-        """As of the servos."""
+        """As of the servos, and of the line."""
         with self.lock:
-            self.servos.inject(fault, number, magnitude)
+            if fault == UNPLUGGED and not self.unplugged:
+                self.unplugged = True
+                self.pty.hang_up()
+            elif not fault and self.unplugged:
+                self.unplugged = False
+                self.pty.plug_in()
+            if fault != UNPLUGGED:
+                self.servos.inject(fault, number, magnitude)
 
     def close(self) -> None:
         """End. Safe to call at any time."""
@@ -103,7 +122,7 @@ class ServoLine:
 
     def _received(self) -> bytes:
         data, self._waiting = self._waiting + self.pty.receive(), b""
-        if data and _SPEEDS.get(self.pty.host_speed(), self.servos.baud_bps) != self.servos.baud_bps:
-            self.wrong_speed += 1
-            return b""
+        if data:
+            self.servos.host_bps = _SPEEDS.get(self.pty.host_speed(), self.servos.baud_bps)
+            self.wrong_speed += self.servos.host_bps != self.servos.baud_bps
         return data

@@ -32,7 +32,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odri_stand import five_tendons
 
-from continuum_robot.drivers import servo_bus
+from continuum_robot.drivers import servo_bus, servo_emulation
 from continuum_robot.drivers.dynamixel import models, protocol_2, registers
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import MODELS, MODES, model_named
@@ -461,8 +461,9 @@ def test_an_adapter_that_is_pulled_out_and_put_in_is_taken_up_again(stand: Servo
     stand.actuators.clear_faults()
     assert stand.names() == set()
     stand.actuators.enable()
-    stand.actuators.close()
     stand.line.pty.hang_up()
+    stand.actuators.disable()
+    stand.actuators.close()
     with pytest.raises(DeviceError, match="there is no such port"):
         stand.actuators.open()
 
@@ -729,11 +730,44 @@ def test_a_goal_beyond_the_turn_is_held_at_its_end_and_latches() -> None:
 
 def test_drive_modes_that_would_move_by_themselves_are_mended() -> None:
     servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
-    servos.servos[3].set(registers.DRIVE_MODE, 1, registers.TIME_PROFILE | registers.ON_BY_GOAL | 1)
+    servos.servos[3].set(registers.DRIVE_MODE, 1, registers.TIME_PROFILE | registers.ON_BY_GOAL)
     actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
     actuators.open()
-    assert servos.register(3, registers.DRIVE_MODE, 1) == 1
-    assert "servo 3: drive 13 -> 1" in actuators.written
+    assert servos.register(3, registers.DRIVE_MODE, 1) == 0
+    assert "servo 3: drive 12 -> 0" in actuators.written
+
+
+def test_a_watchdog_that_strikes_alone_latches_and_lets_the_servo_take_goals_again() -> None:
+    now_s = [1.0]
+    servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
+    actuators = driver_of(
+        positioned(), dynamixels("none"), clock=lambda: now_s[0], stepped=True, ask=servos.take, pass_time=servos.step
+    )
+    actuators.open()
+    actuators.enable()
+    actuators.read(now_s[0])
+    servos.inject(servo_emulation.WATCHDOG, 3)
+    struck = []
+    for _ in range(30):
+        now_s[0] += 0.005
+        actuators.write(np.zeros(5), now_s[0])
+        actuators.read(now_s[0])
+        struck.append(servos.register(3, registers.BUS_WATCHDOG, 1) == registers.WATCHDOG_STRUCK)
+    assert struck[0]
+    assert not struck[-1]
+    assert [fault.split(" servo ")[1] for fault in actuators.read(now_s[0]).device_faults] == ["3: receive_timeout"]
+    assert servos.torque_enabled == [True] * 5
+
+
+def test_a_servo_that_turns_the_other_way_round_is_refused() -> None:
+    """A stop that pays out would wind its tendon in."""
+    servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
+    servos.inject(servo_emulation.DRIVE_REVERSED, 3)
+    actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
+    with pytest.raises(DeviceError, match=r"servo 3 .* turns the other way round: bit 0 of its Drive Mode \(1\)"):
+        actuators.open()
+    servos.inject("", 3)
+    actuators.open()
 
 
 def test_servos_that_answer_reading_only_are_told_to_answer_all() -> None:

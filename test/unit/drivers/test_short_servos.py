@@ -293,6 +293,9 @@ def test_an_adapter_that_is_pulled_out_and_put_in_is_taken_up_again(stand: Stand
     stand.actuators.clear_faults()
     stand.actuators.enable()
     assert stand.names() == set()
+    stand.line.pty.hang_up()
+    stand.actuators.disable()
+    stand.actuators.close()
 
 
 def test_a_goal_beyond_the_turn_is_held_at_its_end_and_latches(stand: Stand) -> None:

@@ -8,6 +8,7 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
+from robot_files import made, robot_values
 
 from continuum_robot.app.campaign import run as command
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
@@ -17,12 +18,40 @@ from continuum_robot.robot.loading import load_robot
 
 ROBOT = load_robot("three_segment_servo")
 N, PERIOD_S = ROBOT.tendon_count, 0.005
-FEW = ("command_missing", "estop_torque_off", "readings_lost", "tendon_snaps", "servo_fault", "bus_silent")
+FEW = (
+    ("command_missing", 0),
+    ("estop_torque_off", 0),
+    ("readings_lost", 0),
+    ("tendon_snaps", 0),
+    ("servo_fault", 0),
+    ("brake_stays_open", 1),
+    ("bus_silent", 0),
+    ("bus_unplugged", 2),
+    ("bus_overload", 1),
+    ("bus_other_baud", 1),
+    ("bus_drive_reversed", 1),
+    ("bus_wrong_model", 2),
+    ("bus_watchdog", 0),
+)
+"""A kind, and which of its moments."""
+
+
+def feetech_robot():
+    """The same robot on Feetech servos."""
+    values = robot_values(robot=ROBOT.name)
+    section = values["hardware"]["tendon_actuators"]
+    kept = {key: section[key] for key in ("port", "motors") if key in section}
+    values["hardware"]["tendon_actuators"] = {"kind": "feetech", **kept}
+    values["simulation"].pop("truth", None)
+    return made(values)
+
+
+FEETECH = feetech_robot()
 
 
 def test_kinds_are_unique_and_expect_faults_that_there_are():
     names = [kind.name for kind in servos.KINDS]
-    assert len(set(names)) == len(names) >= 20
+    assert len(set(names)) == len(names) >= 40
     for kind in servos.KINDS:
         assert set(kind.found) <= set(FAULTS)
     found = {name for kind in servos.KINDS for name in kind.found}
@@ -31,18 +60,37 @@ def test_kinds_are_unique_and_expect_faults_that_there_are():
         servos.kinds_by_name("command_lost")
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_a_few_faults_end_safe_and_recover(name):
-    record = servos.run_virtual(servos.virtual_runs(ROBOT, servos.kinds_by_name(name), 1)[0])
-    assert record.problems == ()
-    assert record.ended_safe
-    assert record.recovered_without_restart
+def test_a_robot_gets_the_faults_that_its_servos_can_have():
+    dynamixel, feetech = ({run.kind for run in servos.virtual_runs(robot)} for robot in (ROBOT, FEETECH))
+    assert dynamixel - feetech == {"bus_watchdog", "bus_drive_reversed"}
+    assert feetech < dynamixel == {kind.name for kind in servos.KINDS}
+
+
+@pytest.mark.parametrize(("name", "place"), FEW)
+def test_a_few_faults_end_safe_and_recover(name, place):
+    assert not problems(servos.virtual_runs(ROBOT, servos.kinds_by_name(name))[place])
+
+
+@pytest.mark.parametrize("name", ["bus_electrical_shock", "bus_narrow_limits"])
+def test_faults_of_feetech_servos_end_safe_and_recover(name):
+    assert not problems(servos.virtual_runs(FEETECH, servos.kinds_by_name(name), 1)[0])
+
+
+def problems(run):
+    record = servos.run_virtual(run)
+    assert bool(record.problems) == (not record.ended_safe or not record.recovered_without_restart)
+    return record.problems
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("run", servos.virtual_runs(ROBOT), ids=lambda run: f"{run.kind}-{run.injection_time}")
-def test_each_kind_at_each_moment_ends_safe_and_recovers(run):
-    assert servos.run_virtual(run).problems == ()
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("robot", [ROBOT, FEETECH], ids=["dynamixel", "feetech"])
+def test_each_kind_at_each_moment_ends_safe_and_recovers(robot, seed):
+    runs = servos.virtual_runs(robot, seed=seed)
+    if robot is FEETECH:
+        runs = [run for run in runs if run.kind.startswith("bus_")]
+    failed = {(run.kind, run.injection_time): problems(run) for run in runs}
+    assert {which: found for which, found in failed.items() if found} == {}
 
 
 def seen(duration_s=2.0, stops_s=1.0, **changes):
@@ -53,6 +101,7 @@ def seen(duration_s=2.0, stops_s=1.0, **changes):
     values = {
         "time_s": time_s.tolist(),
         "tension_n": [np.full(N, one) for one in tension],
+        "spool_m": [np.full(N, one) for one in commanded],
         "commanded_m": [np.full(N, one) for one in commanded],
         "error_m": [np.zeros(ROBOT.coordinate_count)] * time_s.size,
     }
@@ -83,6 +132,13 @@ def test_more_than_servos_may_measure_or_what_is_left_is_not_safe():
     one = [np.where(np.arange(N) == 3, 10.0, 0.0)] * 400
     assert judged(seen(tension_n=one)).problems
     assert not judged(seen(tension_n=one), spared=3).problems
+
+
+def test_a_robot_that_is_held_keeps_its_loads_and_winds_nothing_in():
+    loaded = [np.full(N, 10.0)] * 400
+    assert not judged(seen(tension_n=loaded), holds=True).problems
+    winding = [np.full(N, 1e-3 * k / 100) for k in range(400)]
+    assert "wound in" in judged(seen(tension_n=loaded, spool_m=winding), holds=True).problems[0]
 
 
 def test_a_robot_that_goes_on_must_stay_near_its_reference():

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A servo robot under control in virtual time: the shipped cycle, safety logic and controller, and the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuum_robot.control.references import RestToRest
+from continuum_robot.drivers.safety.tendon_safety import ACTIVE
+from continuum_robot.errors import DeviceError
+from continuum_robot.experiments.virtual_stack import VirtualStack
+from continuum_robot.identification.procedures.load_onset import homing_of
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.wire.hardware import SimulatedHardware
+
+Vector = NDArray[np.float64]
+RESTART_S = 1.0
+"""Servos restart when their faults are cleared."""
+FIRST_LOOK_S = 0.1
+
+Change = Callable[[Vector], Vector | None]
+
+
+@dataclass
+class Seen:
+    """A row a cycle.
+
+    Attributes
+    ----------
+    time_s : s
+    tension_n : true tensions, (N,)
+    spool_m : true tendons on the spools, (N,)
+    commanded_m : (N,), NaN where nothing was commanded
+    error_m : of the true coordinates, (2m,)
+    """
+
+    time_s: list[float] = field(default_factory=list)
+    tension_n: list[Vector] = field(default_factory=list)
+    spool_m: list[Vector] = field(default_factory=list)
+    commanded_m: list[Vector] = field(default_factory=list)
+    error_m: list[Vector] = field(default_factory=list)
+
+
+class VirtualServos(VirtualStack):
+    """A servo robot under control, and what really happens to it.
+
+    Parameters
+    ----------
+    robot : that takes displacements
+    plant : of it, reset
+    seed : of noise
+    bus : the shipped driver talks to emulated servos by their bytes
+
+    Attributes
+    ----------
+    seen : since it was made anew
+    bus : simulated hardware on it; None: the devices are simulated in the process
+    device_faults : that the devices reported, with their places
+    """
+
+    def __init__(self, robot: Robot, plant: Plant, seed: int, *, bus: bool = False) -> None:
+        plant.reset()
+        self.seen, self._plant = Seen(), plant
+        self.device_faults: dict[str, None] = {}
+        self._manifold, self._sequence = clarke_manifold(robot), 0
+        self.bus = SimulatedHardware(robot, plant, np.random.default_rng(seed)) if bus else None
+        driver = None
+        if self.bus is not None:
+            self.bus.open()
+            driver = self.bus.tendon_actuators(clock=lambda: self.now_s)
+        super().__init__(robot, plant, seed=seed, actuators=driver)
+        self._control = self.loop.cycle.controller
+
+    def run(self, duration_s: float) -> None:
+        """Cycles, s."""
+        self._pace.run(duration_s)
+
+    def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
+        """Have devices or robot fail, as of :meth:`SimulatedTendonActuators.inject`, on the bus by its names."""
+        (self.bus or self.actuators).inject(fault, tendon, magnitude, duration_s)
+
+    def close(self) -> None:
+        """End, and the bus."""
+        super().close()
+        if self.bus is not None:
+            self.bus.close()
+
+    def stall(self, duration_s: float) -> None:
+        """The host stands still for a time (s), its servos do not."""
+        self._pace.pass_time(duration_s)
+
+    def begin(self, way: RestToRest) -> None:
+        """Begin a motion.
+
+        Parameters
+        ----------
+        way : of the coordinates
+        """
+        self._way, self._way_from_s = way.at, self.now_s
+
+    def command_instead(self, change: Change, *, late_s: float = 0.0, repeated: bool = False) -> None:
+        """Another program commands from now on, in every cycle.
+
+        Parameters
+        ----------
+        change : of the newest command, m; its None: nothing is sent
+        late_s : how old its commands are, s
+        repeated : it answers the same state again and again
+        """
+        start = self.loop.safety.commanded
+
+        def send(_stack: VirtualStack) -> None:
+            self._sequence += not repeated or not self._sequence
+            command = change(start.copy())
+            if command is not None:
+                self.loop.cycle.command(command.tolist(), self.now_s - late_s, self._sequence)
+
+        self.loop.cycle.attach(None)
+        self._look = send
+
+    def command_again(self) -> None:
+        """The shipped controller commands, and holds where it is; until it is activated again, if the robot stopped."""
+        self._look = self._way = None
+        self.loop.cycle.attach(self._control)
+        self.loop.cycle.control_now(on=self.loop.safety.state == ACTIVE)
+
+    # --- what a user does
+
+    def end(self, *, clear: bool = False) -> None:
+        """Power off and end the driver.
+
+        Parameters
+        ----------
+        clear : the devices' faults, by which servos restart
+        """
+        self.command_again()
+        self.deactivate()
+        if clear:
+            self.actuators.clear_faults()
+            self.run(RESTART_S)
+        self.actuators.close()
+
+    def open(self) -> None:
+        """Start the driver, and reset it.
+
+        Raises
+        ------
+        DeviceError : why it cannot be started
+        """
+        self.device_faults.clear()
+        self.actuators.open()
+        self.loop.safety.torque_off()
+        self.loop.safety.positions_known = not self.is_lost
+        self.run(FIRST_LOOK_S)
+        blocking = self.loop.safety.reset()
+        if blocking:
+            raise DeviceError("reset", "refused: " + ", ".join(blocking), "Remove the cause.")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has to be homed: a servo does not count from where it did."""
+        return self.bus is not None and not self.actuators.aligned
+
+    def require_zero(self) -> None:
+        """Raise :class:`DeviceError` where the robot has to be homed, as the driver's node does."""
+        if self.is_lost:
+            raise DeviceError("servos", "one lost its power, or its position, since the homing", "Home the robot.")
+
+    def home(self) -> None:
+        """Home the robot, and switch off. Raises :class:`ContinuumRobotError`."""
+        self.drive(homing_of(self.robot))
+        self.loop.safety.positions_known = True
+        self.run(self.period_s)  # what is read counts from the new zero then
+
+    def on_row(self, row: list[float]) -> None:
+        """Note the truth, then as :class:`VirtualStack`.
+
+        Parameters
+        ----------
+        row : of the cycle's log
+        """
+        plant, seen, desired = self._plant, self.seen, self.desired
+        seen.time_s.append(self.now_s)
+        seen.tension_n.append(plant.tension)
+        seen.spool_m.append(plant.displacement)
+        seen.commanded_m.append(self.loop.safety.commanded)
+        here = self._manifold.clarke(plant.rod_displacement)
+        seen.error_m.append(np.full(here.shape, np.nan) if desired is None else here - desired.position)
+        self.device_faults.update(dict.fromkeys(self.loop.devices.device_faults))
+        super().on_row(row)
