@@ -142,7 +142,7 @@ def run_identify(
         console.print(
             f"{fit.repeat.pairs} pairs of moments with nearly the same displacements: their tips are "
             f"{1e3 * fit.repeat.difference_m:.2f} mm apart, and no model without memory can be better than "
-            f"{1e3 * fit.repeat.floor_m:.2f} mm there",
+            f"{1e3 * fit.repeat.floor_m:.2f} mm there ({1e3 * fit.repeat.later_floor_m:.2f} mm more than 5 min apart)",
             highlight=False,
         )
     console.print(
