@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.replay import rmse_m
 
-_CLOSE_M, _APART_S = 1e-3, 30.0
+_CLOSE_M, _APART_S, _LATER_S = 1e-3, 30.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,24 @@ class Repeatability:
     difference_m : root mean square distance of the two markers of a pair, m; NaN without a pair
     floor_m : the same after what the model states the remaining difference of the readings moves, over the square root
         of 2: the least RMSE of any model that knows the readings of the moment alone, m
+    later_floor_m : the same over pairs more than five minutes apart: above ``floor_m`` if something creeps, m
     pairs : number of pairs
     """
 
     difference_m: float
     floor_m: float
+    later_floor_m: float
     pairs: int
 
     def numbers(self) -> dict[str, float | int | None]:
         """For JSON, units in the keys."""
-        known = self.pairs > 0
-        return {
-            "repeat_tip_difference_mm": 1e3 * self.difference_m if known else None,
-            "repeatability_floor_mm": 1e3 * self.floor_m if known else None,
-            "n_repeat_pairs": self.pairs,
+        lengths = {
+            "repeat_tip_difference_mm": self.difference_m,
+            "repeatability_floor_mm": self.floor_m,
+            "repeatability_floor_later_mm": self.later_floor_m,
         }
+        in_mm = {name: 1e3 * length_m if math.isfinite(length_m) else None for name, length_m in lengths.items()}
+        return {**in_mm, "n_repeat_pairs": self.pairs}
 
 
 def repeatability(recording: TendonRecording, predicted_m: ArrayLike) -> Repeatability:
@@ -58,9 +61,9 @@ def repeatability(recording: TendonRecording, predicted_m: ArrayLike) -> Repeata
     readings, place, when = recording.displacement_m[seen], recording.marker_m[seen], recording.time_s[seen]
     model = np.asarray(predicted_m, dtype=float)[seen]
     pairs = cKDTree(readings).query_pairs(_CLOSE_M, output_type="ndarray")
-    pairs = pairs[np.abs(when[pairs[:, 0]] - when[pairs[:, 1]]) > _APART_S]
-    if not len(pairs):
-        return Repeatability(math.nan, math.nan, 0)
+    between_s = np.abs(when[pairs[:, 0]] - when[pairs[:, 1]])
+    pairs, later = pairs[between_s > _APART_S], between_s[between_s > _APART_S] > _LATER_S
     apart = place[pairs[:, 0]] - place[pairs[:, 1]]
-    predicted = model[pairs[:, 0]] - model[pairs[:, 1]]
-    return Repeatability(rmse_m(apart), rmse_m(apart - predicted) / math.sqrt(2), len(pairs))
+    left = apart - (model[pairs[:, 0]] - model[pairs[:, 1]])
+    size_m = [rmse_m(part) if len(part) else math.nan for part in (apart, left, left[later])]
+    return Repeatability(size_m[0], size_m[1] / math.sqrt(2), size_m[2] / math.sqrt(2), len(pairs))

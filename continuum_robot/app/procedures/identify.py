@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -139,10 +140,12 @@ def run_identify(
     console.print(_patterns(fit))
     numbers = fit.numbers()
     if fit.repeat.pairs:
+        later_m = fit.repeat.later_floor_m
+        later = f" ({1e3 * later_m:.2f} mm more than 5 min apart)" if math.isfinite(later_m) else ""
         console.print(
             f"{fit.repeat.pairs} pairs of moments with nearly the same displacements: their tips are "
             f"{1e3 * fit.repeat.difference_m:.2f} mm apart, and no model without memory can be better than "
-            f"{1e3 * fit.repeat.floor_m:.2f} mm there",
+            f"{1e3 * fit.repeat.floor_m:.2f} mm there{later}",
             highlight=False,
         )
     console.print(

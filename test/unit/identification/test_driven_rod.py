@@ -70,25 +70,20 @@ def test_slopes_are_those_of_differences(driven):
     factors = np.array([1.1, 0.9, 1.0, 1.1, 1.0, 0.9])
     _, _, slopes = run(driven, factors)
 
-    def near(column, step):
-        """A little further by one of the parameters."""
-        changed, spring, start_n = factors.copy(), np.array([STIFFNESS_N_PER_M, 20.0]), START_N.copy()
-        swing = AT_REST.copy()
-        if column < 6:
-            changed[column] += step
-        elif column < 8:
-            spring[column - 6] += step
-        elif column < 16:
-            start_n[column - 8] += step
-        else:
-            swing.flat[column - 16] += step
-        return run(driven, changed, tuple(spring), start_n, swing)[1]
+    step = np.repeat([1e-3, 20.0, 0.02, 1e-2], [6, 1, 1, 18])  # factors, spring, first tensions and swings
 
-    assert slopes.shape[2] == 26
-    for column in (*range(10), 16, 19, 21, 24):  # two constants, and a few of the swings, stand for the others
-        step = 1e-3 if column < 6 else (20.0, 0.02)[column - 6] if column < 8 else 1e-2
-        expected = (near(column, step) - near(column, -step)) / (2 * step)
-        assert np.sqrt(np.mean((slopes[:, :, column] - expected) ** 2)) < 1e-3 * np.sqrt(np.mean(expected**2))
+    def near(way):
+        """A little further by all parameters at once."""
+        swing = AT_REST + way[16:].reshape(AT_REST.shape)
+        spring = np.array([STIFFNESS_N_PER_M, 20.0]) + way[6:8]
+        return run(driven, factors + way[:6], tuple(spring), START_N + way[8:16], swing)[1]
+
+    assert slopes.shape[2] == len(step)
+    for part in (slice(6), slice(6, 8), slice(8, 16), slice(16, 26)):
+        way = np.zeros(26)
+        way[part] = (step * np.random.default_rng(7).uniform(-1, 1, 26))[part]
+        expected = (near(way) - near(-way)) / 2
+        assert np.sqrt(np.mean((slopes @ way - expected) ** 2)) < 1e-3 * np.sqrt(np.mean(expected**2))
 
 
 def test_a_rod_that_nobody_pulls_stays_at_rest(driven):

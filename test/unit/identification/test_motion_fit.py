@@ -206,9 +206,14 @@ def unlike():
     return truth, chirps.result
 
 
-def test_values_that_the_file_has_not_are_found_within_three_deviations(unlike):
-    truth, samples = unlike
-    fit = fit_motion(ROBOT, samples)
+@pytest.fixture(scope="module")
+def found(unlike):
+    """What the fit makes of it."""
+    return fit_motion(ROBOT, unlike[1])
+
+
+def test_values_that_the_file_has_not_are_found_within_three_deviations(unlike, found):
+    truth, fit = unlike[0], found
     assert np.abs((fit.values - truth) / fit.deviations).max() < 3
     for name, percent in (("inertia", 3), ("coulomb", 4), ("stiffness_n_per_m", 2), ("bending_stiffness", 4)):
         place = next(index for index, full in enumerate(fit.names) if name in full)
@@ -218,32 +223,31 @@ def test_values_that_the_file_has_not_are_found_within_three_deviations(unlike):
     assert fit.residual_n < 0.1 * np.sqrt(np.mean(fit.measured_n**2))
 
 
-def test_a_rod_that_is_simulated_under_its_tendons_gives_the_same_values(unlike):
+def test_a_rod_that_is_simulated_under_its_tendons_gives_the_same_values(unlike, found):
     """The equations for routed tendons hold for parallel ones, too: another way to the same."""
     _, samples = unlike
     settings = MotionFitSettings(step_s=8e-3)
     by_tensions = fit_forces(
         ROBOT, [TensionEquations(ROBOT, samples.even(), settings, DrivenRod(ROBOT, 48.0))], settings
     )
-    by_coordinates = fit_motion(ROBOT, samples)
-    apart = np.abs(by_tensions.values - by_coordinates.values)
-    assert (apart / np.hypot(by_tensions.deviations, by_coordinates.deviations)).max() < 2
-    shown = by_tensions.shown & by_coordinates.shown
+    apart = np.abs(by_tensions.values - found.values)
+    assert (apart / np.hypot(by_tensions.deviations, found.deviations)).max() < 2
+    shown = by_tensions.shown & found.shown
     assert shown.sum() >= 6
-    assert (apart / by_coordinates.values)[shown].max() < 0.15
+    assert (apart / found.values)[shown].max() < 0.15
 
 
-def test_what_chirps_do_not_show_keeps_the_deviation_that_it_had(unlike):
-    fit = fit_motion(ROBOT, unlike[1])
-    place = fit.names.index("actuators.viscous_friction_nms")
-    assert not fit.shown[place]
-    assert fit.deviations[place] > 0.5 * fit.priors[place]
-    assert "actuators.viscous_friction_nms" not in file_keys(ROBOT, fit.found)
+def test_what_chirps_do_not_show_keeps_the_deviation_that_it_had(found):
+    place = found.names.index("actuators.viscous_friction_nms")
+    assert not found.shown[place]
+    assert found.deviations[place] > 0.5 * found.priors[place]
+    assert "actuators.viscous_friction_nms" not in file_keys(ROBOT, found.found)
 
 
 def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
-    _, samples = unlike
-    data = tmp_path / "chirps.csv"
+    whole, data = unlike[1], tmp_path / "chirps.csv"
+    first = slice(len(whole.time_s) // 2)
+    samples = RecordedMotion(whole.time_s[first], whole.displacement_m[first], whole.effort[first])
     read = write_recorded_motion(ROBOT, samples, data)
     assert read.effort == pytest.approx(samples.effort, rel=1e-8)
     fit = fit_motion(ROBOT, read)
@@ -251,9 +255,9 @@ def test_a_fitted_file_reads_back_with_what_was_found(unlike, tmp_path):
     again = before(fitted)
     assert again[fit.shown] == pytest.approx(fit.values[fit.shown], rel=1e-4)
     assert again[~fit.shown] == pytest.approx(fit.before[~fit.shown])
-    (found,) = fitted.provenance
-    assert found.sha256 == read.sha256
-    assert [one.key for one in found.values] == list(fit.names)
+    (source,) = fitted.provenance
+    assert source.sha256 == read.sha256
+    assert [one.key for one in source.values] == list(fit.names)
     assert "actuators.rotor_inertia_kg_m2" not in fitted.assumed
 
 
