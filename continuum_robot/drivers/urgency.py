@@ -23,7 +23,7 @@ class Urgency:
         """
         if thread is None or thread is threading.current_thread():
             return
-        whose = threading.get_ident(), thread.native_id
+        whose = threading.get_native_id(), thread.native_id
         if whose != self._whose and thread.native_id is not None:
             self._whose = whose
             with contextlib.suppress(OSError, AttributeError):  # no such thread any more, or not on Linux
