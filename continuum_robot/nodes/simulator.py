@@ -25,7 +25,7 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.simulated.external_force import SimulatedExternalForce
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
-from continuum_robot.nodes.simulated.truth import TRUE_ROBOT, declare_true_robot
+from continuum_robot.nodes.simulated.truth import declare_true_robot
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
@@ -271,7 +271,7 @@ class SimulatorNode(ManagedNode):
         self.loop.start()
 
     def _true_robot(self) -> Robot:
-        believed, given = self.load_robot(), str(self.parameters.get(TRUE_ROBOT))
+        believed, given = self.load_robot(), str(self.parameters.get("true_robot"))
         truth = true_robot(believed, given)
         if truth is not believed:
             self.say(f"simulates {truth_file(believed, given)} in place of {believed.file_name or believed.name}")

@@ -23,7 +23,7 @@ from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
 from continuum_robot.nodes.simulated.fault_injection import answer_injection
-from continuum_robot.nodes.simulated.truth import TRUE_ROBOT, declare_true_robot
+from continuum_robot.nodes.simulated.truth import declare_true_robot
 from continuum_robot.nodes.stack.choices import HOMING_POLICIES, ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
@@ -121,7 +121,7 @@ class StringEncoder(SensorNode[StringReading]):
         get = self.parameters.get
         if not self.simulated:
             return backends.string_encoders(robot, str(get("serial_port")))
-        truth = true_robot(robot, str(get(TRUE_ROBOT)))
+        truth = true_robot(robot, str(get("true_robot")))
         source = PlantLinkReader(link_path(self.get_namespace(), robot.name))
         if get("simulation_level") in ON_WIRES and LinkedStringBoard.can_read(robot):
             self._device = LinkedStringBoard(robot, truth, source, self.clock)

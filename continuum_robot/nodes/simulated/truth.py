@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from continuum_robot.nodes.base.parameters import ParameterServer
 
-TRUE_ROBOT = "true_robot"
-
 
 def declare_true_robot(parameters: ParameterServer) -> None:
     """Declare the parameter.
@@ -19,4 +17,4 @@ def declare_true_robot(parameters: ParameterServer) -> None:
         "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth;"
         " empty: simulation.truth of the robot file; none: the robot itself"
     )
-    parameters.declare(TRUE_ROBOT, "", meaning, read_only=True)
+    parameters.declare("true_robot", "", meaning, read_only=True)
