@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-sys.path[0] = os.getcwd()  # as python -m pytest has it
-
 import pytest
 
 import continuum_robot.app.client.robot
@@ -26,11 +24,18 @@ def ended(file: str, marks: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-(MARKS,), failed = sys.argv[1:], False
-for name in sorted(sys.stdin.read().split()):
-    print(name, flush=True)
-    code = ended(name, MARKS)
-    if code not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
-        print(f"FAILED {name} (exit code {code})", flush=True)
-        failed = True
-sys.exit(failed)
+def main() -> int:
+    """Run all files."""
+    (marks,), failed = sys.argv[1:], 0
+    for file in sorted(sys.stdin.read().split()):
+        sys.stdout.write(f"{file}\n")
+        sys.stdout.flush()
+        code = ended(file, marks)
+        if code not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
+            failed = 1
+            sys.stdout.write(f"FAILED {file} (exit code {code})\n")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -136,7 +136,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
             raise ParameterError("--duration", duration_s, allowed)
     with (
         ProcessStack.server() as server,
-        claimed_domain(options.namespace, meanwhile=lambda: prepare_cycle(loaded, console)),
+        claimed_domain(options.namespace, meanwhile=lambda: prepare_cycle(robot, console)),
     ):
         options, devices, sentence = with_simulation_level(options, robot)
         if sentence:
