@@ -144,7 +144,8 @@ class PlaneTarget:
         scene.add_cylinder(
             "/plane/disk", radius=_PLANE_RADIUS, height=0.004, color=(214, 226, 245), opacity=0.8, cast_shadow=False
         )
-        name, axes = "Clarke plane", ("q_Re", "q_Im")
+        name = "Clarke plane"
+        axes: tuple[str, ...] = ("q_Re", "q_Im")
         if steering.reach.modes and size > 1:
             name, axes = "Plane", steering.reach.names[self._pair]
         scene.add_label(
