@@ -51,8 +51,8 @@ def _parameter(one: Offered, *, is_argument: bool) -> inspect.Parameter:
         more["metavar"] = one.shown.metavar
     elif one.rules.choices:
         # typer knows choices as an enumeration only.
-        kind = enum.Enum(one.name, {word: word for word in one.rules.choices}, type=str)  # type: ignore[misc]
-        default = kind(default)
+        choices: Any = enum.Enum("Choices", {word: word for word in one.rules.choices}, type=str)
+        kind, default = choices, choices(default)
     if kind in (int, float):
         more |= {"min": one.rules.ge, "max": one.rules.le}
     hidden = default is None or default in ("", -1)

@@ -136,7 +136,7 @@ class EmulatedDynamixels(EmulatedServos):
         servos = [servo for number in numbers if (servo := self.answering(number)) is not None]
         if len(servos) < len(numbers):
             return
-        packet = bytearray(HEADER + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS))
+        packet = HEADER + struct.pack("<BHB", BROADCAST, len(numbers) * (size + 4) + 1, STATUS)
         remainder = crc_16(packet)
         for number, servo in zip(numbers, servos, strict=True):
             part = bytes([0, number]) + servo.table[address : address + size]

@@ -40,7 +40,7 @@ def feetech_robot():
     """The same robot on Feetech servos."""
     values = robot_values(robot=ROBOT.name)
     section = values["hardware"]["tendon_actuators"]
-    kept = {key: section[key] for key in ("port", "motors") if key in section}
+    kept = {key: section[key] for key in ("port", "motors", "receive_timeout_ms") if key in section}
     values["hardware"]["tendon_actuators"] = {"kind": "feetech", **kept}
     values["simulation"].pop("truth", None)
     return made(values)
