@@ -13,6 +13,9 @@ import typer
 from continuum_robot.nodes.stack.option_list import REQUIRED, Offered, offered
 
 
+_enumeration: Any = enum.Enum
+
+
 def with_options(options: type[Any], face: str, argument: str = "") -> Callable[[Callable[[Any], None]], Any]:
     """Make a command of a function that takes options; its help is the function's docstring.
 
@@ -51,8 +54,8 @@ def _parameter(one: Offered, *, is_argument: bool) -> inspect.Parameter:
         more["metavar"] = one.shown.metavar
     elif one.rules.choices:
         # typer knows choices as an enumeration only.
-        choices: Any = enum.Enum("Choices", {word: word for word in one.rules.choices}, type=str)
-        kind, default = choices, choices(default)
+        kind = _enumeration(one.name, {word: word for word in one.rules.choices}, type=str)
+        default = kind(default)
     if kind in (int, float):
         more |= {"min": one.rules.ge, "max": one.rules.le}
     hidden = default is None or default in ("", -1)
