@@ -358,10 +358,7 @@ class PolledActuators:
 
     def close(self) -> None:
         """Torque off, and end. Safe to call at any time."""
-        try:
-            self.disable()
-        except DeviceError as error:  # the bus is gone: the motors' own timeouts act
-            self.last_error = str(error)
+        self.disable()
         self._is_open = False
         thread, self._thread = self._thread, None
         self._stop.set()
@@ -509,6 +506,8 @@ class PolledActuators:
             with self.lock:
                 if self._is_open:
                     self.reconnect()
+                    if not self.enabled:  # switched off while the bus was gone
+                        self.switch_off()
         except DeviceError as error:
             self.last_error = str(error)
 

@@ -48,8 +48,8 @@ def check_device_settings(robot: Robot, level: str) -> None:
 
 
 def _idle_in_plant(robot: Robot, level: str, coupling: Coupling | None) -> Iterator[tuple[tuple[str, ...], str]]:
-    if robot.mechanism is not None:
-        yield _TENDONS_AND_MOTORS, f"its default: {robot.name} is a mechanism"
+    if reason := robot.traits.without_boards:
+        yield _TENDONS_AND_MOTORS, f"its default: {reason}"
         return
     if level == MUJOCO:
         yield ("tendon_stiffening_per_n",), "0 with MuJoCo's chain, whose tendons are linear springs"

@@ -219,6 +219,7 @@ def test_a_bus_that_is_pulled_out_leaves_the_other_in_hand(tmp_path):
             faults = driver.read(time.monotonic()).device_faults
             assert all(fault.startswith(str(tmp_path / "servos2")) for fault in faults), faults
             assert all(proximal.servos.torque_enabled)
+            until(lambda reading: reading.age_s.max() > 0.5)
             distal.pty.plug_in()
             until(lambda reading: reading.age_s.max() < 0.5)
             driver.clear_faults()
@@ -228,6 +229,11 @@ def test_a_bus_that_is_pulled_out_leaves_the_other_in_hand(tmp_path):
                 driver.disable()
             until_s = time.monotonic() + LONGEST_S
             while any(distal.servos.torque_enabled):
+                assert time.monotonic() < until_s
+                time.sleep(0.01)
+            assert all(proximal.servos.torque_enabled)
+            proximal.pty.plug_in()
+            while any(proximal.servos.torque_enabled):
                 assert time.monotonic() < until_s
                 time.sleep(0.01)
         finally:

@@ -34,7 +34,8 @@ def test_small_spools_behind_emulated_servos_follow_as_the_others_do():
     hardware, turns = SimulatedHardware(robot), []
 
     def look(running):
-        turned = [hardware.motors.port("", number).position_rev for number in range(1, 10)]
+        motors = hardware.motors.at(robot.hardware.tendon_actuators)
+        turned = [motors["", number].position_rev for number in range(1, 10)]
         turns.append((turned, hardware.plant.displacement))
 
     record = ran(robot, 2.5, hardware, look)

@@ -12,7 +12,6 @@ import typer
 
 from continuum_robot.nodes.stack.option_list import REQUIRED, Offered, offered
 
-
 _enumeration: Any = enum.Enum
 
 

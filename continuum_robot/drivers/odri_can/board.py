@@ -11,7 +11,8 @@ from typing import Any
 
 import cython
 
-from continuum_robot.drivers.odri_can.fault_texts import CODES, FAULTS, NAMES, fault_of
+from continuum_robot.drivers.odri_can.fault_texts import CODES, NAMES, fault_of
+from continuum_robot.drivers.odri_can.fault_texts import FAULTS as BOARD_FAULTS
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.frames import (
     CODE_RECEIVE_TIMEOUT_MS,
@@ -234,7 +235,7 @@ class Board:
                 return True
             if status.error or not status.system_enabled:
                 fault = fault_of(status.error)
-                text = FAULTS[fault]
+                text = BOARD_FAULTS[fault]
                 deaf = "" if status.error else " If it is open, no command reaches the board: check its CAN wire."
                 self._fail(f"cannot be enabled: {fault}, {text.meaning}", " ".join(text.cure) + deaf)
         if now_s - self._begun_s > self._alignment_timeout_s:

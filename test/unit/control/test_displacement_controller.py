@@ -42,7 +42,7 @@ PLACES_M = {
 @pytest.fixture(autouse=True)
 def rigid_servos(monkeypatch):
     """Servos that are where they are told to be: what the statics make of a reference shows by itself."""
-    monkeypatch.setattr(displacement_controller, "_of_servos", lambda _robot: (0.0, 0.0))
+    monkeypatch.setattr(displacement_controller, "_of_servos", lambda robot: (np.zeros(robot.tendon_count), 0.0))
 
 
 class Loop:
@@ -357,7 +357,7 @@ def test_a_controller_of_another_package_gives_displacements():
 def servo_commands(robot, place, velocity, monkeypatch, *, rigid):
     """Commands at a place that is passed with a velocity, after the blend from the start."""
     if rigid:
-        monkeypatch.setattr(displacement_controller, "_of_servos", lambda _robot: (0.0, 0.0))
+        monkeypatch.setattr(displacement_controller, "_of_servos", lambda robot: (np.zeros(robot.tendon_count), 0.0))
     loop = Loop(robot)
     for _ in range(round(1.5 * BLEND_S / DT)):
         assert loop.control.step(list(place), list(velocity), loop.still, [np.nan] * loop.count, True, DT)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ast
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -118,6 +120,32 @@ def test_the_source_holds_all_modules_without_their_imports_of_each_other():
         assert f"# --- continuum_robot.{name}\n" in source
         assert f"from continuum_robot.{name} import" not in source
     assert "@stepped" not in source.replace("``@stepped``", "")
+
+
+def bound(name):
+    """Names that a module binds at its top, and where each comes from."""
+    root = Path(compilation.__file__).parents[2]
+    for node in ast.parse(root.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            yield from ((one.asname or one.name, (node.module, one.name)) for one in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((one.asname or one.name, one.name) for one in node.names)
+        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            yield node.name, (f"continuum_robot.{name}", node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            # An alias of a type is the same in all.
+            yield from ((one, (f"continuum_robot.{name}", one)) for one in names if one != "Vector")
+
+
+def test_no_name_of_one_module_hides_that_of_another():
+    """They share one scope: a second FAULTS would be the first one's."""
+    origins = {}
+    for name in MODULES:
+        for bound_name, origin in bound(name):
+            origins.setdefault(bound_name, set()).add(origin)
+    assert {name: found for name, found in origins.items() if len(found) > 1} == {}
 
 
 def test_actuators_that_are_no_boards_are_driven_interpreted():
