@@ -301,7 +301,7 @@ def test_a_tendon_loses_in_its_guide_what_it_loses_on_the_rod():
     """Two plants with nothing of their friction in common: the rod's tendon has the tension of its end everywhere."""
     robot = rubbing(WEIGHTLESS, 1.5e-3, friction_coefficient=0.05, guide_turn_rad=8.0)
     levels_n = np.array([2.0, 1.6])
-    plants = Plant(robot, actuation="ideal"), MujocoPlant(robot, actuation="ideal", links=10)
+    plants = Plant(robot, actuation="ideal"), MujocoPlant(robot, actuation="ideal", links=20)
     rod, chain = (settled(plant, *levels_n) for plant in plants)
     np.testing.assert_allclose(chain, rod, rtol=0.04)
     assert chain[1] == pytest.approx(chain[0], rel=0.01)  # it sticks
