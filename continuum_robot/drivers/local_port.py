@@ -3,7 +3,7 @@
 
 What goes through a pseudo-terminal is carried by an ordinary worker of the kernel. On a busy computer that one gets no
 processor for a quarter of a second now and then, and who reads, waits for it, whatever his own priority. A socket has
-no such worker, and no baud rate either.
+no such worker. The host writes its baud rate into the file, since a socket has none.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ import errno
 import fcntl
 import os
 import socket
+import termios
 from pathlib import Path
 
 _BEGIN = b"socket of an emulated device: "
+_NAME_SIZE = 32
+_RATE = len(_BEGIN) + _NAME_SIZE
+"""Where the baud rate stands in the file."""
 _LARGEST_READ = 65536
 
 
@@ -33,6 +37,7 @@ class SocketPort:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._listening: socket.socket | None = None
+        self._file = -1
         self._host: socket.socket | None = None
         self.plug_in()
 
@@ -56,8 +61,8 @@ class SocketPort:
         listening.setblocking(False)
         self._listening = listening
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        partial.write_bytes(_BEGIN + listening.getsockname())
-        partial.chmod(0o600)
+        self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.write(self._file, _BEGIN + listening.getsockname().ljust(_NAME_SIZE))
         partial.replace(self.path)
 
     def hang_up(self) -> None:
@@ -65,6 +70,9 @@ class SocketPort:
         ends, self._host, self._listening = (self._host, self._listening), None, None
         for end in filter(None, ends):
             end.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
         with contextlib.suppress(OSError):
             self.path.unlink()
 
@@ -96,8 +104,9 @@ class SocketPort:
         return data
 
     def host_speed(self) -> int:
-        """0: a socket has none."""
-        return 0
+        """The speed that the host set, as a constant of ``termios``; 0 while disconnected."""
+        rate = os.pread(self._file, _LARGEST_READ, _RATE) if self._file >= 0 else b""
+        return int(getattr(termios, f"B{rate.decode()}", 0)) if rate else 0
 
     def close(self) -> None:
         """Disconnect for good. Safe to call at any time."""
@@ -111,21 +120,33 @@ class HostEnd:
     ----------
     file : that names the socket, open; its lock is held until :meth:`close`
     name : of the socket
+    baud_bps : bit/s
 
     Raises
     ------
     OSError : nobody is there any more
     """
 
-    def __init__(self, file: int, name: bytes) -> None:
+    def __init__(self, file: int, name: bytes, baud_bps: int) -> None:
         self._file, self._socket = file, socket.socket(socket.AF_UNIX)
-        self.baudrate = 0
         try:
+            self.baudrate = baud_bps
             self._socket.connect(name)
         except OSError:
             self.close()
             raise
         self._socket.setblocking(False)
+
+    @property
+    def baudrate(self) -> int:
+        """In bit/s."""
+        return self._baud_bps
+
+    @baudrate.setter
+    def baudrate(self, baud_bps: int) -> None:
+        self._baud_bps = baud_bps
+        os.ftruncate(self._file, _RATE)
+        os.pwrite(self._file, str(baud_bps).encode(), _RATE)
 
     def fileno(self) -> int:
         """Descriptor to read from."""
@@ -152,7 +173,7 @@ class HostEnd:
         os.close(self._file)
 
 
-def host_end(path: str) -> HostEnd | None:
+def host_end(path: str, baud_bps: int) -> HostEnd | None:
     """Open a file that names an emulated device's socket, for one host alone; None where it is something else.
 
     Raises
@@ -161,13 +182,13 @@ def host_end(path: str) -> HostEnd | None:
     """
     if not Path(path).is_file():
         return None
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        begin, name = os.read(file, len(_BEGIN)), os.read(file, _LARGEST_READ)
+        begin, name = os.read(file, len(_BEGIN)), os.read(file, _NAME_SIZE)
         if begin == _BEGIN:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             taken, file = file, -1
-            return HostEnd(taken, name)
+            return HostEnd(taken, name.rstrip(), baud_bps)
         return None
     finally:
         if file >= 0:

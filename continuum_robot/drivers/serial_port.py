@@ -63,7 +63,7 @@ class SerialPort:
         if self._port is not None:
             return
         try:
-            self._port = host_end(self.name)
+            self._port = host_end(self.name, self.baud_bps)
             if self._port is None:
                 self._port = port = serial.Serial(
                     self.name, self.baud_bps, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True

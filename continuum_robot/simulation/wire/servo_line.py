@@ -23,7 +23,7 @@ _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if nam
 class ServoLine:
     """The serial bus of emulated servos.
 
-    A pseudo-terminal has no baud rate: the servos are given the host's. A named port is a socket, which has none.
+    Neither a pseudo-terminal nor a socket has a baud rate: the servos are given the host's. A named port is a socket.
 
     Parameters
     ----------

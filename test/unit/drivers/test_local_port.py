@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import termios
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,17 @@ def test_bytes_go_both_ways_and_the_next_host_is_let_in_when_one_has_gone(tmp_pa
         host.close()
         assert device.receive() == b""  # it has gone
         assert not device.send(b"to nobody")
+    device.close()
+
+
+def test_the_device_knows_the_baud_rate_of_its_host(tmp_path: Path) -> None:
+    device = SocketPort(tmp_path / "servos")
+    assert device.host_speed() == 0
+    host = opened(device.path)
+    assert device.host_speed() == termios.B1000000
+    host.set_baud(57600)
+    assert device.host_speed() == termios.B57600
+    host.close()
     device.close()
 
 

@@ -201,7 +201,7 @@ def test_servos_of_every_kind_start_in_the_middle_of_their_turn_and_follow(secti
     robot = load_robot("three_segment_servo")
     counts = {"counts_per_turn": 4096} if section["kind"] == "cia402" else {}
     motors = [{"id": tendon, "tendon": tendon, **counts} for tendon in range(1, 10)]
-    actuators = {"port": "none", "motors": motors, **section}
+    actuators = {"port": "none", "motors": motors, "receive_timeout_ms": 320, **section}
     hardware = read(Hardware, {"serial_number": "s", "tendon_actuators": actuators})
     bench = Bench(robot.changed(hardware=hardware))
     try:
