@@ -20,6 +20,7 @@ from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import Findings, examine
 from continuum_robot.app.simulate_devices import write_robot_file
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.drivers.survey import FOUND, MISSING, UNEXPECTED
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
@@ -35,14 +36,14 @@ START_S = 120.0
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+def desk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     folder = tmp_path / "desk"
     command = [
         sys.executable,
         "-m",
         "continuum_robot.app.command_line",
         "simulate-devices",
-        ROBOT,
+        getattr(request, "param", ROBOT),
         "--out",
         str(folder),
     ]
@@ -147,6 +148,29 @@ def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
         strings.close()
     assert main(["simulate-devices", ROBOT, "--out", str(folder)]) == 1
     assert "devices stand there already" in capsys.readouterr().err
+    process.send_signal(signal.SIGINT)
+    assert process.wait(300.0) == 130
+    assert [path.name for path in folder.iterdir()] == ["robot.yaml"]
+
+
+@pytest.mark.parametrize("desk", [SERVOS], indirect=True)
+def test_servos_are_found_by_another_program_and_by_one_at_a_time(
+    desk: tuple[Path, subprocess.Popen[bytes]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, process = desk
+    robot = load_robot(str(folder / "robot.yaml"))
+    assert robot.hardware is not None
+    assert main(["devices", str(folder / "robot.yaml")]) == 0
+    assert "missing" not in capsys.readouterr().out
+    actuators = backends.tendon_actuators(robot)
+    actuators.open()
+    try:
+        actuators.enable()
+        assert np.isfinite(actuators.read(time.monotonic()).displacement_m).all()
+        with pytest.raises(PortInUseError):
+            backends.tendon_actuators(robot).open()
+    finally:
+        actuators.close()
     process.send_signal(signal.SIGINT)
     assert process.wait(300.0) == 130
     assert [path.name for path in folder.iterdir()] == ["robot.yaml"]
