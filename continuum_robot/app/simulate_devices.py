@@ -21,6 +21,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.whole_file import write_whole
 from continuum_robot.robot.hardware import ports_of
 from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.simulation.truth import true_robot, truth_file
 from continuum_robot.simulation.wire.device_ports import DevicePorts, go_ahead_of_others, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
@@ -55,11 +56,13 @@ def run_simulate_devices(robot: str, folder: Path, console: Console | None = Non
     folder = folder.resolve()
     with StopRequest(last=True) as stop:
         file = write_robot_file(loaded, folder)
-        go_ahead_of_others()
         with console.status(f"{loaded.name}: preparing the simulated robot ..."):
-            hardware = switched_on(loaded, force=_has_force(loaded), folder=folder)
+            hardware = switched_on(true_robot(loaded), force=_has_force(loaded), folder=folder)
+        go_ahead_of_others()
         with DevicePorts(hardware, folder) as ports:
             console.print(_table(ports, file))
+            if truth := truth_file(loaded):
+                console.print(f"They move the robot of {truth} (simulation.truth).\n", markup=False, soft_wrap=True)
             console.print(_NEXT.format(file=file), markup=False, highlight=False, soft_wrap=True)
             with Live(console=console, auto_refresh=False) as live:
                 while ports.running and not stop.wait(_LOOK_S):

@@ -129,6 +129,18 @@ class Pty:
         except OSError:
             return b""
 
+    @property
+    def waiting(self) -> int:
+        """Bytes that :meth:`receive` would give, as far as the kernel has brought them; never waits."""
+        if self._device is None:
+            return 0
+        count = array.array("i", [0])
+        try:
+            fcntl.ioctl(self._device, termios.FIONREAD, count)
+        except OSError:
+            return 0
+        return count[0]
+
     def host_speed(self) -> int:
         """The speed that the host set, as a constant of ``termios``; 0 while disconnected."""
         return 0 if self._host is None else int(termios.tcgetattr(self._host)[5])

@@ -16,6 +16,7 @@ import serial
 from serial.tools import list_ports
 from serial.tools.list_ports_common import ListPortInfo
 
+from continuum_robot.drivers.local_port import HostEnd, host_end
 from continuum_robot.errors import DeviceError, ParameterError
 
 UDEV_RULES = "hardware/99-continuum-robot.rules"
@@ -45,7 +46,7 @@ class SerialPort:
     def __init__(self, name: str, baud_bps: int, *, device: str, setting: str) -> None:
         self.name, self.baud_bps = name, baud_bps
         self._device, self._setting = device, setting
-        self._port: serial.Serial | None = None
+        self._port: serial.Serial | HostEnd | None = None
 
     @property
     def is_open(self) -> bool:
@@ -62,13 +63,16 @@ class SerialPort:
         if self._port is not None:
             return
         try:
-            port = serial.Serial(self.name, self.baud_bps, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True)
+            self._port = host_end(self.name, self.baud_bps)
+            if self._port is None:
+                self._port = port = serial.Serial(
+                    self.name, self.baud_bps, timeout=0, write_timeout=WRITE_TIMEOUT_S, exclusive=True
+                )
+                # Adapters from FTDI collect bytes for 16 ms otherwise; others, and ptys, do not know the word.
+                with contextlib.suppress(OSError, ValueError, NotImplementedError):
+                    port.set_low_latency_mode(True)
         except (OSError, ValueError) as error:
             raise self._refusal(error) from error
-        # Adapters from FTDI collect bytes for 16 ms otherwise; others, and ptys, do not know the word.
-        with contextlib.suppress(OSError, ValueError, NotImplementedError):
-            port.set_low_latency_mode(True)
-        self._port = port
 
     def read(self) -> bytes:
         """What arrived; never blocks.
@@ -158,7 +162,7 @@ class SerialPort:
             with contextlib.suppress(OSError):
                 port.close()
 
-    def _require_open(self) -> serial.Serial:
+    def _require_open(self) -> serial.Serial | HostEnd:
         if self._port is None:
             raise DeviceError(f"{self._device} at {self.name}", "is not open", "Open it first.")
         return self._port
@@ -220,7 +224,7 @@ def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError)
         )
     if isinstance(error, ValueError):
         return f"the port cannot do {baud_bps} bit/s", f"Correct the baud rate beside {setting}."
-    if number in (errno.ENXIO, errno.ENODEV, errno.EIO):
+    if number in (errno.ENXIO, errno.ENODEV, errno.EIO, errno.ECONNREFUSED):
         return "nothing is behind the port any more", "Plug the device out and in again."
     return "is no serial port", f"Correct {setting}; `continuum-robot devices` lists the ports."
 

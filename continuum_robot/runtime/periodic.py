@@ -13,7 +13,7 @@ import platform
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -101,6 +101,22 @@ def apply_realtime(settings: RealtimeSettings) -> list[str]:
     return refused
 
 
+@contextlib.contextmanager
+def waiting_for_loop() -> Iterator[None]:
+    """For a thread that waits for a loop of its process, and shows what it does: first too, but for the loop.
+
+    An ordinary thread may be stopped for a long time while it holds the interpreter's lock, and the loop with it. Not
+    for threads that compute.
+    """
+    if apply_realtime(settings := simulator_settings()) or not settings.priority:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
 class ProcessorFraction:
     """Takes SCHED_FIFO from a thread that leaves nothing to the others: one that is late with every cycle never sleeps.
 
@@ -118,6 +134,12 @@ class ProcessorFraction:
         self._clock_ns, self._used_ns = clock_ns, used_ns
         self._begun_ns, self._begun_used_ns = clock_ns(), used_ns()
         self._above = 0
+
+    @classmethod
+    def of_first(cls) -> ProcessorFraction | None:
+        """Of the calling thread; None where it does not go first."""
+        first = platform.system() == "Linux" and os.sched_getscheduler(0) == os.SCHED_FIFO
+        return cls() if first else None
 
     def give_up(self, name: str) -> str:
         """Back to the ordinary scheduler where the thread used most of a core for twice a quarter of a second in a row.
@@ -339,8 +361,7 @@ class PeriodicThread:
         refused = apply_realtime(self._realtime)
         if refused:
             self._on_refused(refused)
-        first = platform.system() == "Linux" and os.sched_getscheduler(0) == os.SCHED_FIFO
-        fraction = ProcessorFraction() if first else None
+        fraction = ProcessorFraction.of_first()
         deadlines = Deadlines(round(self.period_s * 1e9))
         monotonic_ns, free_run = time.monotonic_ns, self._free_run
         # One count of all cycles, in the form that runs most of them.

@@ -60,13 +60,13 @@ def main(robot_file: str, folder: Path, seed: int) -> int:
     folder : where the truth is written
     seed : of noise and faults
     """
-    go_ahead_of_others()
     robot = load_robot(robot_file)
     rng = np.random.default_rng(seed)
     plant = Plant(robot, rng=rng)
     hardware = SimulatedHardware(robot, plant, rng, strings=bool(robot.strings), folder=folder)
     hardware.open()
     adapters = put_on_adapters(hardware, folder)
+    go_ahead_of_others()
     manifold, newton_per_ampere = controlled_manifold(robot), robot.newton_per_ampere
     lock = threading.Lock()
     with (folder / TRUTH).open("wb", buffering=1 << 14) as truth:

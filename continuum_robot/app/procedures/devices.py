@@ -26,8 +26,9 @@ from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRu
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop
+from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
-from continuum_robot.runtime.periodic import FrozenGarbage
+from continuum_robot.runtime.periodic import FIFO_PRIORITY, FrozenGarbage, RealtimeSettings, waiting_for_loop
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.simulation.wire.power_on import switched_on
@@ -154,7 +155,11 @@ def opened(
                 hardware.step(now_s)
 
         period_s = cycle_period_s(robot)
-        pace = VirtualPace(period_s, on_step=on_step) if simulated else RealTimePace(period_s)
+        pace = (
+            VirtualPace(period_s, on_step=on_step)
+            if simulated
+            else RealTimePace(period_s, realtime=RealtimeSettings(allowed_priority(FIFO_PRIORITY)))
+        )
         if actuators is not None:
             pass
         elif isinstance(pace, VirtualPace) and (robot.traits.without_boards or robot.takes_displacements):
@@ -203,7 +208,8 @@ def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str
     what it found; else the exit code: 1 where it failed, 130 where it was cancelled
     """
     columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    first = waiting_for_loop() if isinstance(devices.pace, RealTimePace) else contextlib.nullcontext()
+    with first, Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("switching the torque on (the rotors may be aligned first)", total=1.0, title=title)
         run = devices.begin(procedure)
         asked = False

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 import time
 from pathlib import Path
 from types import TracebackType
@@ -15,17 +13,18 @@ from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.drivers.simulated_wires import servos_name
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.values import file_values, plain
+from continuum_robot.runtime.periodic import apply_realtime, simulator_settings
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired
 from continuum_robot.simulation.wire.pacing import Pacer
 
-PRIORITY = -10
-
 
 def go_ahead_of_others() -> None:
-    """Give this process priority: real devices do not wait for a busy computer. Where the user may not, they do."""
-    with contextlib.suppress(PermissionError):
-        os.nice(PRIORITY)
+    """Give this thread, and those that it makes from now on, priority: real devices do not wait for a busy computer.
+
+    Where the user may not, they do. A nice value would act among the programs of one terminal only.
+    """
+    apply_realtime(simulator_settings())
 
 
 def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdapter]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.runtime.periodic import ProcessorFraction
 
 
 class Pacer:
@@ -63,9 +64,12 @@ class Pacer:
 
     def _run(self) -> None:
         due_s = time.monotonic()
+        fraction = ProcessorFraction.of_first()
         try:
             while not self._stop.is_set():
                 self._step(time.monotonic())
+                if fraction is not None and fraction.give_up("simulated device"):
+                    fraction = None
                 due_s = max(due_s + self._period_s, time.monotonic())
                 self._stop.wait(max(0.0, due_s - time.monotonic()))
         except BaseException as error:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from continuum_robot.drivers.local_port import SocketPort
 from continuum_robot.drivers.pty import Pty, serve
 from continuum_robot.drivers.servo_emulation import FAULTS, EmulatedServos
 from continuum_robot.drivers.urgency import Urgency
@@ -22,12 +23,12 @@ _SPEEDS = {getattr(termios, name): int(name[1:]) for name in dir(termios) if nam
 class ServoLine:
     """The serial bus of emulated servos.
 
-    A pseudo-terminal has no baud rate: the servos are given the host's.
+    Neither a pseudo-terminal nor a socket has a baud rate: the servos are given the host's. A named port is a socket.
 
     Parameters
     ----------
     servos : emulated
-    link : a symbolic link that names the port; None: one of its own
+    link : file that names the port, for hosts in other processes; None: a pseudo-terminal
     catch_up : called before packets are answered between two steps, which may have come late
 
     Attributes
@@ -41,7 +42,8 @@ class ServoLine:
     def __init__(
         self, servos: EmulatedServos, link: Path | None = None, catch_up: Callable[[], object] = lambda: None
     ) -> None:
-        self.servos, self.pty, self._catch_up = servos, Pty(link), catch_up
+        self.servos, self._catch_up = servos, catch_up
+        self.pty: Pty | SocketPort = Pty() if link is None else SocketPort(link)
         self._waiting, self._urgency = b"", Urgency()
         self.wrong_speed, self.unplugged = 0, False
         self.lock = threading.RLock()
@@ -56,8 +58,9 @@ class ServoLine:
     def begin_catching_up(self, now_s: float) -> None:
         """The steps up to ``now_s`` (monotonic, s) come late: what the host sent was there in time."""
         with self.lock:
-            self._waiting += self._received()
-            if self._waiting:
+            if self._thread is None:
+                self._waiting += self.pty.receive()
+            if self._waiting or self.pty.waiting:
                 self.servos.hear(now_s)
 
     def go_on(self, now_s: float) -> None:
@@ -69,12 +72,16 @@ class ServoLine:
         """Take packets, answer, drive the motors; ``now_s`` monotonic, s."""
         self._urgency.as_of_caller(self._thread)
         with self.lock:
-            answers = self.servos.step(now_s, self._received())
+            answers = self.servos.step(now_s, self._packets(self.pty.receive()) if self._thread is None else b"")
             if answers:
                 self.pty.send(answers)
 
     def serve(self) -> None:
-        """Answer packets as they come, between the steps too, at the time of the latest one."""
+        """Answer packets as they come, between the steps too, at the time of the latest one.
+
+        The steps do not look at the line then: on a busy computer reading waits for a worker of the kernel, even where
+        there is nothing to be read, and the robot would stand still meanwhile.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="emulated servos", daemon=True)
             self._thread.start()
@@ -115,14 +122,15 @@ class ServoLine:
         serve(self.pty, self._answer, self._stop)
 
     def _answer(self) -> None:
+        received = self.pty.receive()
         self._catch_up()
         with self.lock:
-            if answers := self.servos.take(self._received()):
+            if answers := self.servos.take(self._packets(received)):
                 self.pty.send(answers)
 
-    def _received(self) -> bytes:
-        data, self._waiting = self._waiting + self.pty.receive(), b""
+    def _packets(self, received: bytes) -> bytes:
+        data, self._waiting = self._waiting + received, b""
         if data:
-            self.servos.host_bps = _SPEEDS.get(self.pty.host_speed(), self.servos.baud_bps)
+            self.servos.host_bps = _SPEEDS.get(self.pty.host_speed()) or self.servos.baud_bps
             self.wrong_speed += self.servos.host_bps != self.servos.baud_bps
         return data

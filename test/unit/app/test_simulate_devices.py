@@ -15,31 +15,35 @@ import numpy as np
 import pytest
 from robot_files import robot_file
 
+from continuum_robot.app import simulate_devices
 from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import Findings, examine
 from continuum_robot.app.simulate_devices import write_robot_file
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.drivers.survey import FOUND, MISSING, UNEXPECTED
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.truth import true_robot
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, wired
 
 ROBOT = "opencr_five_tendon"
 TWO_KINDS = Path(__file__).parents[3] / "examples" / "dynamixel_and_feetech.yaml"
+SERVOS = "three_segment_servo"
 START_S = 120.0
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+def desk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     folder = tmp_path / "desk"
     command = [
         sys.executable,
         "-m",
         "continuum_robot.app.command_line",
         "simulate-devices",
-        ROBOT,
+        getattr(request, "param", ROBOT),
         "--out",
         str(folder),
     ]
@@ -147,6 +151,45 @@ def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
     process.send_signal(signal.SIGINT)
     assert process.wait(300.0) == 130
     assert [path.name for path in folder.iterdir()] == ["robot.yaml"]
+
+
+@pytest.mark.parametrize("desk", [SERVOS], indirect=True)
+def test_servos_are_found_by_another_program_and_by_one_at_a_time(
+    desk: tuple[Path, subprocess.Popen[bytes]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, process = desk
+    robot = load_robot(str(folder / "robot.yaml"))
+    assert robot.hardware is not None
+    assert main(["devices", str(folder / "robot.yaml")]) == 0
+    assert "missing" not in capsys.readouterr().out
+    actuators = backends.tendon_actuators(robot)
+    actuators.open()
+    try:
+        actuators.enable()
+        assert np.isfinite(actuators.read(time.monotonic()).displacement_m).all()
+        with pytest.raises(PortInUseError):
+            backends.tendon_actuators(robot).open()
+    finally:
+        actuators.close()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(300.0) == 130
+    assert [path.name for path in folder.iterdir()] == ["robot.yaml"]
+
+
+def test_the_true_robot_of_the_file_is_what_the_devices_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = robot_file(tmp_path, {"simulation.truth": SERVOS}, SERVOS)
+    moved: list[Robot] = []
+
+    def switched_on(robot: Robot, **_given: object) -> SimulatedHardware:
+        moved.append(robot)
+        raise DeviceError("devices", "are enough for this test", "Go on.")
+
+    monkeypatch.setattr(simulate_devices, "switched_on", switched_on)
+    with pytest.raises(DeviceError, match="are enough"):
+        simulate_devices.run_simulate_devices(str(file), tmp_path / "desk")
+    believed = load_robot(str(file))
+    assert moved[0].segments == true_robot(believed).segments != believed.segments
+    assert load_robot(str(tmp_path / "desk" / "robot.yaml")).segments == believed.segments
 
 
 @pytest.mark.parametrize(

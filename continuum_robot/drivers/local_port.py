@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A port of an emulated device that is a socket: a file names it, which a host opens as it would a serial port.
+
+What goes through a pseudo-terminal is carried by an ordinary worker of the kernel. On a busy computer that one gets no
+processor for a quarter of a second now and then, and who reads, waits for it, whatever his own priority. A socket has
+no such worker. The host writes its baud rate into the file, since a socket has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import termios
+from pathlib import Path
+
+_BEGIN = b"socket of an emulated device: "
+_NAME_SIZE = 32
+_RATE = len(_BEGIN) + _NAME_SIZE
+"""Where the baud rate stands in the file."""
+_LARGEST_READ = 65536
+
+
+class SocketPort:
+    """The device's end; methods as of :class:`continuum_robot.drivers.pty.Pty`, in place of which it is.
+
+    Parameters
+    ----------
+    path : of the file that a host opens
+    """
+
+    waiting = 0
+    """Not known without reading."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._listening: socket.socket | None = None
+        self._file = -1
+        self._host: socket.socket | None = None
+        self.plug_in()
+
+    @property
+    def is_plugged_in(self) -> bool:
+        """Whether there is a line."""
+        return self._listening is not None
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when the host came, sent something, or went; -1 while disconnected."""
+        found = self._host or self._listening
+        return -1 if found is None else found.fileno()
+
+    def plug_in(self) -> None:
+        """Connect the device, if it is not."""
+        if self._listening is not None:
+            return
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind("")  # the system chooses a name, which no file of another program can have
+        listening.listen(1)
+        listening.setblocking(False)
+        self._listening = listening
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        self._file = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.write(self._file, _BEGIN + listening.getsockname().ljust(_NAME_SIZE))
+        partial.replace(self.path)
+
+    def hang_up(self) -> None:
+        """Disconnect: the host's port is dead, and its name gone."""
+        ends, self._host, self._listening = (self._host, self._listening), None, None
+        for end in filter(None, ends):
+            end.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def send(self, data: bytes) -> bool:
+        """Send to the host; whether there is one that reads."""
+        host = self._host
+        try:
+            return host is not None and host.send(data) == len(data)
+        except OSError:
+            return False
+
+    def receive(self) -> bytes:
+        """What the host sent; empty where nothing."""
+        try:
+            if self._host is None:
+                if self._listening is not None:
+                    host, _ = self._listening.accept()
+                    host.setblocking(False)
+                    self._host = host
+                return b""
+            data = self._host.recv(_LARGEST_READ)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            data = b""
+        if not data and (gone := self._host) is not None:
+            self._host = None
+            gone.close()
+        return data
+
+    def host_speed(self) -> int:
+        """The speed that the host set, as a constant of ``termios``; 0 while disconnected."""
+        rate = os.pread(self._file, _LARGEST_READ, _RATE) if self._file >= 0 else b""
+        return int(getattr(termios, f"B{rate.decode()}", 0)) if rate else 0
+
+    def close(self) -> None:
+        """Disconnect for good. Safe to call at any time."""
+        self.hang_up()
+
+
+class HostEnd:
+    """The host's end, with what :class:`continuum_robot.drivers.serial_port.SerialPort` uses of a serial port.
+
+    Parameters
+    ----------
+    file : that names the socket, open; its lock is held until :meth:`close`
+    name : of the socket
+    baud_bps : bit/s
+
+    Raises
+    ------
+    OSError : nobody is there any more
+    """
+
+    def __init__(self, file: int, name: bytes, baud_bps: int) -> None:
+        self._file, self._socket = file, socket.socket(socket.AF_UNIX)
+        try:
+            self.baudrate = baud_bps
+            self._socket.connect(name)
+        except OSError:
+            self.close()
+            raise
+        self._socket.setblocking(False)
+
+    @property
+    def baudrate(self) -> int:
+        """In bit/s."""
+        return self._baud_bps
+
+    @baudrate.setter
+    def baudrate(self, baud_bps: int) -> None:
+        self._baud_bps = baud_bps
+        os.ftruncate(self._file, _RATE)
+        os.pwrite(self._file, str(baud_bps).encode(), _RATE)
+
+    def fileno(self) -> int:
+        """Descriptor to read from."""
+        return self._socket.fileno()
+
+    @property
+    def in_waiting(self) -> int:
+        """How many bytes can be read at least. Raises ``OSError`` where the device is gone."""
+        try:
+            seen = self._socket.recv(_LARGEST_READ, socket.MSG_PEEK)
+        except BlockingIOError:
+            return 0
+        if not seen:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return len(seen)
+
+    def write(self, data: bytes) -> None:
+        """Send. Raises ``OSError`` where the device is gone, or its buffer is full."""
+        self._socket.sendall(data)
+
+    def close(self) -> None:
+        """End."""
+        self._socket.close()
+        os.close(self._file)
+
+
+def host_end(path: str, baud_bps: int) -> HostEnd | None:
+    """Open a file that names an emulated device's socket, for one host alone; None where it is something else.
+
+    Raises
+    ------
+    OSError : another host has it, or the device is gone
+    """
+    if not Path(path).is_file():
+        return None
+    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        begin, name = os.read(file, len(_BEGIN)), os.read(file, _NAME_SIZE)
+        if begin == _BEGIN:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken, file = file, -1
+            return HostEnd(taken, name.rstrip(), baud_bps)
+        return None
+    finally:
+        if file >= 0:
+            os.close(file)
