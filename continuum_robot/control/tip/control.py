@@ -302,12 +302,13 @@ class TipControl:
         error_m = off_m = math.nan
         missing, arrived = None, False
         self._time_s += dt
+        told = self._told_at(self._time_s - self._held_late_s)
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
             jacobian = jacobian[:, : self._count]
             inverse = steady_inverse(jacobian)
-            lag = self._lag(self._with(motion.position, self._correction), clarke)
+            lag = self._lag(self._with(motion.position, self._correction), clarke, told)
             missing = None if lag is None else inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
@@ -321,7 +322,7 @@ class TipControl:
         self._told.append((self._time_s, position))
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
-    def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector | None:
+    def _lag(self, desired: Vector, clarke: ArrayLike | None, told: Vector) -> Vector | None:
         """Way of the tip, shape (3,), m, that the controller still has to go by the model; None where it is unknown.
 
         That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
@@ -332,7 +333,6 @@ class TipControl:
         measured = np.full_like(desired, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(measured)):
             return None
-        told = self._told_at(self._time_s - self._held_late_s)
         if self._held_late_s:  # a stage shows where it is
             measured = np.concatenate([told[: self._count], measured[self._count :]])
         return np.asarray(self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0])
