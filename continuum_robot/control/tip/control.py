@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.control.delay_margin import SHAPE_PERIOD_S
 from continuum_robot.control.motion import LimitedMotion, motion_limits, shortened
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_use import TendonUse
@@ -46,7 +48,8 @@ class TipSettings:
     ----------
     limit_fraction : fraction of each limit that is used; the rest is left to the controller
     reachable_m : distance within which a target counts as reached by the model, m
-    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s
+    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s; the default is a quarter of what
+        the 60 ms of tracker, shape, bus and servos together make, a sixth of what a pure delay bears
     integral_fraction : largest correction, fraction of the largest displacement
     tolerance_m : error of the estimated tip within which it has arrived, m; 0: half a percent of the robot's length
     settle_s : time over which the error is averaged for that, s
@@ -54,7 +57,7 @@ class TipSettings:
 
     limit_fraction: float = 0.95
     reachable_m: float = 1e-4
-    integral_per_s: float = 2.0
+    integral_per_s: float = 4.0
     integral_fraction: float = 0.25
     tolerance_m: float = 0.0
     settle_s: float = 0.2
@@ -112,13 +115,14 @@ class TipControl:
         self.kinematics = TipKinematics(robot) if stage is None else StagedKinematics(robot)
         self._limits = (TendonUse if stage is None else StagedUse)(robot, self.settings.limit_fraction)
         self._inverse = TipInverse(robot, self.kinematics, self._limits, self.settings.reachable_m)
-        self._length_m, self._held = robot.length_m, robot.takes_displacements
+        self._length_m, self._held_late_s = robot.length_m, _late_s(robot)
         self.tolerance_m = self.settings.tolerance_m or _TOLERANCE_FRACTION * robot.length_m
         self._largest_m = self._limits.displacement_m * self.settings.integral_fraction
         zero = np.zeros(self.kinematics.scale.size)
         self._motion = LimitedMotion(limits, zero) if stage is None else StagedMotion(limits, stage, zero)
         self._steps: Vector = np.ones_like(zero) if stage is None else self.kinematics.scale
-        self._told = zero
+        self._time_s = 0.0
+        self._told = deque([(0.0, zero)])
         self._polynomial = Polynomial(coordinate_scale_m(robot), _LEARNED_ORDER)
         self._learned = np.zeros((self._polynomial.size, self._count))
         self._seen = np.eye(self._polynomial.size)
@@ -153,7 +157,7 @@ class TipControl:
     def reset(self, clarke: ArrayLike, velocity: ArrayLike | None = None) -> None:
         """Start at Clarke coordinates (2m,), m, with ``velocity``, shape (2m,), m/s; no target, no correction."""
         self._motion.reset(clarke, velocity)
-        self._told = np.array(clarke, dtype=float)
+        self._told = deque([(self._time_s, np.array(clarke, dtype=float))])
         self._learned[:] = self._correction[:] = 0.0
         self._seen[:] = np.eye(self._polynomial.size)
         self._solution = self._mean_error = None
@@ -202,10 +206,11 @@ class TipControl:
         solution : of :meth:`solve`, for the measured place of the tip
         clarke : of the reference, shape (2m,), m
         """
+        told = np.array(clarke, dtype=float)
         self._motion.reset(solution.clarke)
-        self._told = np.array(clarke, dtype=float)
+        self._told = deque([(self._time_s, told)])
         self._learned[:] = 0.0
-        self._learned[0] = self._correction = (self._told - solution.clarke)[: self._count]
+        self._learned[0] = self._correction = (told - solution.clarke)[: self._count]
         self.adopt(solution)
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> TipOutput:
@@ -296,12 +301,14 @@ class TipControl:
         known = tip is not None and bool(np.all(np.isfinite(np.asarray(tip, dtype=float))))
         error_m = off_m = math.nan
         missing, arrived = None, False
+        self._time_s += dt
+        told = self._told_at(self._time_s - self._held_late_s)
         if known:
             estimated = np.asarray(tip, dtype=float)
             place, jacobian = self.kinematics.place(motion.position)
             jacobian = jacobian[:, : self._count]
             inverse = steady_inverse(jacobian)
-            lag = self._lag(self._with(motion.position, self._correction), clarke)
+            lag = self._lag(self._with(motion.position, self._correction), clarke, told)
             missing = None if lag is None else inverse @ (place - estimated - lag)
             error = self._averaged(goal - estimated, moving, dt)
             off = error - jacobian @ (inverse @ error)
@@ -312,22 +319,34 @@ class TipControl:
         rate, limited = self._correct(motion.position, missing, dt)
         position, velocity = self._with(motion.position, self._correction), self._with(motion.velocity, rate)
         reference = ClarkeReference(position, velocity, motion.acceleration)
-        self._told = position
+        self._told.append((self._time_s, position))
         return TipOutput(reference, error_m, off_m, moving, arrived, limited)
 
-    def _lag(self, desired: Vector, clarke: ArrayLike | None) -> Vector | None:
+    def _lag(self, desired: Vector, clarke: ArrayLike | None, told: Vector) -> Vector | None:
         """Way of the tip, shape (3,), m, that the controller still has to go by the model; None where it is unknown.
 
         That is its own integral's business: with friction, two integrals that wait for the same motion would hunt.
         Servos that hold displacements have none: what their friction leaves would stay, and most of what seems to be
-        left is the error of the loads by which their tendons' stretch is known. They are where they were told to be.
+        left is the error of the loads by which their tendons' stretch is known. They are where they were told to be
+        when the answer to it was read: the way since then is no error, and no function of the place to be learned.
         """
         measured = np.full_like(desired, np.nan) if clarke is None else np.asarray(clarke, dtype=float)
         if not np.all(np.isfinite(measured)):
             return None
-        if self._held:  # a stage shows where it is
-            measured = np.concatenate([self._told[: self._count], measured[self._count :]])
+        if self._held_late_s:  # a stage shows where it is
+            measured = np.concatenate([told[: self._count], measured[self._count :]])
         return np.asarray(self.kinematics.place(desired)[0] - self.kinematics.place(measured)[0])
+
+    def _told_at(self, time_s: float) -> Vector:
+        """Coordinates that the reference had at a time, s; what was before that is forgotten."""
+        told = self._told
+        while len(told) > 1 and told[1][0] <= time_s:
+            told.popleft()
+        before_s, before = told[0]
+        if len(told) == 1 or time_s <= before_s:
+            return before
+        after_s, after = told[1]
+        return before + (time_s - before_s) / (after_s - before_s) * (after - before)
 
     def _averaged(self, error: Vector, moving: bool, dt: float) -> Vector:
         """The error, shape (3,), m, averaged over the time to settle while the reference stands."""
@@ -368,3 +387,13 @@ class TipControl:
         sum_of_both = coordinates.copy()
         sum_of_both[: self._count] += correction
         return sum_of_both
+
+
+def _late_s(robot: Robot) -> float:
+    """From a reference to the shape that servos holding displacements answer it with, s; 0 for other actuators.
+
+    A cycle of the bus to each side, and the shape's period. What the servos are behind, their controller leads by.
+    """
+    if robot.actuators is None or not robot.takes_displacements:
+        return 0.0
+    return 2 / robot.actuators.cycle_hz + SHAPE_PERIOD_S

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from continuum_robot.control.delay_margin import SHAPE_PERIOD_S
 from continuum_robot.control.tip.control import TipControl, TipSettings
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry import so3
@@ -316,6 +317,26 @@ def test_what_seems_left_of_held_displacements_is_no_reason_to_be_elsewhere():
         tip = plant.step(output.reference.position, dt)
     assert np.linalg.norm(tip - solution.goal) < 1e-4
     assert output.arrived
+
+
+@pytest.mark.parametrize("dt", [0.01, 0.005])
+def test_what_the_bus_of_servos_delays_is_not_learned_as_an_error_of_the_model(dt):
+    """A robot as its file states whose tip is known late: it stays on its path, nothing is corrected."""
+    robot = load_robot("three_segment_servo")
+    control, count = TipControl(robot), robot.coordinate_count
+    control.reset(np.zeros(count))
+    amplitude, omega = 4e-3 * np.linspace(0.5, 0.9, count), 2 * np.pi * np.linspace(0.17, 0.1, count)
+    late = round((2 / robot.actuators.cycle_hz + SHAPE_PERIOD_S) / dt)
+    told, corrected_m = [np.zeros(count)] * late, 0.0
+    for k in range(round(6 / dt)):
+        phase, entry = omega * k * dt + np.arange(count), min(k * dt / 2.0, 1.0)
+        place, jacobian = control.kinematics.place(entry * amplitude * np.sin(phase))
+        rate = jacobian @ (entry * amplitude * omega * np.cos(phase))
+        tip = control.kinematics.place(told[-late])[0]
+        output = control.follow(place, rate, tip, told[-late], dt)
+        told.append(output.reference.position)
+        corrected_m = max(corrected_m, float(np.abs(told[-1] - control.motion.reference.position).max()))
+    assert corrected_m < 1e-6  # 0.03 mm, a millimetre of the tip, where the delay counted as an error
 
 
 def test_a_path_beyond_the_limits_lets_the_reference_stand():
