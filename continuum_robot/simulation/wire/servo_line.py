@@ -124,9 +124,11 @@ class ServoLine:
 
     def _answer(self) -> None:
         received = self.pty.receive()
+        with self.lock:
+            self._waiting += received
         self._catch_up()
         with self.lock:
-            if answers := self.servos.take(self._packets(received)):
+            if answers := self.servos.take(self._packets(b"")):
                 self.pty.send(answers)
 
     def _packets(self, received: bytes) -> bytes:
