@@ -8,6 +8,7 @@ no such worker. The host writes its baud rate into the file, since a socket has 
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
 import fcntl
@@ -23,6 +24,16 @@ _RATE = len(_BEGIN) + _NAME_SIZE
 _LARGEST_READ = 65536
 
 
+def bytes_waiting(file: int) -> int:
+    """How many bytes can be read from an open file; never waits, and 0 where it is gone."""
+    count = array.array("i", [0])
+    try:
+        fcntl.ioctl(file, termios.FIONREAD, count)
+    except OSError:
+        return 0
+    return count[0]
+
+
 class SocketPort:
     """The device's end; methods as of :class:`continuum_robot.drivers.pty.Pty`, in place of which it is.
 
@@ -30,9 +41,6 @@ class SocketPort:
     ----------
     path : of the file that a host opens
     """
-
-    waiting = 0
-    """Not known without reading."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -102,6 +110,11 @@ class SocketPort:
             self._host = None
             gone.close()
         return data
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that :meth:`receive` would give."""
+        return 0 if self._host is None else bytes_waiting(self._host.fileno())
 
     def host_speed(self) -> int:
         """The speed that the host set, as a constant of ``termios``; 0 while disconnected."""

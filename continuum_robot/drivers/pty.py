@@ -18,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from continuum_robot.drivers.local_port import bytes_waiting
+
 _LARGEST_READ = 65536
 _LOOK_S = 0.05
 
@@ -132,14 +134,7 @@ class Pty:
     @property
     def waiting(self) -> int:
         """Bytes that :meth:`receive` would give, as far as the kernel has brought them; never waits."""
-        if self._device is None:
-            return 0
-        count = array.array("i", [0])
-        try:
-            fcntl.ioctl(self._device, termios.FIONREAD, count)
-        except OSError:
-            return 0
-        return count[0]
+        return 0 if self._device is None else bytes_waiting(self._device)
 
     def host_speed(self) -> int:
         """The speed that the host set, as a constant of ``termios``; 0 while disconnected."""

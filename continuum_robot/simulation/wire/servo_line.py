@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import termios
 import threading
 from collections.abc import Callable
@@ -43,7 +44,7 @@ class ServoLine:
         self, servos: EmulatedServos, link: Path | None = None, catch_up: Callable[[], object] = lambda: None
     ) -> None:
         self.servos, self._catch_up = servos, catch_up
-        self.pty: Pty | SocketPort = Pty() if link is None else SocketPort(link)
+        self.pty: Pty | SocketPort = SocketPort(link) if link and sys.platform == "linux" else Pty(link)
         self._waiting, self._urgency = b"", Urgency()
         self.wrong_speed, self.unplugged = 0, False
         self.lock = threading.RLock()
@@ -123,9 +124,11 @@ class ServoLine:
 
     def _answer(self) -> None:
         received = self.pty.receive()
+        with self.lock:
+            self._waiting += received
         self._catch_up()
         with self.lock:
-            if answers := self.servos.take(self._packets(received)):
+            if answers := self.servos.take(self._packets(b"")):
                 self.pty.send(answers)
 
     def _packets(self, received: bytes) -> bytes:

@@ -38,6 +38,7 @@ def test_bytes_go_both_ways_and_the_next_host_is_let_in_when_one_has_gone(tmp_pa
         come(device)
         assert (host.read(), device.receive()) == (b"", b"")
         host.write(b"question")
+        assert device.waiting == len(b"question")
         assert device.receive() == b"question"
         assert device.send(b"answer")
         host.wait(WAIT_S)
