@@ -7,6 +7,7 @@ what takes seconds to import is imported once. The exit code is 1 where a file f
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 
@@ -20,7 +21,11 @@ def ended(file: str, marks: str) -> int:
     """The exit code of a file's tests."""
     pid = os.fork()
     if pid == 0:
-        sys.exit(pytest.main(["-q", "--durations=5", "--durations-min=1", "-m", marks, file]))
+        code = pytest.main(["-q", "--durations=5", "--durations-min=1", "-m", marks, file])
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        # As multiprocessing ends a forked process: what its parent imported is not taken down twice.
+        os._exit(int(code))
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
