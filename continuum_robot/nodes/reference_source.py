@@ -82,8 +82,8 @@ class ReferenceSource(ManagedNode):
         declare(
             "tip.integral_per_s",
             default.integral_per_s,
-            "rate at which the error of the estimated tip is taken away",
-            rules=Quantity("", "1/s", ge=0.0, le=20.0),
+            "rate at which the error of the estimated tip is taken away; negative: 2, or 4 of servos that hold tendons",
+            rules=Quantity("", "1/s", ge=-1.0, le=20.0),
             read_only=True,
         )
         self.parameters.on_change(self._on_parameters)

@@ -79,4 +79,6 @@ def coordinate_limits_m(robot: Robot) -> Array:
         return np.full(robot.coordinate_count, np.inf)
     largest_m = robot.limits.each("maximum_displacement_m", robot.tendon_count)
     moved = np.abs(tendon_manifold(robot).displacement_matrix) > 1e-9
+    if moved.shape[1] != robot.coordinate_count:  # modes, which move all
+        return np.full(robot.coordinate_count, largest_m.min())
     return np.asarray(np.where(moved, largest_m[:, None], np.inf).min(axis=0))

@@ -24,6 +24,7 @@ from page_hands import LONG_S, Hand, MessageHand, MouseHand, joined
 from ros_probe import Probe
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from std_srvs.srv import Trigger
 
 from continuum_robot.app.view.browser import Browser, find_browser
 from continuum_robot.app.view.controls.steering import PLANE, SLIDERS, TIP, TRAJECTORY
@@ -231,6 +232,8 @@ def test_the_sliders_of_a_stage_move_it(
         hand.open("Steer")
         sliders = page.panel.stage.sliders
         assert sorted(sliders) == [0, 1]
+        hold = page._link.client(Trigger, "reference_source/hold")
+        assert wait_for(hold.service_is_ready, LONG_S), "the page does not find the reference source"
         places = [1e-3 * hand.slide(sliders[0].label, 0.2, lambda value: 40 < value < 80)]
         probe.wait(lambda: is_at(probe, 0, places[0], 5e-4), LONG_S, "the stage does not insert the robot")
         places.append(np.deg2rad(hand.slide(sliders[1].label, 0.6, lambda value: 20 < value < 60)))

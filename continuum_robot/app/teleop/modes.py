@@ -23,6 +23,7 @@ from continuum_robot.control.teleoperation import (
 )
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot as RobotDescription
+from continuum_robot.robot.traits import ROD
 
 Vector = NDArray[np.float64]
 
@@ -96,7 +97,7 @@ class ClarkeMode:
     def moved(self) -> str:
         """The segment, from 1, or the names of the coordinates."""
         robot = self._robot.description
-        if not robot.segments:
+        if robot.traits.kind != ROD:
             return ""
         named = axes_of_coordinates(np.ones(3), robot.coordinate_count, self._segment) > 0
         names = [name for name, one in zip(robot.traits.coordinate_names, named, strict=False) if one]

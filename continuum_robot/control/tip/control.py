@@ -30,6 +30,7 @@ from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
+_INTEGRAL_PER_S, _INTEGRAL_OF_SERVOS_PER_S = 2.0, 4.0
 _TOLERANCE_FRACTION = 0.005
 _NEAR_FRACTION = 0.05
 _LEARNED_ORDER = 3
@@ -48,8 +49,8 @@ class TipSettings:
     ----------
     limit_fraction : fraction of each limit that is used; the rest is left to the controller
     reachable_m : distance within which a target counts as reached by the model, m
-    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s; the default is a quarter of what
-        the 60 ms of tracker, shape, bus and servos together make, a sixth of what a pure delay bears
+    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s; negative: 2, or 4 of servos that hold
+        displacements, a quarter of what the 60 ms of tracker, shape, bus and servos together make
     integral_fraction : largest correction, fraction of the largest displacement
     tolerance_m : error of the estimated tip within which it has arrived, m; 0: half a percent of the robot's length
     settle_s : time over which the error is averaged for that, s
@@ -57,7 +58,7 @@ class TipSettings:
 
     limit_fraction: float = 0.95
     reachable_m: float = 1e-4
-    integral_per_s: float = 4.0
+    integral_per_s: float = -1.0
     integral_fraction: float = 0.25
     tolerance_m: float = 0.0
     settle_s: float = 0.2
@@ -110,6 +111,9 @@ class TipControl:
         settings: TipSettings | None = None,
     ) -> None:
         self.settings = settings or TipSettings()
+        self._integral_per_s = self.settings.integral_per_s
+        if self._integral_per_s < 0:
+            self._integral_per_s = _INTEGRAL_OF_SERVOS_PER_S if robot.takes_displacements else _INTEGRAL_PER_S
         stage, limits, self._count = robot.base_stage, motion_limits(robot), robot.coordinate_count
         self._stage = stage
         self.kinematics = TipKinematics(robot) if stage is None else StagedKinematics(robot)
@@ -362,7 +366,7 @@ class TipControl:
         desired, limited = features @ self._learned, False
         if missing is not None:
             longest = self._motion.limits.speed_m_per_s * dt
-            step = shortened(min(1.0, self.settings.integral_per_s * dt) * missing, longest)
+            step = shortened(min(1.0, self._integral_per_s * dt) * missing, longest)
             limited = self._too_far(position, desired + step)
             if not limited or np.linalg.norm(desired + step) < np.linalg.norm(desired):
                 # Over the monomials as they came together lately, so that all that the motion shows is learned as fast.
