@@ -49,8 +49,8 @@ class TipSettings:
     ----------
     limit_fraction : fraction of each limit that is used; the rest is left to the controller
     reachable_m : distance within which a target counts as reached by the model, m
-    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s; negative: 2, or 4 of servos that hold
-        displacements, a quarter of what the 60 ms of tracker, shape, bus and servos together make
+    integral_per_s : rate at which the error of the estimated tip is taken away, 1/s; negative: 2, or 4 of servos that
+        hold displacements, a quarter of what the 60 ms of tracker, shape, bus and servos together make
     integral_fraction : largest correction, fraction of the largest displacement
     tolerance_m : error of the estimated tip within which it has arrived, m; 0: half a percent of the robot's length
     settle_s : time over which the error is averaged for that, s
