@@ -111,7 +111,14 @@ class Simulator:
         if level in (WIRE, MUJOCO):
             maker = Plant if level == WIRE else partial(MujocoPlant, world=world)
             self.hardware = SimulatedHardware(
-                robot, rng=rng, contacts=contacts, link=strings, progress=progress, plant_maker=maker, clock=clock
+                robot,
+                rng=rng,
+                contacts=contacts,
+                link=strings,
+                progress=progress,
+                plant_maker=maker,
+                clock=clock,
+                folder=self.folder,
             )
         else:
             self.actuators = SimulatedTendonActuators(
@@ -131,11 +138,9 @@ class Simulator:
             try:
                 # First of all: they lock the robot's name.
                 if self.hardware is not None:
+                    make_folder(self.folder)  # in which servos have their ports
                     self.hardware.open()
-                    make_folder(self.folder)
                     self._boards = BoardSockets(self.hardware, self.folder)
-                    for name, line in self.hardware.lines.items():
-                        (self.folder / name).symlink_to(line.port)
                 elif self.actuators is not None:
                     self.actuators.open()
                     make_folder(self.folder)
