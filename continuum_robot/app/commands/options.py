@@ -29,7 +29,8 @@ def with_options(options: type[Any], face: str, argument: str = "") -> Callable[
         shown = list(offered(options, face))
 
         def command(**given: Any) -> None:
-            run(options(**{one.field: _value(given[one.name]) for one in shown}))
+            values = {one.field: _value(given[one.name]) for one in shown}
+            run(options(**{name: value for name, value in values.items() if value is not None}))
 
         parameters = [_parameter(one, is_argument=one.name == argument) for one in shown]
         command.__doc__, command.__name__ = run.__doc__, run.__name__
@@ -57,6 +58,8 @@ def _parameter(one: Offered, *, is_argument: bool) -> inspect.Parameter:
         default = kind(default)
     if kind in (int, float):
         more |= {"min": one.rules.ge, "max": one.rules.le}
+        if default is None:  # left out here, and no negative value that stands for it
+            kind, more["min"] = kind | None, 0
     hidden = default is None or default in ("", -1)
     if is_argument:
         shown: Any = typer.Argument(show_default=not hidden, **more)

@@ -203,7 +203,7 @@ class StackFields:
         ge=-1,
         le=100,
         metavar="KG",
-        at=EVERYWHERE,
+        at=faces(f"{UP} {DEMO}", default=None) | faces(f"{LAUNCH} {NODE}"),
     )
     controller: str = option(
         "What commands the tendons. clarke: the Clarke controller in the driver's cycle. tip: the same, and the tip is "

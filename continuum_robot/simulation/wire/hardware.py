@@ -397,7 +397,7 @@ class SimulatedHardware:
         return next(iter(self.lines.values()), None)
 
     def _make_devices(self, plant: Plant) -> None:
-        self.motors = PlantMotors(self.robot, self._hardware.tendon_actuators, plant, self._noise)
+        self.motors = PlantMotors(self.robot, self._hardware.tendon_actuators, plant, self._noise())
         for number, settings in enumerate(self._hardware.motor_sections.values()):
             motors = self.motors.at(settings)
             if hasattr(device_of(settings.kind), "emulator"):
@@ -406,11 +406,15 @@ class SimulatedHardware:
                 self._make_boards(settings, motors)
         self._make_sensors(plant)
 
-    def _noise(self, current_a: Vector) -> Vector:
+    def _noise(self) -> Callable[[Vector], Vector]:
         """What servos measure of their motors' currents; boards have noise of their own."""
-        noise = gaussian(self.robot.simulation.current_noise_a, self._rng)
-        servos = [index in self._servo_of for index in range(len(current_a))]
-        return np.where(servos, noise(current_a), current_a) if any(servos) else current_a
+        servos, noise_a = np.zeros(self.robot.motor_count, dtype=bool), self.robot.simulation.current_noise_a
+        for section in self._hardware.motor_sections.values():
+            servos[[entry.number - 1 for entry in section.motors]] = hasattr(device_of(section.kind), "emulator")
+        if not noise_a or not servos.any():
+            return np.asarray
+        noise = gaussian(noise_a, self._rng)
+        return lambda current_a: np.where(servos, noise(current_a), current_a)
 
     def _make_servos(self, settings: Any, motors: dict[tuple[str, int], PlantMotor], name: str) -> None:
         emulator = device_of(settings.kind).emulator

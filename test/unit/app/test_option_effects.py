@@ -35,6 +35,7 @@ ROBOT = "rolling_five_link"
         ("experiment muhmann.energies --check --workers 2", "--workers"),
         (f"demo --robot {ROBOT} --payload-kg 0.1", "payload_kg = 0.1 -- expected none"),
         (f"up {ROBOT} --payload-kg 0.1", "payload_kg = 0.1 -- expected none"),
+        ("demo --payload-kg -1", "--payload-kg"),
         ("demo --clock lock-step", "'lock-step' is not one of 'auto', 'real', 'lockstep'; did you mean lockstep?"),
         ("check twosegment", "did you mean two_segment?"),
         ("up two_segment --world tubee.yaml", "did you mean tube.yaml?"),
