@@ -105,7 +105,7 @@ class Simulator:
         self._begin_s = self._busy_s = self._skipped_before_s = 0.0
         self._boards: BoardSockets | None = None
         self._link: LinkServer | None = None
-        strings = PlantLinkWriter(link_path(namespace, robot.name, domain_id), linked_count(robot))
+        self._strings = PlantLinkWriter(link_path(namespace, robot.name, domain_id), linked_count(robot))
         self.hardware: SimulatedHardware | None = None
         self.actuators: SimulatedTendonActuators | None = None
         if level in (WIRE, MUJOCO):
@@ -114,7 +114,7 @@ class Simulator:
                 robot,
                 rng=rng,
                 contacts=contacts,
-                link=strings,
+                link=self._strings,
                 progress=progress,
                 plant_maker=maker,
                 clock=clock,
@@ -122,7 +122,7 @@ class Simulator:
             )
         else:
             self.actuators = SimulatedTendonActuators(
-                robot, rng=rng, link=strings, contacts=contacts, progress=progress
+                robot, rng=rng, link=self._strings, contacts=contacts, progress=progress
             )
 
     def open(self) -> None:
@@ -136,14 +136,13 @@ class Simulator:
             if self.is_open:
                 return
             try:
-                # First of all: they lock the robot's name.
+                self._strings.open()  # first of all: it locks the robot's name
+                make_folder(self.folder)
                 if self.hardware is not None:
-                    make_folder(self.folder)  # in which servos have their ports
                     self.hardware.open()
                     self._boards = BoardSockets(self.hardware, self.folder)
                 elif self.actuators is not None:
                     self.actuators.open()
-                    make_folder(self.folder)
                     self._link = LinkServer(self.actuators, self.folder)
             except BaseException:
                 self.close()

@@ -174,6 +174,21 @@ def test_a_second_simulator_of_the_same_robot_is_refused_and_disturbs_nobody(mak
     Simulator(ROBOT, "dynamics", namespace=bench.namespace + "_other").close()
 
 
+def test_a_second_simulator_leaves_the_ports_of_servos_in_place(tmp_path):
+    robot = load_robot("three_segment_servo")
+    first, second = (Simulator(robot, "wire", namespace=tmp_path.name) for _ in range(2))
+    first.open()
+    try:
+        ports = {file.name for file in first.folder.iterdir()}
+        with pytest.raises(DeviceError):
+            second.open()
+        second.close()
+        assert {file.name for file in first.folder.iterdir()} == ports >= {"servos"}
+    finally:
+        first.close()
+    assert not first.folder.exists()
+
+
 def test_a_driver_finds_a_simulator_that_was_started_again(tmp_path):
     first = Bench("dynamics", tmp_path.name)
     driver = first.driver()
