@@ -27,7 +27,7 @@ from continuum_robot.drivers.backends import cycle_modules
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.runtime.cycle.cache import cached_library
 
-MODULES = (
+_BEFORE_DEVICES = (
     "stepped.buffers",
     "stepped.products",
     "stepped.system_calls",
@@ -62,7 +62,8 @@ MODULES = (
     "control.blending",
     "drivers.tendon_currents",
     "drivers.cycle_device",
-    *cycle_modules(),
+)
+_AFTER_DEVICES = (
     "runtime.cycle.reference_input",
     "runtime.cycle.controller_cycle",
     "runtime.timing",
@@ -70,7 +71,6 @@ MODULES = (
     "runtime.cycle.driver_cycle",
     "runtime.cycle.loop",
 )
-"""Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
 
 NAME = "continuum_robot_cycle"
 SWITCH = "CONTINUUM_ROBOT_CYCLE"
@@ -99,12 +99,20 @@ ctypedef void (*RodDynamics)(void*, void*, double*, double*, double*, void*, dou
 """
 
 
+def modules() -> tuple[str, ...]:
+    """Modules of stepped code below ``continuum_robot``, each behind those that it imports.
+
+    Asked where they are compiled only: it imports every device that has some.
+    """
+    return (*_BEFORE_DEVICES, *cycle_modules(), *_AFTER_DEVICES)
+
+
 class NotCompiledError(ContinuumRobotError):
     """The compiled form cannot be had; the message says why."""
 
 
 def compiled_cycle(progress: Callable[[str], None] | None = None) -> ModuleType:
-    """The compiled modules as one: every class and function of :data:`MODULES` by its name.
+    """The compiled modules as one: every class and function of :func:`modules` by its name.
 
     Parameters
     ----------
@@ -157,9 +165,10 @@ def _module(path: str) -> ModuleType:
 def amalgamated() -> str:
     """The modules as one source: imports of each other taken out, ``@stepped`` spelt as Cython's own decorators."""
     root = Path(__file__).resolve().parents[2]
-    own = {f"continuum_robot.{name}" for name in MODULES}
+    names = modules()
+    own = {f"continuum_robot.{name}" for name in names}
     parts = ["from __future__ import annotations"]
-    for name in MODULES:
+    for name in names:
         text = root.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:
