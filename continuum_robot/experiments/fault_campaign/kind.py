@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
@@ -49,6 +50,24 @@ class NamedKind(Protocol):
     @property
     def runs(self) -> str:
         """Where it runs."""
+
+
+Kind = TypeVar("Kind", bound=NamedKind)
+
+
+def by_name(kinds: Sequence[Kind], names: str) -> tuple[Kind, ...]:
+    """Those of the kinds that are named, separated by commas; all where nothing is.
+
+    Raises
+    ------
+    ParameterError : an unknown name; lists the known ones
+    """
+    desired = [name.strip() for name in names.split(",") if name.strip()]
+    known = {kind.name for kind in kinds}
+    for name in desired:
+        if name not in known:
+            raise ParameterError("kinds", name, "some of " + ", ".join(sorted(known)))
+    return tuple(kind for kind in kinds if not desired or kind.name in desired)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

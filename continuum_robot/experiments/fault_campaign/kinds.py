@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.fault_campaign.families import (
     board_errors,
     can_frames,
@@ -15,7 +14,7 @@ from continuum_robot.experiments.fault_campaign.families import (
     sensors,
     tendons,
 )
-from continuum_robot.experiments.fault_campaign.kind import FaultKind
+from continuum_robot.experiments.fault_campaign.kind import FaultKind, by_name
 
 KINDS: tuple[FaultKind, ...] = (
     *can_frames.KINDS,
@@ -32,19 +31,5 @@ KINDS: tuple[FaultKind, ...] = (
 
 
 def kinds_by_name(names: str = "") -> tuple[FaultKind, ...]:
-    """The kinds of that name, or of that group, separated by commas; all where empty.
-
-    Parameters
-    ----------
-    names : of kinds or groups
-
-    Raises
-    ------
-    ParameterError : an unknown name; lists the known ones
-    """
-    desired = [name.strip() for name in names.split(",") if name.strip()]
-    known = {kind.name for kind in KINDS}
-    for name in desired:
-        if name not in known:
-            raise ParameterError("kinds", name, "some of " + ", ".join(sorted(known)))
-    return tuple(kind for kind in KINDS if not desired or kind.name in desired)
+    """As :func:`.kind.by_name`."""
+    return by_name(KINDS, names)

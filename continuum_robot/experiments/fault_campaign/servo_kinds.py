@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers import servo_emulation as emulated
-from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.fault_campaign.campaign import INJECTION_TIMES
-from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED, VIRTUAL
+from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED, VIRTUAL, by_name
 from continuum_robot.experiments.fault_campaign.servo_stand import VirtualServos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, TORQUE_OFF, StopPolicy
@@ -508,10 +507,5 @@ KINDS: tuple[ServoFault, ...] = (
 
 
 def kinds_by_name(names: str = "") -> tuple[ServoFault, ...]:
-    """The kinds of these names, separated by commas; all where empty. Raises :class:`ParameterError` for another."""
-    desired = [name.strip() for name in names.split(",") if name.strip()]
-    known = [kind.name for kind in KINDS]
-    for name in desired:
-        if name not in known:
-            raise ParameterError("kinds", name, "some of " + ", ".join(known))
-    return tuple(kind for kind in KINDS if not desired or kind.name in desired)
+    """As :func:`.kind.by_name`."""
+    return by_name(KINDS, names)

@@ -19,7 +19,7 @@ from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.backends import device_faults, device_of
 from continuum_robot.drivers.fault_text import HOME
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE
-from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.experiments.fault_campaign.campaign import (
     GOES_ON_S,
     INJECTION_TIMES,
@@ -37,7 +37,14 @@ from continuum_robot.experiments.fault_campaign.judgement import (
     passive_tension_n,
 )
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
-from continuum_robot.experiments.fault_campaign.servo_kinds import BEFORE, KINDS, MOVING, STOPPING, ServoFault
+from continuum_robot.experiments.fault_campaign.servo_kinds import (
+    BEFORE,
+    KINDS,
+    MOVING,
+    STOPPING,
+    ServoFault,
+    kinds_by_name,
+)
 from continuum_robot.experiments.fault_campaign.servo_stand import RESTART_S, Seen, VirtualServos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import servo_thresholds, spread
@@ -56,16 +63,6 @@ PULL_IN_M = 1e-7
 """By how much a command may grow in a cycle by rounding."""
 HELD_M = 1e-3
 """How far a spool may wind in that is held where it is."""
-
-
-def kinds_by_name(names: str = "") -> tuple[ServoFault, ...]:
-    """The kinds of these names, separated by commas; all where empty. Raises :class:`ParameterError` for another."""
-    desired = [name.strip() for name in names.split(",") if name.strip()]
-    known = [kind.name for kind in KINDS]
-    for name in desired:
-        if name not in known:
-            raise ParameterError("kinds", name, "some of " + ", ".join(known))
-    return tuple(kind for kind in KINDS if not desired or kind.name in desired)
 
 
 def judge(
